@@ -1,0 +1,54 @@
+# ssvm-dsl.  `make` lists the targets; each installs what it needs into .venv first, and again only when
+# pyproject.toml changes.  Another interpreter: make demo PYTHON=python3.12.  More arguments: make test ARGS="-k chain".
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What users and plug-in authors import.
+PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs clean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and show its certificate
+	@$(BIN)/ssvm demo $(ARGS)
+
+test: $(VENV)/.installed-test  ## run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types and the import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest tests/architecture/test_imports.py tests/architecture/test_style.py
+
+bench: $(VENV)/.installed-bench  ## measure speed beside the peers, in one run on one thread
+	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
+	@$(BIN)/pdoc --docformat numpy --output-directory docs/_build $(PUBLIC)
+	@echo "open docs/_build/index.html"
+
+clean:  ## remove .venv and everything that was built
+	@rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ...' % sys.version_info[:2])"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "installing ssvm-dsl into $(VENV) ..."
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	@echo "installing ssvm-dsl with what '$*' needs into $(VENV) ..."
+	@$(PIP) install --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,75 @@
+"""``chain``: exact dynamic programming on disjoint chains (Viterbi 1967), the fastest path for sequences.
+
+Maximisation has a kernel of its own that walks each chain from end to end without the bookkeeping of trees;
+the other tasks are those of :mod:`ssvm_backends.tree`, of which a chain is a special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends._forest import F64, I32, I64, Forest, build_forest
+from ssvm_backends._forest_session import ForestSession
+from ssvm_dsl.ir import Need, Program, Theta
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+
+
+class Chain:
+    """Viterbi: O(T c^2) for T variables of c states."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept every batch of disjoint chains."""
+        return Verdict(True, need.n_variables * float(need.max_card) ** 2)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
+        """Return a session; chains of equal cardinality in natural order get the fast kernel."""
+        forest = build_forest(program)
+        link = natural_links(program, forest)
+        return ForestSession(program, forest) if link is None else ViterbiSession(program, forest, link)
+
+
+class ViterbiSession(ForestSession):
+    """A session whose maximisation uses the Viterbi kernel.
+
+    Parameters
+    ----------
+    program : Program
+    forest : Forest
+    link : ndarray of int64, shape (V,)
+        Where the table between a variable and the next starts, -1 at the end of a chain.
+    """
+
+    def __init__(self, program: Program, forest: Forest, link: I64) -> None:
+        super().__init__(program, forest)
+        self._link = link
+
+    def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
+        from ssvm_backends._viterbi import viterbi
+
+        c = self.program.uniform_card
+        viterbi(self.forest, self._link, c, theta.pool, node, ids, ptr, labels, score)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends._viterbi import viterbi_oracle
+
+        program = self.program
+        header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
+        longs = np.concatenate([header, program.var_ptr, self._link])
+        longest = int(np.diff(program.var_ptr).max(initial=0))
+        return CompiledOracle(viterbi_oracle, np.zeros(1, np.int32), longs, (longest + 1) * program.uniform_card)
+
+
+def natural_links(program: Program, forest: Forest) -> I64 | None:
+    """Return where each variable's table to the next one starts; ``None`` where chains are not that plain."""
+    linked = forest.parent >= 0
+    counts = np.diff(forest.entry_ptr)
+    following = forest.parent[linked] == np.flatnonzero(linked) + 1
+    if not program.uniform_card or not following.all() or (counts[linked] != 1).any() or forest.entry_flip.any():
+        return None
+    link = np.full(program.n_variables, -1, dtype=np.int64)
+    link[linked] = forest.entry_offset
+    return link

@@ -1,0 +1,44 @@
+"""The bundled trainers: one method per file; here are only their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
+
+
+@hookimpl
+def ssvm_trainers() -> Iterable[TrainerSpec]:
+    """Return the bundled trainers."""
+    return [
+        TrainerSpec(
+            "bcfw",
+            "ssvm_trainers.bcfw:BCFW",
+            "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
+            needs=TrainerNeeds(strongly_convex=True),
+            options=(
+                Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
+                Option("max_cached_passes", 20, "most cached passes after an exact one"),
+                Option("keep", 2, "exact visits a plane may stay without dual weight"),
+                Option("averaging", False, "also follow the weighted average of the iterates", (False, True)),
+            ),
+        ),
+        TrainerSpec(
+            "subgradient",
+            "ssvm_trainers.subgradient:Subgradient",
+            "batch, stochastic or incremental subgradient steps, with averaging and projection",
+            incremental=True,
+            options=(
+                Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
+                Option("batch_size", 1, "examples in a step"),
+                Option(
+                    "schedule", "1/(lam t)", "step size over steps t", ("1/(lam t)", "1/sqrt(t)", "1/t", "constant")
+                ),
+                Option("step_size", 1.0, "factor of the schedule"),
+                Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
+                Option("radius", None, "project onto the ball |w| <= radius"),
+                Option("best_iterate", True, "return the evaluated iterate with the lowest objective", (True, False)),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+            ),
+        ),
+    ]

@@ -1,0 +1,113 @@
+"""The arrays that plane kernels work on: cached planes, what stays fixed, and work space."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+class Cache(NamedTuple):
+    """Planes of every example; K is the capacity.
+
+    Parameters
+    ----------
+    n_planes : ndarray of int32, shape (n,)
+    alpha, loss : ndarray of float64, shape (n, K)
+        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
+    gram : ndarray of float64, shape (n, K, K)
+        ``psi_k . psi_l`` in the metric of the regulariser.
+    age : ndarray of int32, shape (n, K)
+        Iteration in which the plane last had weight.
+    labels : ndarray of int32, shape ((K + 1) * V,)
+        Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
+    """
+
+    n_planes: I32
+    alpha: F64
+    loss: F64
+    gram: F64
+    age: I32
+    labels: I32
+
+
+class Fixed(NamedTuple):
+    """What stays the same while training.
+
+    Parameters
+    ----------
+    var_ptr, state_ptr : ndarray of int64
+    truth : ndarray of int32, shape (V,)
+    truth_config : ndarray of int32
+        Joint state of the truth of every factor of every map, one map after the other.
+    config_start : ndarray of int64, shape (M,)
+        Where each map starts in ``truth_config``.
+    metric : ndarray of float64, shape (M,)
+        ``1 / scale`` of each map's weights.
+    bounded : ndarray of int8, shape (M,)
+        Maps whose weights have a lower bound.
+    lower : ndarray of float64, shape (dim,)
+    share : ndarray of float64, shape (n,)
+        ``weight_i / n``.
+    lam : float
+    node_loss, bonus : ndarray of float64, shape (S,)
+        Loss of each state; the same with ``-inf`` where masks rule it out.
+    """
+
+    var_ptr: I64
+    state_ptr: I64
+    truth: I32
+    truth_config: I32
+    config_start: I64
+    metric: F64
+    bounded: I8
+    lower: F64
+    share: F64
+    lam: float
+    node_loss: F64
+    bonus: F64
+
+
+class Work(NamedTuple):
+    """Work space of the kernels, for one thread; K is the capacity of the cache.
+
+    Parameters
+    ----------
+    slope, delta : ndarray of float64, shape (K + 1,)
+        Slope of each plane; how far its dual weight moves.
+    seen, which, product : ndarray, shape (K + 2,)
+        Joint states of one factor met so far, which of them each plane has, and their products (or
+        coefficients).
+    counter : ndarray of int64, shape (1,)
+        Multiply-adds done.
+    labels, loss : ndarray
+        The candidate plane.
+    one : ndarray of float64, shape (1,)
+    unbounded : ndarray of int8, shape (M,)
+        Zeros.
+    ones : ndarray of float64, shape (M,)
+    direction : ndarray of float64, shape (dim,)
+        Zero between visits.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    """
+
+    slope: F64
+    delta: F64
+    seen: I32
+    which: I32
+    product: F64
+    counter: I64
+    labels: I32
+    loss: F64
+    one: F64
+    unbounded: I8
+    ones: F64
+    direction: F64
+    scores: F64

@@ -1,0 +1,485 @@
+"""Compiled block-coordinate steps over cached planes.
+
+The dual restricted to one example's planes is a small quadratic over a simplex,
+
+    max_alpha  sum_k alpha_k g_k - share/(2 lam) |sum_k (alpha_k - alpha_k^old) psi_k|^2 ,
+
+with slopes ``g_k = loss_k - w . psi_k``.  A visit computes the slopes at the current w, takes pairwise steps
+with exact line search using the Gram matrix only, and moves w once at the end.  Products of features and
+weights go factor by factor over all planes at once, so that planes that agree on a factor share them.  With
+lower bounds on weights the quadratic is a lower bound of the dual, so steps still ascend.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ssvm_dsl.ir.borrow import borrow
+from ssvm_dsl.ir.flat import (
+    BASIS_INDEX,
+    BASIS_PTR,
+    BASIS_STRIDE,
+    CSR_INDICES,
+    CSR_PTR,
+    DENSE,
+    FEATURE_STRIDE,
+    KIND,
+    N_CONFIGS,
+    NO_FEATURES,
+    POOL,
+    PTR,
+    TABLE,
+    WEIGHTS,
+    WIDTH,
+    FlatMaps,
+)
+from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, score_example, weight_start
+from ssvm_trainers._plane_arrays import F64, I8, I32, I64, Cache, Fixed, Work
+
+
+@njit(cache=True, nogil=True, inline="always")
+def remembered(seen: I32, n_seen: int, config: int) -> int:
+    """Return the position of a joint state among those seen, -1 when it is new."""
+    for j in range(n_seen):
+        if seen[j] == config:
+            return j
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def plane_dots(
+    maps: FlatMaps,
+    truth_config: I32,
+    config_start: I64,
+    i: int,
+    lo: int,
+    labels: I32,
+    at: int,
+    size: int,
+    n: int,
+    w: F64,
+    seen: I32,
+    which: I32,
+    product: F64,
+    out: F64,
+) -> int:
+    """Write ``w . psi_k`` of n labellings of example i, one after the other from ``labels[at]``.
+
+    Returns the number of multiply-adds.
+    """
+    desc, ints, longs, features, values = borrow(maps)
+    truth_config, config_start, labels, w = borrow(truth_config), borrow(config_start), borrow(labels), borrow(w)
+    seen, which, product, out = borrow(seen), borrow(which), borrow(product), borrow(out)
+    operations = 0
+    for k in range(n):
+        out[k] = 0.0
+    for m in range(len(desc)):
+        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+            true, n_seen = np.int64(truth_config[config_start[m] + f]), 1
+            seen[0] = true
+            for k in range(n):
+                config = factor_config(desc, ints, longs, m, f, lo, labels, at + k * size)
+                which[k] = remembered(seen, n_seen, config)
+                if which[k] < 0:
+                    which[k], seen[n_seen] = n_seen, config
+                    n_seen += 1
+            if n_seen == 1:
+                continue
+            for j in range(n_seen):
+                product[j] = factor_dot(desc, ints, longs, features, values, m, f, np.int64(seen[j]), w)
+            for k in range(n):
+                out[k] += product[0] - product[which[k]]
+            operations += n_seen * desc[m, WIDTH]
+        operations += n
+    return operations
+
+
+@njit(cache=True, nogil=True)
+def move_planes(
+    maps: FlatMaps,
+    truth_config: I32,
+    config_start: I64,
+    metric: F64,
+    bounded: I8,
+    lower: F64,
+    i: int,
+    lo: int,
+    labels: I32,
+    at: int,
+    size: int,
+    delta: F64,
+    n: int,
+    w: F64,
+    free: F64,
+    seen: I32,
+    net: F64,
+) -> None:
+    """Add ``sum_k delta_k psi_k`` (times the metric of each map) to w; bounded weights move through ``free``."""
+    desc, ints, longs, features, values = borrow(maps)
+    truth_config, config_start, labels, w = borrow(truth_config), borrow(config_start), borrow(labels), borrow(w)
+    metric, bounded, delta, free = borrow(metric), borrow(bounded), borrow(delta), borrow(free)
+    seen, net = borrow(seen), borrow(net)
+    for m in range(len(desc)):
+        target = free if bounded[m] else w
+        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+            true, n_seen, of_truth = np.int64(truth_config[config_start[m] + f]), 0, 0.0
+            for k in range(n):
+                if delta[k] == 0.0:
+                    continue
+                config = factor_config(desc, ints, longs, m, f, lo, labels, at + k * size)
+                if config == true:
+                    continue
+                j = remembered(seen, n_seen, config)
+                if j < 0:
+                    j, n_seen = n_seen, n_seen + 1
+                    seen[j], net[j] = config, 0.0
+                net[j] -= delta[k]
+                of_truth += delta[k]
+            if n_seen == 0:
+                continue
+            seen[n_seen], net[n_seen] = true, of_truth
+            for j in range(n_seen + 1):
+                if net[j] != 0.0:
+                    config = np.int64(seen[j])
+                    factor_add(desc, ints, longs, features, values, m, f, config, net[j] * metric[m], target)
+                    if bounded[m]:
+                        copy_entries(maps, m, f, config, free, w, 1.0, lower[desc[m, WEIGHTS]])
+
+
+@njit(cache=True, nogil=True)
+def copy_entries(
+    maps: FlatMaps, m: int, f: int, config: int, source: F64, target: F64, factor: float, lower: float
+) -> None:
+    """Set ``target = max(factor * source, lower)`` on the weights of one factor in one joint state."""
+    desc, ints, longs, _, _ = maps
+    start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, m, f, config)
+    first = desc[m, BASIS_PTR] + config
+    for entry in range(ints[first], ints[first + 1]):
+        at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
+        if desc[m, KIND] == NO_FEATURES:
+            target[at] = max(factor * source[at], lower)
+        elif desc[m, KIND] == DENSE:
+            for p in range(at, at + desc[m, WIDTH]):
+                target[p] = max(factor * source[p], lower)
+        else:
+            for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
+                p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
+                target[p] = max(factor * source[p], lower)
+
+
+@njit(cache=True, nogil=True)
+def clear_plane(
+    maps: FlatMaps, truth_config: I32, config_start: I64, i: int, lo: int, labels: I32, at: int, out: F64
+) -> None:
+    """Set every entry of ``out`` that a labelling's plane touches to exactly zero."""
+    desc, ints, longs, _, _ = maps
+    for m in range(len(desc)):
+        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+            true = np.int64(truth_config[config_start[m] + f])
+            config = factor_config(desc, ints, longs, m, f, lo, labels, at)
+            if config != true:
+                copy_entries(maps, m, f, true, out, out, 0.0, -np.inf)
+                copy_entries(maps, m, f, config, out, out, 0.0, -np.inf)
+
+
+@njit(cache=True, nogil=True)
+def pairwise_steps(alpha: F64, gram: F64, slope: F64, count: int, step: float, n_steps: int) -> float:
+    """Take pairwise steps over one example's planes (and the truth, plane -1); return the gain over share.
+
+    ``step`` is ``share / lam``.
+    """
+    gain, first_spread, rest = 0.0, 0.0, 1.0
+    for k in range(count):
+        rest -= alpha[k]
+    if rest < 1e-12:  # rounding: as weight of the truth it would come back, and set first_spread, at every visit
+        rest = 0.0
+    for number in range(n_steps):
+        up, down, top, bottom = -1, -1, 0.0, np.inf
+        if rest > 0.0:
+            bottom = 0.0
+        for k in range(count):
+            if slope[k] > top:
+                up, top = k, slope[k]
+            if alpha[k] > 0.0 and slope[k] < bottom:
+                down, bottom = k, slope[k]
+        spread = top - bottom
+        if number == 0:
+            first_spread = spread
+        if spread <= 1e-12 or spread < 1e-3 * first_spread:
+            break
+        curvature = gram[up, up] if up >= 0 else 0.0
+        if down >= 0:
+            curvature += gram[down, down]
+            if up >= 0:
+                curvature -= 2.0 * gram[up, down]
+        curvature *= step
+        room = alpha[down] if down >= 0 else rest
+        full = not (curvature > 0.0 and spread < room * curvature)
+        length = room if full else spread / curvature
+        if up >= 0:
+            alpha[up] += length
+        else:
+            rest += length
+        if down >= 0:
+            alpha[down] = 0.0 if full else alpha[down] - length
+        else:
+            rest = 0.0 if full else rest - length
+        gain += length * spread - 0.5 * length * length * curvature
+        for k in range(count):
+            if up >= 0:
+                slope[k] -= length * step * gram[up, k]
+            if down >= 0:
+                slope[k] += length * step * gram[down, k]
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
+    """Drop planes of example i without dual weight since before iteration ``oldest``."""
+    n_planes, alpha, loss, gram, age, labels = cache
+    k, count = 0, np.int64(n_planes[i])
+    while k < count:
+        if alpha[i, k] > 0.0 or age[i, k] >= oldest:
+            k += 1
+            continue
+        count -= 1
+        if k != count:
+            for t in range(size):
+                labels[at + k * size + t] = labels[at + count * size + t]
+            alpha[i, k], loss[i, k], age[i, k] = alpha[i, count], loss[i, count], age[i, count]
+            for j in range(count + 1):
+                gram[i, k, j] = gram[i, count, j]
+            for j in range(count + 1):
+                gram[i, j, k] = gram[i, j, count]
+            gram[i, k, k] = gram[i, count, count]
+        alpha[i, count] = 0.0
+    n_planes[i] = count
+
+
+@njit(cache=True, nogil=True)
+def visit(
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    i: int,
+    candidate: bool,
+    w: F64,
+    free: F64,
+    now: int,
+    keep: int,
+) -> tuple[float, float, bool]:
+    """Visit example i: slopes at w, pairwise steps, move w.
+
+    With ``candidate``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
+    if it beats all others at w.
+
+    Returns (gain of the dual, duality gap of the example before the steps, whether there was room for the
+    candidate).
+    """
+    lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+    capacity = cache.alpha.shape[1]
+    at = (capacity + 1) * lo
+    if candidate:
+        drop_stale(cache, i, at, size, now - keep)
+        if cache.n_planes[i] == capacity:
+            drop_stale(cache, i, at, size, now + 1)
+        start = at + cache.n_planes[i] * size
+        for t in range(size):
+            cache.labels[start + t] = work.labels[t]
+    count = np.int64(cache.n_planes[i])
+    slope, delta, seen, which, product = work.slope, work.delta, work.seen, work.which, work.product
+    work.counter[0] += plane_dots(
+        maps, fixed.truth_config, fixed.config_start, i, lo, cache.labels, at, size, count + candidate, w,
+        seen, which, product, slope,
+    )  # fmt: skip
+    best, mean = 0.0, 0.0
+    for k in range(count):
+        slope[k] = cache.loss[i, k] - slope[k]
+        delta[k] = -cache.alpha[i, k]
+        best = max(best, slope[k])
+        mean += cache.alpha[i, k] * slope[k]
+    new, room = 0.0, True
+    if candidate:
+        slope[count] = work.loss[0] - slope[count]
+        new = slope[count]
+        if new > best + 1e-10 * (1.0 + best):
+            room = count < capacity
+            if room:
+                insert_plane(maps, fixed, cache, work, i, at, size, now)
+                delta[count] = 0.0
+                count += 1
+    gap = max(best, new) - mean
+    step = fixed.share[i] / fixed.lam
+    gain = pairwise_steps(cache.alpha[i], cache.gram[i], slope, count, step, 4 * (count + 1))
+    changed = False
+    for k in range(count):
+        delta[k] = step * (delta[k] + cache.alpha[i, k])
+        changed |= delta[k] != 0.0
+        if cache.alpha[i, k] > 0.0:
+            cache.age[i, k] = now
+    if changed:
+        move_planes(
+            maps, fixed.truth_config, fixed.config_start, fixed.metric, fixed.bounded, fixed.lower,
+            i, lo, cache.labels, at, size, delta, count, w, free, seen, product,
+        )  # fmt: skip
+        work.counter[0] += size
+    return fixed.share[i] * gain, gap, room
+
+
+@njit(cache=True, nogil=True)
+def insert_plane(
+    maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, i: int, at: int, size: int, now: int
+) -> None:
+    """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet."""
+    k, lo = np.int64(cache.n_planes[i]), fixed.var_ptr[i]
+    configs, starts = fixed.truth_config, fixed.config_start
+    cache.n_planes[i] = k + 1
+    cache.alpha[i, k], cache.loss[i, k], cache.age[i, k] = 0.0, work.loss[0], now
+    work.one[0] = 1.0
+    new = at + k * size
+    move_planes(
+        maps, configs, starts, fixed.metric, work.unbounded, fixed.lower,
+        i, lo, cache.labels, new, size, work.one, np.int64(1), work.direction, work.direction, work.seen, work.product,
+    )  # fmt: skip
+    row = cache.gram[i, k]
+    work.counter[0] += plane_dots(
+        maps, configs, starts, i, lo, cache.labels, at, size, k + 1, work.direction,
+        work.seen, work.which, work.product, row,
+    )  # fmt: skip
+    for j in range(k):
+        cache.gram[i, j, k] = row[j]
+    clear_plane(maps, configs, starts, i, lo, cache.labels, new, work.direction)
+
+
+@njit(cache=True, nogil=True)
+def cached_pass(
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    examples: I64,
+    w: F64,
+    free: F64,
+    now: int,
+    last_gain: F64,
+    threshold: float,
+) -> float:
+    """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
+    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    total = 0.0
+    for i in examples:
+        if last_gain[i] >= threshold and cache.n_planes[i] > 0:
+            last_gain[i], _, _ = visit(maps, fixed, cache, work, i, np.bool_(False), w, free, now, now)
+            total += last_gain[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def batch_pass(
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    examples: I64,
+    label_ptr: I64,
+    labels: I32,
+    losses: F64,
+    w: F64,
+    free: F64,
+    now: int,
+    keep: int,
+    gap: F64,
+    last_gain: F64,
+) -> tuple[float, bool]:
+    """Take the planes an oracle returned for a batch, one example after the other.
+
+    Returns (gain of the dual, whether some example had no room).
+    """
+    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    total, full = 0.0, False
+    for j in range(len(examples)):
+        i = examples[j]
+        for t in range(label_ptr[j + 1] - label_ptr[j]):
+            work.labels[t] = labels[label_ptr[j] + t]
+        work.loss[0] = losses[j]
+        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, np.bool_(True), w, free, now, keep)
+        full |= not room
+        total += last_gain[i]
+    return total, full
+
+
+@njit(cache=True, nogil=True)
+def labels_score(maps: FlatMaps, i: int, state_ptr: I64, labels: I32, lo: int, hi: int, node: F64, pool: F64) -> float:
+    """Return the score of a labelling of example i from the scores written for the oracle."""
+    desc, ints, longs, _, _ = maps
+    total = 0.0
+    for v in range(lo, hi):
+        total += node[state_ptr[v] + labels[v - lo]]
+    for m in range(len(desc)):
+        if desc[m, POOL] >= 0:
+            for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+                config = factor_config(desc, ints, longs, m, f, lo, labels, 0)
+                total += pool[desc[m, POOL] + ints[desc[m, TABLE] + f] * desc[m, N_CONFIGS] + config]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def exact_pass(
+    oracle: Any,
+    ints: I32,
+    longs: I64,
+    oracle_work: F64,
+    node: F64,
+    pool: F64,
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    examples: I64,
+    w: F64,
+    free: F64,
+    now: int,
+    keep: int,
+    gap: F64,
+    last_gain: F64,
+) -> tuple[float, bool, float]:
+    """Call a compiled oracle for each listed example at the newest w and take its plane.
+
+    Returns (gain of the dual, whether some example had no room, largest relative difference between a score
+    the oracle reported and the score of its labelling).
+    """
+    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
+    total, full, off = 0.0, False, 0.0
+    for i in examples:
+        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
+        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
+        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
+        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        work.loss[0] = 0.0
+        for v in range(lo, hi):
+            work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
+        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, np.bool_(True), w, free, now, keep)
+        full |= not room
+        total += last_gain[i]
+    return total, full, off
+
+
+@njit(cache=True, nogil=True)
+def aggregate_planes(maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, out: F64) -> None:
+    """Add ``sum_i share_i sum_k alpha_ik psi_ik`` to ``out``."""
+    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    capacity = cache.alpha.shape[1]
+    for i in range(len(cache.n_planes)):
+        lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+        for k in range(cache.n_planes[i]):
+            work.delta[k] = fixed.share[i] * cache.alpha[i, k]
+        move_planes(
+            maps, fixed.truth_config, fixed.config_start, work.ones, work.unbounded, fixed.lower, i, lo, cache.labels,
+            (capacity + 1) * lo, size, work.delta, np.int64(cache.n_planes[i]), out, out, work.seen, work.product,
+        )  # fmt: skip

@@ -1,0 +1,155 @@
+"""The state of block-coordinate methods: weights and cached planes.
+
+For each example a few planes are kept, each as a labelling with its loss, its dual weight, and its row of the
+Gram matrix of joint-feature differences ``psi = Phi(x, y) - Phi(x, labelling)``.  The plane of the truth is
+zero and implicit.  Memory is O(cached labels), whatever the number of weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers._plane_arrays import F64, I64, Cache, Fixed, Work
+
+#: Planes kept for an example at first; the cache grows when an example needs more at once.
+FIRST_CAPACITY = 8
+
+
+@dataclass(eq=False)
+class DualState:
+    """Weights and planes of a block-coordinate method."""
+
+    problem: TrainProblem
+    fixed: Fixed
+    cache: Cache
+    work: Work
+    w: F64
+    free: F64
+    gap: F64
+    gain: F64
+
+    @property
+    def capacity(self) -> int:
+        """Planes an example can hold."""
+        return self.cache.alpha.shape[1]
+
+    def grow(self) -> None:
+        """Double the capacity."""
+        k, n = self.capacity, len(self.cache.n_planes)
+        var_ptr = self.fixed.var_ptr
+        labels = np.zeros((2 * k + 1) * int(var_ptr[-1]), dtype=np.int32)
+        for lo, hi in pairwise(var_ptr):
+            held = k * (hi - lo)
+            labels[(2 * k + 1) * lo :][:held] = self.cache.labels[(k + 1) * lo :][:held]
+        wide = [np.zeros((n, 2 * k), dtype=a.dtype) for a in (self.cache.alpha, self.cache.loss, self.cache.age)]
+        for new, old in zip(wide, (self.cache.alpha, self.cache.loss, self.cache.age), strict=True):
+            new[:, :k] = old
+        gram = np.zeros((n, 2 * k, 2 * k))
+        gram[:, :k, :k] = self.cache.gram
+        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels)
+        self.work = self.work._replace(**_plane_space(2 * k))
+
+    def aggregate(self) -> tuple[F64, float]:
+        """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
+        from ssvm_trainers._plane_kernels import aggregate_planes
+
+        v = np.zeros(self.problem.dim)
+        aggregate_planes(self.problem.parameters.flat, self.fixed, self.cache, self.work, v)
+        b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
+        return v, b
+
+    def refresh(self) -> float:
+        """Recompute w from the dual weights (rounding errors do not add up) and return the dual value."""
+        v, b = self.aggregate()
+        objective = self.problem.objective
+        self.w[:] = objective.weights(v)
+        self.free[:] = v / (objective.lam * objective.scale)
+        return objective.dual(v, b)
+
+
+def fixed_arrays(problem: TrainProblem) -> Fixed:
+    """Return what stays the same while training."""
+    parameters, objective = problem.parameters, problem.objective
+    program = parameters.program
+    configs = [problem.loss.truth[m.scope] @ strides(m.cards) for m in parameters.maps]
+    return Fixed(
+        var_ptr=program.var_ptr,
+        state_ptr=program.state_ptr,
+        truth=problem.loss.truth,
+        truth_config=np.concatenate([*configs, np.zeros(0)]).astype(np.int32),
+        config_start=pointers(np.array([len(c) for c in configs], dtype=np.int64))[:-1],
+        metric=1.0 / map_scales(problem),
+        bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
+        lower=objective.lower,
+        share=objective.weight / problem.n,
+        lam=float(objective.lam),
+        node_loss=problem.loss.node,
+        bonus=problem.loss.node if program.allowed is None else np.where(program.allowed, problem.loss.node, -np.inf),
+    )
+
+
+def start_state(problem: TrainProblem) -> DualState:
+    """Return the state in which every example's dual weight lies on its truth: w = 0 (or its lower bound)."""
+    n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
+    cache = Cache(
+        np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),
+        np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32),
+    )  # fmt: skip
+    state = DualState(
+        problem,
+        fixed_arrays(problem),
+        cache,
+        work_space(problem, k),
+        w=np.zeros(dim),
+        free=np.zeros(dim),
+        gap=np.zeros(n),
+        gain=np.zeros(n),
+    )
+    state.refresh()
+    return state
+
+
+def map_scales(problem: TrainProblem) -> F64:
+    """Return the relative regularisation of each map's weights; ``shape (M,)``."""
+    scale = problem.objective.scale
+    return np.array([scale[m.block.offset] if m.block.size else 1.0 for m in problem.parameters.maps])
+
+
+def strides(cards: tuple[int, ...]) -> I64:
+    """Return the multipliers that turn states into a joint state (C order)."""
+    return np.array([int(np.prod(cards[k + 1 :])) for k in range(len(cards))], dtype=np.int64)
+
+
+def _plane_space(k: int) -> dict[str, NDArray[Any]]:
+    """Return the work arrays whose size follows the capacity."""
+    return {
+        "slope": np.zeros(k + 1),
+        "delta": np.zeros(k + 1),
+        "seen": np.zeros(k + 2, np.int32),
+        "which": np.zeros(k + 2, np.int32),
+        "product": np.zeros(k + 2),
+    }
+
+
+def work_space(problem: TrainProblem, k: int) -> Work:
+    """Return work space for caches of capacity k."""
+    maps = problem.parameters.maps
+    longest = int(np.diff(problem.parameters.program.var_ptr).max(initial=1))
+    return Work(
+        **_plane_space(k),
+        counter=np.zeros(1, np.int64),
+        labels=np.zeros(longest, np.int32),
+        loss=np.zeros(1),
+        one=np.ones(1),
+        unbounded=np.zeros(len(maps), np.int8),
+        ones=np.ones(len(maps)),
+        direction=np.zeros(problem.dim),
+        scores=np.zeros(max((m.n_basis for m in maps), default=1)),
+    )

@@ -1,0 +1,132 @@
+"""One pass of single-example subgradient steps inside a compiled kernel.
+
+The weights are ``s u`` with one number s, so that the shrinking of a step costs one multiplication, not one for
+each weight.  The sum of the iterates, each times its share, is ``c u - v`` with two running quantities: c, the
+sum of share times s so far, and v, which takes c times each change of u.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.borrow import borrow
+from ssvm_dsl.ir.flat import FlatMaps
+from ssvm_dsl.ir.kernels import score_example
+from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
+from ssvm_trainers._plane_arrays import Fixed, Work
+from ssvm_trainers._plane_kernels import labels_score, move_planes
+from ssvm_trainers._planes import fixed_arrays, map_scales, work_space
+
+if TYPE_CHECKING:
+    from ssvm_trainers.subgradient import Run
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+#: A scale below this is multiplied into the weights again.
+SMALL = 1e-9
+
+
+def applies(problem: TrainProblem) -> bool:
+    """Whether the kernel covers a problem: one scale for all weights, and no bounds (a step ends with projecting)."""
+    scale = problem.objective.scale
+    return bool((scale == scale[:1]).all() and not np.isfinite(problem.objective.lower).any())
+
+
+def compiled_pass(run: Run, problem: TrainProblem, oracle: CompiledOracle, order: I64) -> tuple[F64, float]:
+    """Step through the examples in order, calling the compiled oracle for each at the newest weights.
+
+    Returns the aggregated plane of the pass.
+    """
+    averaging = run.options.averaging != "none"
+    theta = problem.scores(run.w)
+    lengths, shares = run.next_steps(len(order), problem.objective.lam)
+    v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), perf_counter()
+    state = np.array([1.0, 0.0, 0.0])
+    off = subgradient_steps(
+        oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
+        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), order, problem.objective.weight,
+        lengths, shares, problem.objective.lam * float(map_scales(problem)[:1].sum()), run.w, v, plane,
+        state, averaging,
+    )  # fmt: skip
+    problem.n_oracle_calls += len(order)
+    problem.oracle_seconds += perf_counter() - begin
+    if not off <= 1e-6:
+        raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+    if averaging:
+        run.add_to_average(state[1] * run.w - v, float(shares.sum()))
+    run.w *= state[0]
+    return plane, float(state[2])
+
+
+@njit(cache=True, nogil=True)
+def subgradient_steps(
+    oracle: Any,
+    ints: I32,
+    longs: I64,
+    oracle_work: F64,
+    node: F64,
+    pool: F64,
+    maps: FlatMaps,
+    fixed: Fixed,
+    work: Work,
+    examples: I64,
+    weight: F64,
+    lengths: F64,
+    shares: F64,
+    shrink: float,
+    u: F64,
+    v: F64,
+    plane: F64,
+    state: F64,
+    averaging: bool,
+) -> float:
+    """Take one step for each listed example; ``state`` holds (s, c, b), ``plane`` and b the aggregated plane.
+
+    Returns the largest relative difference between a score the oracle reported and that of its labelling.
+    """
+    maps, fixed, work = borrow(maps), borrow(fixed), borrow(work)
+    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
+    metric, scales, off = np.ones(len(maps.desc)), np.ones(len(maps.desc)), 0.0
+    for step in range(len(examples)):
+        i = examples[step]
+        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
+        scales[:] = state[0]
+        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, u, scales, work.scores, node, pool)
+        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
+        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        state[0] *= 1.0 - lengths[step] * shrink
+        if abs(state[0]) < SMALL:
+            for p in range(len(u)):
+                v[p] -= state[1] * u[p]
+                u[p] *= state[0]
+            state[0], state[1] = 1.0, 0.0
+        for j in range(lo, hi):
+            state[2] += fixed.share[i] * fixed.node_loss[fixed.state_ptr[j] + work.labels[j - lo]]
+        work.delta[0] = fixed.share[i]
+        move_planes(
+            maps, fixed.truth_config, fixed.config_start, work.ones, work.unbounded, fixed.lower,
+            i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), plane, plane, work.seen, work.product,
+        )  # fmt: skip
+        work.delta[0] = lengths[step] * weight[i]
+        metric[:] = 1.0 / state[0]
+        move_planes(
+            maps, fixed.truth_config, fixed.config_start, metric, work.unbounded, fixed.lower,
+            i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), u, u, work.seen, work.product,
+        )  # fmt: skip
+        if averaging:
+            metric[:] = state[1] / state[0]
+            move_planes(
+                maps, fixed.truth_config, fixed.config_start, metric, work.unbounded, fixed.lower,
+                i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), v, v, work.seen, work.product,
+            )  # fmt: skip
+            state[1] += shares[step] * state[0]
+    return off

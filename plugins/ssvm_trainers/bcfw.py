@@ -1,0 +1,212 @@
+"""``bcfw``: block-coordinate ascent of the dual with cached planes, the default trainer.
+
+One outer iteration is an exact pass (one oracle call for an example at a time, at the newest weights), then
+cached passes that visit examples again without the oracle.
+
+* Each visit optimises the example's dual weights over its cached planes by pairwise Frank-Wolfe steps with
+  exact line search (Lacoste-Julien et al. 2013; Lacoste-Julien and Jaggi 2015), using inner products only.
+* After an exact pass, cached passes go on as long as they gain more per operation than the iteration has on
+  average (the slope rule of Shah, Kolmogorov and Lampert 2015, with operations counted instead of seconds, so
+  that results do not depend on the clock).
+* An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
+  without replacement; gaps from exact calls only), every fifth pass takes all.
+
+The certificate is computed at one fixed w: the exact objective against the dual value of the planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
+from ssvm_dsl.plugin_api import CompiledOracle, Iterate, StopRule, TrainProblem
+from ssvm_trainers._planes import DualState, start_state
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+#: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
+MAX_BATCH = 256
+
+#: An exact pass takes an example with this chance plus its gap over the mean gap.
+LEAST_CHANCE = 0.1
+
+
+class BCFW:
+    """Block-coordinate Frank-Wolfe with pairwise steps over cached planes.
+
+    Parameters
+    ----------
+    sampling : {"gap", "uniform"}
+        How exact passes choose examples: by duality gap, or every one once in random order.
+    max_cached_passes : int
+        Most cached passes after an exact one.
+    keep : int
+        Exact visits a plane may stay without dual weight before it is dropped.
+    averaging : bool
+        Also follow the average of the weights, ``w_bar <- k/(k+2) w_bar + 2/(k+2) w`` after outer iteration k,
+        and return whichever has the lower objective.
+    random_state : int or None
+        Seed of the order of examples.
+    """
+
+    def __init__(
+        self,
+        sampling: str = "gap",
+        max_cached_passes: int = 20,
+        keep: int = 2,
+        averaging: bool = False,
+        random_state: int | None = None,
+    ) -> None:
+        self.sampling, self.max_cached_passes = sampling, max_cached_passes
+        self.keep, self.averaging, self.random_state = keep, averaging, random_state
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        run = _Run(self, problem)
+        if start is not None:
+            yield run.seed(start)
+        while True:
+            yield run.iterate(stop)
+
+
+class _Run:
+    """One training run."""
+
+    def __init__(self, options: BCFW, problem: TrainProblem) -> None:
+        self.options, self.problem = options, problem
+        self.state: DualState = start_state(problem)
+        self.random = np.random.default_rng(options.random_state)
+        self.oracle = problem.compiled()
+        self.now, self.passes = 0, 0.0
+        self.average = np.zeros(problem.dim)
+        self.exact_cost = _exact_cost(problem)
+        self.dual = self.state.refresh()
+        self.trust = 0.25  # certified gap over the estimate of the exact pass before it, as measured last
+        if self.oracle is not None:
+            self.theta = problem.scores(self.state.w)
+            self.oracle_work = np.empty(self.oracle.work_size)
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Run one exact pass and its cached passes."""
+        self.now += 1
+        ids = self._choose()
+        operations = self.state.work.counter[0]
+        gain = self._exact(ids)
+        self.dual += gain
+        self.passes += len(ids) / self.problem.n
+        cost = float(self.state.work.counter[0] - operations) + self.exact_cost * len(ids)
+        self._cached(gain, cost)
+        if self.options.averaging:
+            self.average += 2.0 / (self.now + 2.0) * (self.state.w - self.average)
+        gap = float(np.dot(self.state.fixed.share, self.state.gap))
+        wanted = stop.tol * max(abs(self.dual + gap), 1e-12)
+        if self.trust * gap <= wanted or self.passes + 1.0 >= stop.max_passes:
+            return self._certify(gap)
+        return Iterate(self.state.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
+
+    def seed(self, w: F64) -> Iterate:
+        """Take the planes at given weights and optimise over them: a warm start for the dual."""
+        primal, upper, planes = self.problem.evaluate(w)
+        self.passes += 1.0
+        self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+        self._cached(0.0, 0.0, always=True)
+        self.dual = self.state.refresh()
+        return Iterate(w, self.passes, primal, upper, self.dual)
+
+    def _choose(self) -> I64:
+        """Return the examples of the next exact pass, in order."""
+        n = self.problem.n
+        if self.options.sampling == "uniform" or self.now % 5 == 1:
+            return self.random.permutation(n)
+        gap = self.state.gap * self.state.fixed.share
+        chance = LEAST_CHANCE + gap / max(float(gap.mean()), 1e-300)
+        order = self.random.permutation(n)
+        taken: I64 = order[self.random.random(n) < chance[order]]
+        return taken if len(taken) else order
+
+    def _exact(self, ids: I64) -> float:
+        """Visit the examples with the exact oracle; return the gain of the dual."""
+        if self.oracle is not None:
+            return self._compiled(self.oracle, ids)
+        batch = int(np.clip(self.problem.n // 32, 1, MAX_BATCH))
+        gain = 0.0
+        for lo in range(0, len(ids), batch):
+            planes = self.problem.oracle(self.state.w, np.unique(ids[lo : lo + batch]))
+            gain += self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+        return gain
+
+    def _take(self, examples: I64, ptr: I64, labels: NDArray[np.int32], loss: F64) -> float:
+        from ssvm_trainers._plane_kernels import batch_pass
+
+        s = self.state
+        gain, full = batch_pass(
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, examples, ptr, labels, loss, s.w, s.free,
+            self.now, self.options.keep, s.gap, s.gain,
+        )  # fmt: skip
+        if full:
+            s.grow()
+        return float(gain)
+
+    def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
+        from ssvm_trainers._plane_kernels import exact_pass
+
+        s, begin = self.state, perf_counter()
+        gain, full, off = exact_pass(
+            oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, ids, s.w, s.free,
+            self.now, self.options.keep, s.gap, s.gain,
+        )  # fmt: skip
+        self.problem.n_oracle_calls += len(ids)
+        self.problem.oracle_seconds += perf_counter() - begin
+        if not off <= 1e-6:
+            raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+        if full:
+            s.grow()
+        return float(gain)
+
+    def _cached(self, gain: float, cost: float, always: bool = False) -> None:
+        """Run cached passes while they gain more per operation than the iteration did so far."""
+        from ssvm_trainers._plane_kernels import cached_pass
+
+        s, flat = self.state, self.problem.parameters.flat
+        for _ in range(self.options.max_cached_passes):
+            before = s.work.counter[0]
+            threshold = 0.1 * float(s.gain.mean())
+            order = self.random.permutation(self.problem.n)
+            gained = cached_pass(flat, s.fixed, s.cache, s.work, order, s.w, s.free, self.now, s.gain, threshold)
+            spent = float(s.work.counter[0] - before)
+            self.dual += gained
+            if gained <= 0.0 or (not always and gained * cost < gain * spent):
+                return
+            gain, cost = gain + gained, cost + spent
+
+    def _certify(self, estimate: float) -> Iterate:
+        """Return the iterate with its certificate; the planes found on the way go into the cache."""
+        dual = self.dual = self.state.refresh()
+        w = self.state.w.copy()
+        primal, upper, planes = self.problem.evaluate(w)
+        if self.options.averaging:
+            average = self.problem.evaluate(self.average)
+            if average[0] < primal:
+                w, primal, upper = self.average.copy(), average[0], average[1]
+        self.passes += 1.0 + float(self.options.averaging)
+        if estimate > 0.0:
+            # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
+            self.trust = float(np.clip((primal - dual) / estimate, 1e-3, 10.0))
+        self.dual += self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+        return Iterate(w, self.passes, primal, upper, dual)
+
+
+def _exact_cost(problem: TrainProblem) -> float:
+    """Return the operations of an exact call on an average example: scores and one look at each table."""
+    total = 0.0
+    for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
+        tables = desc[N_CONFIGS] if desc[POOL] >= 0 else 0
+        total += fmap.n_factors * float(fmap.n_basis * desc[WIDTH] * (fmap.features is not None) + tables)
+    return total / max(problem.n, 1)

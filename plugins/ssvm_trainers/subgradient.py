@@ -1,0 +1,216 @@
+"""``subgradient``: the (online) subgradient method of Ratliff, Bagnell and Zinkevich (2007).
+
+Each step moves against a subgradient of the regularised risk of a few examples,
+
+    w <- Project( w - a_t (lam scale w + 1/|B| sum_{i in B} weight_i (Phi(x_i, yhat_i) - Phi(x_i, y_i))) ) ,
+
+with B all examples (``batch``), the next ones of a random order (``stochastic``) or of the given order
+(``incremental``).  Averaging the iterates (Polyak; weighted by t: Lacoste-Julien, Schmidt and Bach 2012) makes
+the last passes count most.  Evaluated iterates also give aggregated planes; the best convex combination of
+them, found by line search, is a certified lower bound of the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
+from ssvm_trainers._lower_bound import PlaneHull
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+
+
+
+class Subgradient:
+    """The subgradient method.
+
+    Parameters
+    ----------
+    order : {"stochastic", "incremental", "batch"}
+        Which examples a step looks at.
+    batch_size : int
+        How many (except for ``batch``).
+    schedule : {"1/(lam t)", "1/sqrt(t)", "1/t", "constant"}
+        How steps shrink with the number of steps t.
+    step_size : float
+        Factor of the schedule.
+    averaging : {"weighted", "uniform", "none"}
+        Which average of the iterates is returned.
+    radius : float or None
+        Project onto the ball ``|w| <= radius`` after each step.
+    best_iterate : bool
+        Return the evaluated iterate with the lowest objective, instead of the last one.
+    evaluate_every : int
+        Passes between two evaluations of the objective (each is a pass with the oracle of its own; ``batch``
+        steps come with theirs).
+    random_state : int or None
+        Seed of the random order.
+    """
+
+    def __init__(
+        self,
+        order: str = "stochastic",
+        batch_size: int = 1,
+        schedule: str = "1/(lam t)",
+        step_size: float = 1.0,
+        averaging: str = "weighted",
+        radius: float | None = None,
+        best_iterate: bool = True,
+        evaluate_every: int = 5,
+        random_state: int | None = None,
+    ) -> None:
+        self.order, self.batch_size = order, batch_size
+        self.schedule, self.step_size = schedule, step_size
+        self.averaging, self.radius = averaging, radius
+        self.best_iterate, self.evaluate_every = best_iterate, evaluate_every
+        self.random_state = random_state
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        run = Run(self, problem.dim, start)
+        hull = PlaneHull(problem.objective)
+        if start is not None:  # its first steps are long: what they leave behind may be better
+            yield run.evaluated(problem, hull)
+        while True:
+            if self.order == "batch":
+                yield run.batch_step(problem, hull)
+            else:
+                dual = hull.add(*run.one_pass(problem))
+                due = run.n_passes % self.evaluate_every == 0 or run.spent + 2 > stop.max_passes
+                yield run.evaluated(problem, hull) if due else Iterate(run.weights(), run.spent, dual=dual)
+
+    def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
+        """Learn one pass over more examples.
+
+        Parameters
+        ----------
+        problem : TrainProblem
+            The new examples.
+        state : object, optional
+            What an earlier call returned.
+
+        Returns
+        -------
+        (w, state)
+        """
+        run = Run(self, problem.dim) if state is None else state
+        run.one_pass(problem)
+        return run.weights(), run
+
+
+class Run:
+    """The state of one run: weights, their average, and the number of steps.
+
+    Parameters
+    ----------
+    options : Subgradient
+    dim : int
+    start : ndarray of float64, shape (dim,), optional
+    """
+
+    def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
+        self.options = options
+        self.w = np.zeros(dim) if start is None else start.copy()
+        self.average = np.zeros(dim)
+        self.average_weight = 0.0
+        self.t = 0
+        self.n_passes = 0
+        self.spent = 0.0
+        self.random = np.random.default_rng(options.random_state)
+
+    def weights(self) -> F64:
+        """Return the weights the options ask for: the average or the current ones."""
+        averaged = self.options.averaging != "none" and self.average_weight > 0.0
+        return self.average.copy() if averaged else self.w.copy()
+
+    def batch_step(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
+        """Take one step with the subgradient of the whole objective; evaluates w on the way."""
+        w = self.w.copy()
+        primal, upper, planes = problem.evaluate(w)
+        self.spent += 1.0
+        dual = hull.add(*aggregate(problem, planes))
+        self._move(problem, planes)
+        if self.options.averaging == "none":
+            return Iterate(w, self.spent, primal, upper, dual)
+        return Iterate(self.weights(), self.spent, dual=dual)
+
+    def one_pass(self, problem: TrainProblem) -> tuple[F64, float]:
+        """Step through all examples once; return the aggregated plane of all planes met."""
+        n = problem.n
+        order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
+        oracle = problem.compiled()
+        if oracle is None or not self._single_steps(problem):
+            plane = self._batched_pass(problem, order)
+        else:
+            from ssvm_trainers._subgradient_pass import compiled_pass
+
+            plane = compiled_pass(self, problem, oracle, order)
+        self.n_passes += 1
+        self.spent += 1.0
+        return plane
+
+    def _batched_pass(self, problem: TrainProblem, order: I64) -> tuple[F64, float]:
+        v, b = np.zeros(problem.dim), 0.0
+        for lo in range(0, problem.n, self.options.batch_size):
+            batch = np.sort(order[lo : lo + self.options.batch_size])
+            planes = problem.oracle(self.w, batch)
+            v_batch, b_batch = aggregate(problem, planes)
+            v, b = v + v_batch, b + b_batch
+            self._move(problem, planes)
+        return v, b
+
+    def _single_steps(self, problem: TrainProblem) -> bool:
+        """Whether the compiled kernel takes these options."""
+        from ssvm_trainers._subgradient_pass import applies
+
+        plain = self.options.batch_size == 1 and self.options.radius is None
+        return plain and applies(problem)
+
+    def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
+        """Return the current iterate with its objective and the lower bound."""
+        w = self.weights()
+        primal, upper, planes = problem.evaluate(w)
+        self.spent += 1.0
+        return Iterate(w, self.spent, primal, upper, hull.add(*aggregate(problem, planes)))
+
+    def next_steps(self, n: int, lam: float) -> tuple[F64, F64]:
+        """Return (length, share in the average) of the next n steps, and count them."""
+        t: F64 = np.arange(self.t + 1.0, self.t + n + 0.5)
+        self.t += n
+        o = self.options
+        power = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}[o.schedule]
+        factor = o.step_size / lam if o.schedule == "1/(lam t)" else o.step_size
+        return factor * t**power, t if o.averaging == "weighted" else np.ones(n)
+
+    def add_to_average(self, summed: F64, share: float) -> None:
+        """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
+        self.average_weight += share
+        self.average += (summed - share * self.average) / self.average_weight
+
+    def _move(self, problem: TrainProblem, planes: Planes) -> None:
+        """Take one step against the subgradient that the planes give."""
+        objective = problem.objective
+        lengths, shares = self.next_steps(1, objective.lam)
+        step, share = float(lengths[0]), float(shares[0])
+        self.w *= 1.0 - step * objective.lam * objective.scale
+        coef = step * objective.weight[planes.examples] / len(planes.examples)
+        problem.accumulate(planes, coef, self.w)
+        np.maximum(self.w, objective.lower, out=self.w)
+        if self.options.radius is not None:
+            self.w *= min(1.0, self.options.radius / max(float(np.linalg.norm(self.w)), 1e-300))
+        if self.options.averaging != "none":
+            self.add_to_average(share * self.w, share)
+
+
+def aggregate(problem: TrainProblem, planes: Planes) -> tuple[F64, float]:
+    """Return the aggregated plane (v, b) of one plane for each example."""
+    share = problem.objective.weight[planes.examples] / problem.n
+    v = problem.accumulate(planes, share, np.zeros(problem.dim))
+    return v, float(np.dot(share, planes.loss))

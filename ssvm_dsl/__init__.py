@@ -1,0 +1,85 @@
+"""ssvm-dsl: declare a structured model in a few lines, train it to a certified optimum.
+
+Importing this package loads no solver, no numba and no scikit-learn; names are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ssvm_dsl.lang.dims": ("Dim",),
+    "ssvm_dsl.lang.inputs": ("Attributes", "Edges", "Input"),
+    "ssvm_dsl.lang.labels": ("Label",),
+    "ssvm_dsl.lang.factors": ("Factor",),
+    "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
+    "ssvm_dsl.lang.relations": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.features": (
+        *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
+        *("Quantiles", "Standardized", "Whitened"),
+    ),
+    "ssvm_dsl.lang.losses": ("Cost", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
+    "ssvm_dsl.lang.model": ("Model",),
+    "ssvm_dsl.lang.builder": ("ModelBuilder",),
+    "ssvm_dsl.compiler": ("estimate", "ground"),
+    "ssvm_dsl.registry": ("register",),
+    "ssvm_dsl.learning.estimator": ("StructuredSVM",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [*sorted(_HOME_OF), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ssvm_dsl' has no attribute '{name}'")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from ssvm_dsl.compiler import estimate as estimate
+    from ssvm_dsl.compiler import ground as ground
+    from ssvm_dsl.lang.builder import ModelBuilder as ModelBuilder
+    from ssvm_dsl.lang.dims import Dim as Dim
+    from ssvm_dsl.lang.factors import Factor as Factor
+    from ssvm_dsl.lang.features import Feature as Feature
+    from ssvm_dsl.lang.features import Hashed as Hashed
+    from ssvm_dsl.lang.features import JointFeature as JointFeature
+    from ssvm_dsl.lang.features import PLiF as PLiF
+    from ssvm_dsl.lang.features import Polynomial as Polynomial
+    from ssvm_dsl.lang.features import Quantiles as Quantiles
+    from ssvm_dsl.lang.features import Standardized as Standardized
+    from ssvm_dsl.lang.features import Whitened as Whitened
+    from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
+    from ssvm_dsl.lang.forms import FULL as FULL
+    from ssvm_dsl.lang.forms import POTTS as POTTS
+    from ssvm_dsl.lang.forms import SYMMETRIC as SYMMETRIC
+    from ssvm_dsl.lang.forms import Form as Form
+    from ssvm_dsl.lang.inputs import Attributes as Attributes
+    from ssvm_dsl.lang.inputs import Edges as Edges
+    from ssvm_dsl.lang.inputs import Input as Input
+    from ssvm_dsl.lang.labels import Label as Label
+    from ssvm_dsl.lang.losses import Cost as Cost
+    from ssvm_dsl.lang.losses import CustomLoss as CustomLoss
+    from ssvm_dsl.lang.losses import Hamming as Hamming
+    from ssvm_dsl.lang.losses import NoLoss as NoLoss
+    from ssvm_dsl.lang.losses import ZeroOne as ZeroOne
+    from ssvm_dsl.lang.model import Model as Model
+    from ssvm_dsl.lang.relations import along as along
+    from ssvm_dsl.lang.relations import chain as chain
+    from ssvm_dsl.lang.relations import cliques as cliques
+    from ssvm_dsl.lang.relations import complete as complete
+    from ssvm_dsl.lang.relations import cross as cross
+    from ssvm_dsl.lang.relations import grid as grid
+    from ssvm_dsl.lang.relations import pairs as pairs
+    from ssvm_dsl.learning.estimator import StructuredSVM as StructuredSVM
+    from ssvm_dsl.registry import register as register

@@ -1,0 +1,83 @@
+"""What a subcommand is, and how a tree of them becomes a parser.
+
+Modules of commands import nothing heavy: all of them are read for ``ssvm --help``.  What a command needs to
+run, it imports when it runs.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+def no_arguments(parser: ArgumentParser) -> None:
+    """Add nothing: the command takes no arguments."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand, or a group of them.
+
+    Parameters
+    ----------
+    name : str
+    summary : str
+        One line for the list of commands.
+    run : callable, optional
+        Does the work and returns the exit status; ``None`` for a group.
+    arguments : callable
+        Adds the command's arguments to its parser.
+    parts : sequence of Command
+        The commands of a group.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Namespace], int] | None = None
+    arguments: Callable[[ArgumentParser], None] = no_arguments
+    parts: Sequence[Command] = ()
+
+
+def add_commands(parser: ArgumentParser, commands: Sequence[Command]) -> None:
+    """Add subcommands to a parser; without one of them, its help is shown."""
+    parser.set_defaults(run=lambda args: _help(parser))
+    below = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in commands:
+        text = command.summary[:1].upper() + command.summary[1:] + "."
+        made = below.add_parser(command.name, help=command.summary, description=text)
+        # The same flags as before the command; unset here, so that the ones given there stay.
+        add_flags(made, default=SUPPRESS)
+        if command.parts:
+            add_commands(made, command.parts)
+        else:
+            command.arguments(made)
+            made.set_defaults(run=command.run)
+
+
+def add_flags(parser: ArgumentParser, default: Any) -> None:
+    """Add the flags that every command has."""
+    parser.add_argument(
+        "--no-plugins", action="store_true", default=default, help="load the bundled plug-ins only, no foreign ones"
+    )
+    parser.add_argument(
+        "--traceback", action="store_true", default=default, help="show where an error came from, for reports of bugs"
+    )
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def positive_int(text: str) -> int:
+    """Read an argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"expected a positive int, got {text!r}")
+    return int(text)
+
+
+def _help(parser: ArgumentParser) -> int:
+    parser.print_help()
+    return 0

@@ -1,0 +1,222 @@
+"""``ssvm explain FILE:Model``: the model, its size, and what every backend says to it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.screen import console, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ssvm_dsl.inference.planner import Candidate
+    from ssvm_dsl.ir.need import Need
+    from ssvm_dsl.lang.declaration import Declaration
+    from ssvm_dsl.lang.losses import Loss
+    from ssvm_dsl.lang.model import Model
+
+
+#: How the questions read.
+WORDS = {"predict": "[bold]To predict[/bold]", "train": "[bold]To train[/bold] (scores with the loss added)"}
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the backends say to one question.
+
+    Parameters
+    ----------
+    question : str
+        ``"predict"`` or ``"train"``.
+    need : Need
+    candidates : list of Candidate
+        Every installed backend, those that ``auto`` does not take included.
+    outsiders : set of str
+        Names of those that ``auto`` does not take.
+    backend, reason : str or None
+        The choice of ``auto``, and why.
+    """
+
+    question: str
+    need: Need
+    candidates: list[Candidate]
+    outsiders: set[str]
+    backend: str | None
+    reason: str | None
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm explain``."""
+    parser.add_argument("place", metavar="FILE:Model", help="a Python file (it is run) and a model class in it")
+    parser.add_argument(
+        "--size", type=_size, action="append", default=[], metavar="T=20",
+        help="size of a ragged axis in the made-up examples (may be repeated)",
+    )  # fmt: skip
+    parser.add_argument("--examples", type=positive_int, default=3, metavar="N", help="make up this many (default: 3)")
+    parser.add_argument("--trees", action="store_true", help="make up edge lists that are trees")
+    parser.add_argument(
+        "--data", metavar="NAME", help="take the examples X from this variable (or function) of FILE instead"
+    )
+    add_json(parser)
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, size = text.partition("=")
+    if not name or not size.isdecimal() or int(size) < 1:
+        raise ArgumentTypeError(f"expected e.g. T=20, got {text!r}")
+    return name, int(size)
+
+
+def run(args: Namespace) -> int:
+    """Explain a model; the exit status is 1 when no backend can answer."""
+    from ssvm_dsl.cli.user_file import find_model
+    from ssvm_dsl.compiler import estimate
+
+    model, module = find_model(args.place)
+    X, about = _examples(args, model, module)
+    size = estimate(model, X)
+    answers, note = _answers(model.declaration, X, made_up=args.data is None)
+    if args.json:
+        write_json(_summary(model, about, size, answers, note))
+    else:
+        _show(console(), model, [about, note], str(size), answers)
+    return 0 if all(answer.backend for answer in answers) else 1
+
+
+def _examples(args: Namespace, model: type[Model], module: Any) -> tuple[Any, str]:
+    """Return (examples, where they are from)."""
+    from ssvm_dsl.cli.made_up import check_sizes, make_examples
+    from ssvm_dsl.cli.user_file import find_data
+
+    declaration, given = model.declaration, dict(args.size)
+    if args.data is not None:
+        return find_data(module, args.data), f"examples: {args.data} of {module.__file__}"
+    check_sizes(declaration, given)
+    X = make_examples(declaration, args.examples, given, trees=args.trees)
+    ragged = any(dim.ragged for dim in declaration.dims)
+    hint = " (sizes are random; --size AXIS=20 sets one, --data NAME takes your own examples)" if ragged else ""
+    return X, f"examples: {args.examples}, made up{hint}"
+
+
+def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answer], str]:
+    """Return what the backends say to prediction and to training, and a note on features that failed."""
+    from ssvm_dsl.compiler import ground
+    from ssvm_dsl.inference.planner import tasks_for_training
+    from ssvm_dsl.ir.need import Need, Task
+
+    note = ""
+    try:
+        program = ground(declaration, X).program
+    except Exception as err:
+        if not (made_up and declaration.functions):
+            raise
+        note = f"a feature function failed on made-up inputs ({type(err).__name__}: {err}); planned without features"
+        program = ground(without_features(declaration), X).program
+    asked = [("predict", Need.of(program, frozenset({Task.MAP})))]
+    if declaration.loss is not None:
+        tasks, kinds = tasks_for_training(_loss_kind(declaration.loss))
+        asked.append(("train", Need.of(program, tasks, loss_kinds=kinds)))
+    return [_answer(question, need) for question, need in asked], note
+
+
+def _loss_kind(loss: Loss) -> str:
+    """Return the kind of loss term a declared loss compiles to."""
+    from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
+    from ssvm_dsl.lang.losses import ZeroOne
+
+    return ZERO_ONE if any(isinstance(term, ZeroOne) for _, term in loss.terms) else ADDITIVE
+
+
+def without_features(declaration: Declaration) -> Declaration:
+    """Return the declaration with bare factors: the same variables and scopes, hence the same need."""
+    from dataclasses import replace
+
+    from ssvm_dsl.lang.factors import Factor
+
+    bare = {factor.name: Factor(factor.target) for factor in declaration.factors}
+    for name, factor in bare.items():
+        factor.__set_name__(Factor, name)
+    return replace(declaration, symbols=tuple(bare.get(symbol.name, symbol) for symbol in declaration.symbols))
+
+
+def _answer(question: str, need: Need) -> Answer:
+    from ssvm_dsl.errors import NoBackendError
+    from ssvm_dsl.inference.planner import consider, plan
+    from ssvm_dsl.plugin_api.specs import BackendSpec
+    from ssvm_dsl.registry import registry
+
+    known = registry()
+    specs = known.specs(BackendSpec)
+    candidates = [consider(need, spec)[0] for spec in specs]
+    outsiders = {spec.name for spec in specs if not known.owner(spec).allowed}
+    try:
+        chosen = plan(need)
+    except NoBackendError:
+        return Answer(question, need, candidates, outsiders, None, None)
+    return Answer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
+
+
+def _summary(model: type[Model], about: str, size: Any, answers: list[Answer], note: str) -> dict[str, Any]:
+    """Return everything as plain data."""
+    from ssvm_dsl.cli.describe import plain
+
+    told: dict[str, Any] = {"model": model.declaration.name, "text": str(model), "examples": about, "note": note}
+    told["n_weights"] = model.declaration.n_weights()
+    told["size"] = plain(size) | {"total_bytes": size.total_bytes}
+    for answer in answers:
+        told[answer.question] = {
+            "need": plain(answer.need) | {"text": str(answer.need)},
+            "backend": answer.backend,
+            "reason": answer.reason,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "fits": one.ok,
+                    "cost": one.cost if isfinite(one.cost) else None,
+                    "reasons": list(one.reasons),
+                    "auto": one.name not in answer.outsiders,
+                }
+                for one in answer.candidates
+            ],
+        }
+    return told
+
+
+def _show(screen: Console, model: type[Model], notes: list[str], size: str, answers: list[Answer]) -> None:
+    screen.print(str(model), markup=False, soft_wrap=True)
+    screen.print()
+    for note in filter(None, notes):
+        screen.print(note, markup=False, style="dim")
+    screen.print(size, markup=False, soft_wrap=True)
+    screen.print()
+    first, *others = answers
+    _show_answer(screen, first)
+    for answer in others:
+        if answer.need == first.need:
+            screen.print(f"{WORDS[answer.question]}: the same")
+        else:
+            _show_answer(screen, answer)
+
+
+def _show_answer(screen: Console, answer: Answer) -> None:
+    """Show every backend's reply and the choice."""
+    from ssvm_dsl.report.tables import plain_table
+
+    rows = []
+    for one in answer.candidates:
+        outside = ["not for auto: name it"] if one.name in answer.outsiders else []
+        cost = f"{one.cost:.2g}" if one.ok else ""
+        rows.append([one.name, "yes" if one.ok else "no", cost, "; ".join([*outside, *one.reasons])])
+    screen.print(f"{WORDS[answer.question]}: {answer.need}")
+    screen.print(plain_table("", ["backend", "fits", "operations", "why"], rows))
+    if answer.backend is None:
+        screen.print("no backend that 'auto' may take can answer\n", style="bold red")
+    else:
+        screen.print(f"[bold]auto[/bold]: {answer.reason}\n")
+
+
+COMMAND = Command("explain", "show a model, its size, and what every backend says to it", run, arguments)

@@ -1,0 +1,59 @@
+"""The ``ssvm`` command: a table of subcommands, and the one place where errors become messages and exit statuses.
+
+Exit statuses: 0 all is well; 1 the answer is no (a backend failed its check, no backend fits a model);
+2 the command could not be carried out; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from ssvm_dsl import __version__
+from ssvm_dsl.cli import demo, explain, plugins
+from ssvm_dsl.cli.command import add_commands, add_flags
+from ssvm_dsl.cli.screen import complain
+from ssvm_dsl.errors import SsvmError
+
+COMMANDS = (demo.COMMAND, explain.COMMAND, plugins.COMMAND)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+    """
+    args = make_parser().parse_args(argv)
+    if args.no_plugins:
+        os.environ["SSVM_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except SsvmError as err:
+        if args.traceback:
+            raise
+        complain(str(err))
+        return 2
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = ArgumentParser(
+        prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
+    )
+    parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
+    add_flags(parser, default=False)
+    add_commands(parser, COMMANDS)
+    return parser

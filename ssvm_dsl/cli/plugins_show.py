@@ -1,0 +1,68 @@
+"""``ssvm plugins show NAME``: everything about a plug-in, its options with defaults included."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.screen import console, write_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm plugins show``."""
+    parser.add_argument("name", metavar="NAME", help="a name from `ssvm plugins list`")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Show all plug-ins of that name (one of each kind can have it)."""
+    from ssvm_dsl.cli.describe import find_all
+    from ssvm_dsl.registry import registry
+
+    found = find_all(args.name, registry())
+    if args.json:
+        write_json(found)
+        return 0
+    screen = console()
+    for told in found:
+        _show(screen, told)
+    return 0
+
+
+def _show(screen: Console, told: dict[str, Any]) -> None:
+    from ssvm_dsl.cli.describe import origin, status
+    from ssvm_dsl.report.tables import plain_table, two_columns
+
+    rows = [("what", told["summary"]), ("from", f"{origin(told)} (plug-in '{told['plugin']}')")]
+    rows += [("status", status(told)), ("factory", told["factory"]), ("contract", f"version {told['api_version']}")]
+    if "auto" in told:
+        rows.append(("auto", "may choose it" if told["auto"] else "does not choose it: name it, or set SSVM_PLUGINS"))
+    if "incremental" in told:
+        rows.append(("streams", "partial_fit works" if told["incremental"] else "no partial_fit"))
+    screen.print(two_columns(f"{told['kind']} {told['name']}", rows), "")
+    for part, title in (("caps", "what it can do"), ("needs", "what it needs")):
+        if part in told:
+            screen.print(two_columns(title, [(name, _words(value)) for name, value in told[part].items()]), "")
+    options = told.get("options", [])
+    if options:
+        table = [[one["name"], repr(one["default"]), _choices(one), one["doc"]] for one in options]
+        screen.print(plain_table("options", ["name", "default", "choices", "what it does"], table), "")
+    elif "options" in told:
+        screen.print("no options\n")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _choices(option: dict[str, Any]) -> str:
+    return ", ".join(map(repr, option["choices"]))
+
+
+COMMAND = Command("show", "show everything about a plug-in: capabilities and options", run, arguments)

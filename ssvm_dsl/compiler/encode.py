@@ -1,0 +1,392 @@
+"""Evaluate feature sources on examples; what a fitted one learns is returned and used again later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.compiler.validate import Examples, check_finite, describe, example_inputs, stack_dense
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang import features as lang
+from ssvm_dsl.lang.declaration import Declaration, walk_sources
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.relations import Target
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+#: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".
+Fitted = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Feature rows over all examples.
+
+    Parameters
+    ----------
+    dims : tuple of Dim
+        Axes of the rows.
+    values : ndarray (R, P) or SparseRows
+    ptr : ndarray of int64, shape (B + 1,)
+        Rows of each example.
+    """
+
+    dims: tuple[Dim, ...]
+    values: F64 | SparseRows
+    ptr: I64
+
+
+def fitted_keys(declaration: Declaration) -> dict[Source, str]:
+    """Return the key under which each source keeps what it learnt: its name, or its text.
+
+    Different sources may read the same (two lambdas, long lists of knots); the later ones get a number.
+    """
+    keys: dict[Source, str] = {}
+    for factor in declaration.factors:
+        for source in walk_sources(factor.features):
+            if source not in keys:
+                text = source.name or repr(source)
+                same = sum((other.name or repr(other)) == text for other in keys)
+                keys[source] = f"{text} ({same + 1})" if same else text
+    return keys
+
+
+class Encoder:
+    """Evaluates sources on one batch of examples, each source once.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    examples : Examples
+    fitted : Fitted, optional
+        What was learnt before; without it, fitted features learn from these examples.
+    first : int
+        Number of the first example, for messages.
+    """
+
+    def __init__(
+        self, declaration: Declaration, examples: Examples, fitted: Fitted | None = None, first: int = 0
+    ) -> None:
+        self.declaration, self.examples, self.first = declaration, examples, first
+        self.fitting = fitted is None
+        self.fitted: Fitted = {} if fitted is None else fitted
+        self._keys = fitted_keys(declaration)
+        self._done: dict[Source, Rows] = {}
+
+    def rows(self, source: Source) -> Rows:
+        """Return the feature rows of a source."""
+        if source not in self._done:
+            self._done[source] = _EVALUATORS[type(source)](self, source)
+        return self._done[source]
+
+    def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what a source learnt in training, learning it now while fitting."""
+        key = self._keys[source]
+        if self.fitting:
+            self.fitted[key] = learn()
+        return self.fitted[key]
+
+    def call(self, ref: lang.FunctionRef, i: int, what: str) -> NDArray[Any]:
+        """Return a user function's array for example i."""
+        inputs = example_inputs(self.declaration, self.examples, i)
+        wanted = ref.arguments()
+        assert ref.function is not None
+        try:
+            value = ref.function(**(inputs if wanted is None else {name: inputs[name] for name in wanted}))
+            return np.asarray(value, dtype=np.float64)
+        except Exception as err:
+            err.add_note(f"raised by {what} ({ref.path}) on example {self.first + i}")
+            raise
+
+    def joint(self, source: lang.JointFeature, counts: I64, cards: tuple[int, ...]) -> F64:
+        """Return the tables of a JointFeature, ``shape (sum(counts) * prod(cards), width)``."""
+        parts = []
+        for i in range(self.examples.n):
+            value = self.call(source.ref, i, "JointFeature")
+            expected = (int(counts[i]), *cards, source.width)
+            if value.shape != expected:
+                what, found = f"JointFeature {source.ref.path}", f"shape {value.shape}"
+                raise DataError(what, example=i, expected=f"shape {expected}", found=found)
+            parts.append(value.reshape(-1, source.width))
+        rows = np.ascontiguousarray(np.concatenate(parts))
+        check_finite(rows, pointers(counts * int(np.prod(cards))), f"JointFeature {source.ref.path}")
+        return rows
+
+
+def _input(encoder: Encoder, source: Input) -> Rows:
+    raw = encoder.examples.raw[source.name]
+    sizes = encoder.examples.size(source.dims)
+    if source.sparse:
+        from scipy.sparse import vstack
+
+        stacked = vstack(raw, format="csr")
+        stacked.sum_duplicates()
+        return Rows(source.dims, _csr_rows(stacked), pointers(sizes))
+    return Rows(source.dims, stack_dense(source, raw, sizes), pointers(sizes))
+
+
+def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
+    raw = encoder.examples.raw[source.name]
+    return [token for tokens in raw for token in tokens] if source.dims else raw
+
+
+def _collect(encoder: Encoder, source: Attributes, number: Callable[[str], int]) -> tuple[I64, F64, I64]:
+    """Return (columns, values, row pointers) of all attributes; ``number`` gives -1 for unknown names."""
+    columns: list[int] = []
+    values: list[float] = []
+    lengths = []
+    for token in _tokens(encoder, source):
+        before = len(columns)
+        if isinstance(token, str):
+            raise TypeError("a name where a dict or list of names belongs")
+        columns.extend(map(number, token))
+        lengths.append(len(columns) - before)
+        values.extend(token.values() if isinstance(token, Mapping) else [1.0] * lengths[-1])
+    numbers = np.array(values) if values else np.zeros(0)
+    if numbers.dtype.kind not in "biuf":
+        raise TypeError(f"values of dtype {numbers.dtype}")
+    return np.array(columns, dtype=np.int64), numbers.astype(np.float64), pointers(np.array(lengths, dtype=np.int64))
+
+
+def _attributes(encoder: Encoder, source: Attributes) -> Rows:
+    vocabulary: dict[str, int] = {}
+    if not encoder.fitting:
+        names = encoder.fitted[source.name]["names"]
+        vocabulary = {name: k for k, name in enumerate(names)}
+    grow = encoder.fitting
+
+    def number(name: str) -> int:
+        column = vocabulary.get(name, -1)
+        if column < 0:
+            check_name(name)
+            if grow:
+                column = vocabulary[name] = len(vocabulary)
+        return column
+
+    columns, values, ptr = _checked_collect(encoder, source, number)
+    encoder.learnt(source, lambda: {"names": list(vocabulary)})
+    rows = sparse_rows(columns, values, ptr, max(len(vocabulary), 1))
+    return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
+
+
+def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
+    from sklearn.utils import murmurhash3_32
+
+    assert isinstance(source.source, Attributes)
+    seen: dict[str, int] = {}
+
+    def number(name: str) -> int:
+        column = seen.get(name)
+        if column is None:
+            check_name(name)
+            column = seen[name] = murmurhash3_32(name, positive=True) % source.width
+        return column
+
+    columns, values, ptr = _checked_collect(encoder, source.source, number)
+    rows = sparse_rows(columns, values, ptr, source.width)
+    return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
+
+
+def _checked_collect(encoder: Encoder, source: Attributes, number: Callable[[str], int]) -> tuple[I64, F64, I64]:
+    try:
+        columns, values, ptr = _collect(encoder, source, number)
+    except (TypeError, ValueError, AttributeError):
+        _complain_attributes(encoder, source)
+        raise
+    if not np.isfinite(values).all():
+        _complain_attributes(encoder, source)
+    return columns, values, ptr
+
+
+def check_name(name: object) -> None:
+    """Refuse an attribute name that is not a string."""
+    if not isinstance(name, str):
+        raise TypeError(f"attribute name {name!r}")
+
+
+def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
+    """Find the first malformed token and raise the error that names it."""
+    for i, tokens in enumerate(encoder.examples.raw[source.name]):
+        for t, token in enumerate(tokens if source.dims else [tokens]):
+            found = _malformed(token)
+            if found is not None:
+                expected = "a dict {name: finite number} or a list of names"
+                place = f"{found} at position {t}" if source.dims else found
+                raise DataError(f"input '{source.name}'", example=i, expected=expected, found=place)
+
+
+def _malformed(token: object) -> str | None:
+    """Return what is wrong with the attributes of one position, ``None`` when nothing is."""
+    if isinstance(token, str) or not hasattr(token, "__iter__"):
+        return describe(token)
+    wrong = [f"the name {name!r}" for name in token if not isinstance(name, str)]
+    if isinstance(token, Mapping):
+        for name, value in token.items():
+            if not isinstance(value, int | float | np.number | np.bool_) or not np.isfinite(value):
+                wrong.append(f"{name!r}: {value!r}")
+    return wrong[0] if wrong else None
+
+
+def sparse_rows(columns: I64, values: F64, ptr: I64, width: int) -> SparseRows:
+    """Return CSR rows without unknown (-1) columns, duplicates of a row added up."""
+    from scipy.sparse import csr_array
+
+    known = columns >= 0
+    kept = pointers(known.astype(np.int64))[ptr]
+    matrix = csr_array((values[known], columns[known], kept), shape=(len(ptr) - 1, width))
+    matrix.sum_duplicates()
+    return _csr_rows(matrix)
+
+
+def _csr_rows(matrix: Any) -> SparseRows:
+    """Return a ``scipy.sparse`` CSR matrix in the types of the IR."""
+    return SparseRows(
+        matrix.data.astype(np.float64),
+        matrix.indices.astype(np.int32),
+        matrix.indptr.astype(np.int64),
+        int(matrix.shape[1]),
+    )
+
+
+def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
+    sizes = encoder.examples.sizes
+    parts, counts = [], []
+    for i in range(encoder.examples.n):
+        value = encoder.call(source.ref, i, "Feature")
+        if source.target is None:
+            shape: tuple[int, ...] = tuple(int(sizes[dim.name][i]) for dim in source.dims)
+        else:
+            shape = (_n_factors(source.target, encoder, i),)
+        if value.shape != (*shape, source.width) and not (source.width == 1 and value.shape == shape):
+            expected = f"shape {(*shape, source.width)}"
+            what = f"Feature {source.ref.path}"
+            raise DataError(what, example=i, expected=expected, found=f"shape {value.shape}")
+        parts.append(value.reshape(-1, source.width))
+        counts.append(len(parts[-1]))
+    rows, ptr = np.ascontiguousarray(np.concatenate(parts)), pointers(np.array(counts, dtype=np.int64))
+    check_finite(rows, ptr, f"Feature {source.ref.path}")
+    return Rows(source.dims, rows, ptr)
+
+
+def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
+    return int(target.count({name: int(sizes[i]) for name, sizes in encoder.examples.sizes.items()}))
+
+
+def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:
+    rows = encoder.rows(source.source)
+    assert isinstance(rows.values, np.ndarray)
+    return rows.values, rows
+
+
+def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
+    values, rows = _dense_of(encoder, source)
+    levels = np.linspace(0.0, 1.0, source.n_knots)
+
+    def learn() -> dict[str, Any]:
+        if source.knots:
+            return {"knots": np.tile(np.array(source.knots), (values.shape[1], 1))}
+        return {"knots": np.quantile(values, levels, axis=0).T}
+
+    knots = encoder.learnt(source, learn)["knots"]
+    out = np.zeros((len(values), values.shape[1], source.n_knots))
+    for p in range(values.shape[1]):
+        out[:, p] = hat_functions(values[:, p], knots[p])
+    return Rows(source.dims, out.reshape(len(values), -1), rows.ptr)
+
+
+def hat_functions(x: F64, knots: F64) -> F64:
+    """Return the coordinates c_p(x) of a piecewise-linear function on its knots (thesis, Eq. 4.2).
+
+    Parameters
+    ----------
+    x : ndarray, shape (n,)
+    knots : ndarray, shape (P,)
+        Non-decreasing; of equal knots the first one takes the weight.
+
+    Returns
+    -------
+    ndarray, shape (n, P)
+        Rows sum to 1.
+    """
+    right = np.clip(np.searchsorted(knots, x, side="left"), 1, len(knots) - 1)
+    left = right - 1
+    gap = knots[right] - knots[left]
+    share = np.clip((x - knots[left]) / np.where(gap > 0, gap, 1.0), 0.0, 1.0)
+    out = np.zeros((len(x), len(knots)))
+    every = np.arange(len(x))
+    out[every, left] = 1.0 - share
+    out[every, right] += share
+    return out
+
+
+def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
+    values, rows = _dense_of(encoder, source)
+    columns = [
+        np.prod(values[:, list(picked)], axis=1)
+        for degree in range(1, source.degree + 1)
+        for picked in combinations_with_replacement(range(values.shape[1]), degree)
+    ]
+    return Rows(source.dims, np.ascontiguousarray(np.stack(columns, axis=1)), rows.ptr)
+
+
+def _standardized(encoder: Encoder, source: lang.Standardized) -> Rows:
+    values, rows = _dense_of(encoder, source)
+
+    def learn() -> dict[str, Any]:
+        scale = values.std(axis=0)
+        return {"mean": values.mean(axis=0), "scale": np.where(scale > 0, scale, 1.0)}
+
+    state = encoder.learnt(source, learn)
+    return Rows(source.dims, (values - state["mean"]) / state["scale"], rows.ptr)
+
+
+def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
+    values, rows = _dense_of(encoder, source)
+
+    def learn() -> dict[str, Any]:
+        mean = values.mean(axis=0)
+        centred = values - mean
+        variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
+        keep = variance > 1e-10 * max(variance.max(initial=0.0), 1e-300)
+        inverse = np.where(keep, 1.0 / np.sqrt(np.where(keep, variance, 1.0)), 0.0)
+        return {"mean": mean, "matrix": (axes * inverse) @ axes.T}
+
+    state = encoder.learnt(source, learn)
+    return Rows(source.dims, np.ascontiguousarray((values - state["mean"]) @ state["matrix"]), rows.ptr)
+
+
+def _concat(encoder: Encoder, source: lang.Concat) -> Rows:
+    parts = [encoder.rows(part) for part in source.parts]
+    if not any(isinstance(part.values, SparseRows) for part in parts):
+        return Rows(source.dims, np.ascontiguousarray(np.hstack([part.values for part in parts])), parts[0].ptr)  # type: ignore[misc]
+    from scipy.sparse import csr_array, hstack
+
+    def matrix(values: F64 | SparseRows) -> Any:
+        if isinstance(values, SparseRows):
+            return csr_array((values.data, values.indices, values.ptr), shape=values.shape)
+        return csr_array(values)
+
+    joined = hstack([matrix(part.values) for part in parts], format="csr")
+    return Rows(source.dims, _csr_rows(joined), parts[0].ptr)
+
+
+_EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
+    Input: _input,
+    Attributes: _attributes,
+    lang.Feature: _feature,
+    lang.PLiF: _plif,
+    lang.Polynomial: _polynomial,
+    lang.Standardized: _standardized,
+    lang.Whitened: _whitened,
+    lang.Hashed: _hashed,
+    lang.Concat: _concat,
+}

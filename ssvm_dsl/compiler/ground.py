@@ -1,0 +1,237 @@
+"""``ground``: a declaration and data become a :class:`Program`, its parameter map and its loss term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.loss import LossFunction, build_loss
+from ssvm_dsl.compiler.scopes import Scopes, lay
+from ssvm_dsl.compiler.validate import Examples, read_examples
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, table_rows
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.ragged import is_identity, pointers
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import JointFeature, row_target
+from ssvm_dsl.lang.model import Model
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Grounded:
+    """A declaration laid over data.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    layout : Layout
+        Numbering of the variables; turns labellings into users' labels.
+    parameters : ParameterMap
+        The program and the map from weights to its scores.
+    fitted : Fitted
+        What fitted features learnt.
+    truth : ndarray of int32, shape (V,), optional
+        True states, when Y was given.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables without a known truth.
+    loss : LossTerm, optional
+        When Y was given and the model has a loss.
+    """
+
+    declaration: Declaration
+    layout: Layout
+    parameters: ParameterMap
+    fitted: Fitted
+    truth: I32 | None = None
+    ignored: Bools | None = None
+    loss: LossTerm | None = None
+
+    @property
+    def program(self) -> Program:
+        """The structure."""
+        return self.parameters.program
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return self.program.n_examples
+
+
+def ground(
+    model: type[Model] | Declaration,
+    X: object,
+    Y: object = None,
+    *,
+    fitted: Fitted | None = None,
+    custom_losses: Callable[[str], LossFunction] | None = None,
+    first: int = 0,
+    whole: bool = False,
+) -> Grounded:
+    """Return a model laid over data.
+
+    Parameters
+    ----------
+    model : Model class or Declaration
+    X : list of examples
+        Each a dict of arrays by input name, or the bare array when the model has one input.
+    Y : list of labels, optional
+        Each a dict by label name, or the bare labels when the model has one label.
+    fitted : Fitted, optional
+        What fitted features learnt in training; without it they learn from ``X`` now.
+    custom_losses : callable, optional
+        Finds the function of a custom loss by name.
+    first : int
+        Number of the first example, for messages about a part of a longer list.
+    whole : bool
+        Keep variables without a known truth in the program: predictions to be judged must not depend on which
+        labels are known.  Training leaves them out.
+
+    Raises
+    ------
+    DataError
+        Bad data, named with input and example.
+    """
+    declaration = model if isinstance(model, Declaration) else model.declaration
+    try:
+        examples = read_examples(declaration, X)
+        layout = Layout.of(declaration, examples)
+        truth, ignored = (None, None) if Y is None else layout.encode(Y)
+        encoder = Encoder(declaration, examples, fitted, first)
+        parameters = _parameters(declaration, layout, examples, encoder, None if whole else ignored)
+    except DataError as err:
+        raise err.shifted(first) from err.__cause__
+    loss = None
+    if truth is not None and declaration.loss is not None:
+        loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses)
+    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
+
+
+def _parameters(
+    declaration: Declaration, layout: Layout, examples: Examples, encoder: Encoder, ignored: Bools | None
+) -> ParameterMap:
+    """Return the parameter map: one feature map for each factor template, blocks laid end to end."""
+    blocks: dict[str, Block] = {}
+    maps: list[FeatureMap] = []
+    groups: list[Group] = []
+    for factor in declaration.factors:
+        scopes = lay(factor.target, layout, examples)
+        counts = np.diff(scopes.ptr)
+        if ignored is not None:
+            wanted = np.asarray(~ignored[scopes.variables].any(axis=1))
+            scopes = scopes if wanted.all() else scopes.keep(wanted)
+        rows = _feature_rows(factor, encoder, scopes, counts)
+        _add_block(blocks, factor, rows)
+        fmap = _feature_map(factor, scopes, rows, blocks[(factor.tie or factor).name], encoder, len(groups))
+        if fmap.group != NODE:
+            groups.append(_group(fmap))
+        maps.append(fmap)
+    owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
+    program = Program(layout.var_ptr, layout.card, tuple(groups), blocks=owned, allowed=_allowed(layout, ignored))
+    return ParameterMap.build(program, maps, owned)
+
+
+def _allowed(layout: Layout, ignored: Bools | None) -> Bools | None:
+    """Return the state mask: ignored variables rest in state 0."""
+    if ignored is None:
+        return None
+    allowed = np.repeat(~ignored, layout.card)
+    allowed[pointers(layout.card)[:-1]] = True
+    return allowed
+
+
+def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None) -> None:
+    """Append the factor's block of weights, unless it shares another's."""
+    if factor.tie is not None:
+        return
+    start = max((block.stop for block in blocks.values()), default=0)
+    blocks[factor.name] = factor_block(factor, None if rows is None else int(rows.values.shape[1]), start)
+
+
+def factor_block(factor: Factor, width: int | None, start: int) -> Block:
+    """Return the block of weights a factor owns, for the width of its features (``None`` without features)."""
+    shape = tuple(size for size in factor.weight_shape(width) if size is not None)
+    axis = len(factor.unit_shape) if factor.features is not None and factor.features.sparse else None
+    return Block(factor.name, start, shape, 0.0 if factor.nonneg else -np.inf, axis)
+
+
+def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64) -> Rows | None:
+    """Return the factor's feature rows; ``counts`` are factors per example before any were left out."""
+    source = factor.features
+    if source is None:
+        return None
+    if isinstance(source, JointFeature):
+        cards = factor.target.cards
+        return Rows((), encoder.joint(source, counts, cards), pointers(counts * prod(cards)))
+    return encoder.rows(source)
+
+
+def _feature_map(
+    factor: Factor, scopes: Scopes, rows: Rows | None, block: Block, encoder: Encoder, group: int
+) -> FeatureMap:
+    row = _row_index(factor, scopes, rows, encoder)
+    sizes = encoder.examples.sizes
+    features, row_ptr = (None, scopes.ptr) if rows is None else (rows.values, rows.ptr)
+    cards = factor.target.cards
+    if factor.joint:
+        assert isinstance(features, np.ndarray)
+        if row is not None:  # factors were left out: keep the tables of the others
+            features = np.ascontiguousarray(features.reshape(-1, prod(cards), features.shape[1])[row])
+            features, row, row_ptr = features.reshape(-1, features.shape[2]), None, scopes.ptr * prod(cards)
+    return FeatureMap(
+        name=factor.name,
+        group=NODE if factor.target.arity == 1 else group,
+        cards=cards,
+        scope=np.ascontiguousarray(scopes.variables),
+        ptr=scopes.ptr,
+        block=block,
+        n_units=factor.n_units,
+        n_basis=1 if factor.joint else factor.form.n_weights(cards),
+        features=features,
+        row_ptr=row_ptr,
+        row=row,
+        unit=_unit_index(factor, scopes, sizes),
+        basis=None if factor.joint else factor.form.matrix(cards),
+        joint=factor.joint,
+    )
+
+
+def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder) -> I32 | None:
+    """Return the feature row of each factor, ``None`` where factor f uses row f."""
+    if rows is None:
+        return None
+    per_factor = prod(factor.target.cards) if factor.joint else 1
+    first = np.repeat(rows.ptr[:-1] // per_factor, np.diff(scopes.ptr))
+    own = factor.joint or (factor.features is not None and row_target(factor.features) is not None)
+    index = first + (scopes.number if own else scopes.position(rows.dims, encoder.examples.sizes))
+    return None if is_identity(index, rows.values.shape[0] // per_factor) else index.astype(np.int32)
+
+
+def _unit_index(factor: Factor, scopes: Scopes, sizes: dict[str, I64]) -> I32 | None:
+    """Return the unit of each factor, ``None`` when there is one."""
+    if not factor.per:
+        return None
+    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per, sizes)
+    return units.astype(np.int32)
+
+
+def _group(fmap: FeatureMap) -> Group:
+    n_rows = 0 if fmap.features is None else fmap.features.shape[0]
+    table, n_tables = table_rows(
+        fmap.features is not None and not fmap.joint, fmap.row, fmap.unit, fmap.n_factors, fmap.n_units, n_rows
+    )
+    if fmap.joint:
+        table, n_tables = np.arange(fmap.n_factors, dtype=np.int32), fmap.n_factors
+    return Group(fmap.name, fmap.cards, fmap.scope, fmap.ptr, table, n_tables)

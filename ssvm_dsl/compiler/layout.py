@@ -1,0 +1,271 @@
+"""Which variable is which: labels of each example in order of declaration, positions in C order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.compiler.validate import Examples, check_sequence, describe, position_words
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.ragged import pointers, runs
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.symbols import plain
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Numbering of the variables of a batch.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    n : int
+        Number of examples.
+    sizes : dict of str to ndarray of int64, shape (n,)
+        Axis sizes.
+    """
+
+    declaration: Declaration
+    n: int
+    sizes: dict[str, I64]
+
+    @classmethod
+    def of(cls, declaration: Declaration, examples: Examples) -> Layout:
+        """Return the layout of checked examples."""
+        return cls(declaration, examples.n, examples.sizes)
+
+    def count(self, label: Label) -> I64:
+        """Return the number of variables of a label in each example; ``shape (n,)``."""
+        total = np.ones(self.n, dtype=np.int64)
+        for dim in label.dims:
+            total = total * self.sizes[dim.name]
+        return total
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return np.stack([self.count(label) for label in self.declaration.labels])
+
+    @cached_property
+    def var_ptr(self) -> I64:
+        """Variables of each example; ``shape (n + 1,)``."""
+        return pointers(self._counts.sum(axis=0))
+
+    def start(self, label: Label) -> I64:
+        """Return the first variable of a label in each example; ``shape (n,)``."""
+        k = [one.name for one in self.declaration.labels].index(label.name)
+        return np.asarray(self.var_ptr[:-1] + self._counts[:k].sum(axis=0))
+
+    def variables(self, label: Label) -> slice | I64:
+        """Return all variables of a label, example by example (a slice when it is the only label)."""
+        if len(self.declaration.labels) == 1:
+            return slice(0, int(self.var_ptr[-1]))
+        return runs(self.start(label), self.count(label))
+
+    @cached_property
+    def card(self) -> I32:
+        """Number of states of each variable; ``shape (V,)``."""
+        labels = self.declaration.labels
+        if len(labels) == 1:
+            return np.full(int(self.var_ptr[-1]), labels[0].n_states, dtype=np.int32)
+        out = np.empty(int(self.var_ptr[-1]), dtype=np.int32)
+        for label in labels:
+            out[self.variables(label)] = label.n_states
+        return out
+
+    def shape(self, label: Label, i: int) -> tuple[int, ...]:
+        """Return the shape of a label's array in example i."""
+        return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
+
+    # -- users' labels to states and back --------------------------------------------------------------
+
+    def encode(self, Y: object) -> tuple[I32, Bools | None]:
+        """Return (state of each variable, mask of ignored variables or ``None``) for the users' labels.
+
+        Raises
+        ------
+        DataError
+            Naming label, example, expected and found.
+        """
+        given = check_sequence(Y, "Y")
+        if len(given) != self.n:
+            raise DataError("Y", expected=f"{self.n} examples, as in X", found=f"{len(given)}")
+        states = np.empty(int(self.var_ptr[-1]), dtype=np.int32)
+        ignored = np.zeros(len(states), dtype=bool)
+        for label, values in self._split(given):
+            flat, skip = _read_label(self, label, values, _ignore_value(self.declaration, label))
+            states[self.variables(label)] = flat
+            if skip is not None:
+                ignored[self.variables(label)] = skip
+        return states, (ignored if ignored.any() else None)
+
+    def _split(self, given: Sequence[Any]) -> list[tuple[Label, Sequence[Any]]]:
+        labels = self.declaration.labels
+        if len(labels) == 1 and not any(isinstance(one, Mapping) for one in given):
+            return [(labels[0], given)]
+        names = [label.name for label in labels]
+        for i, one in enumerate(given):
+            if not isinstance(one, Mapping) or set(one) != set(names):
+                found = f"a dict with {', '.join(map(str, one))}" if isinstance(one, Mapping) else describe(one)
+                raise DataError("Y", example=i, expected=f"a dict with the labels {', '.join(names)}", found=found)
+        return [(label, [one[label.name] for one in given]) for label in labels]
+
+    def decode(self, states: I32) -> list[Any]:
+        """Return the users' form of a labelling: arrays of class names, one entry for each example.
+
+        A model with several labels gives a dict for each example; a label without axes gives single values.
+        """
+        parts = [self._decode_label(label, states[self.variables(label)]) for label in self.declaration.labels]
+        if len(parts) == 1:
+            return parts[0]
+        names = [label.name for label in self.declaration.labels]
+        return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
+
+    def _decode_label(self, label: Label, flat: I32) -> list[Any]:
+        named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else np.array(label.classes)[flat]
+        if not label.dims:
+            return list(named.tolist())
+        ptr = pointers(self.count(label)).tolist()
+        arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
+        if len(label.dims) == 1:
+            return arrays
+        return [array.reshape(self.shape(label, i)) for i, array in enumerate(arrays)]
+
+    def decode_states(self, values: NDArray[np.float64]) -> list[Any]:
+        """Return numbers given for every state of every variable as arrays ``(*axes, n_states)`` for each example.
+
+        A model with several labels gives a dict for each example.
+        """
+        start = pointers(self.card)
+        parts = []
+        for label in self.declaration.labels:
+            first = start[:-1][self.variables(label)]
+            rows = values[first[:, None] + np.arange(label.n_states)]
+            ptr = pointers(self.count(label)).tolist()
+            parts.append([rows[lo:hi].reshape(*self.shape(label, i), -1) for i, (lo, hi) in enumerate(pairwise(ptr))])
+        if len(parts) == 1:
+            return parts[0]
+        names = [label.name for label in self.declaration.labels]
+        return [dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True)]
+
+
+def _ignore_value(declaration: Declaration, label: Label) -> object:
+    """Return the value that marks unlabelled variables, ``None`` when the loss names none."""
+    terms = declaration.loss.terms if declaration.loss is not None else ()
+    for _, term in terms:
+        if isinstance(term, Hamming) and term.label == label and term.ignore is not None:
+            return term.ignore
+    return None
+
+
+def _read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
+    """Return (states, ignored mask) of all variables of one label."""
+    flat = _flatten(layout, label, values)
+    skip = None
+    if ignore is not None:
+        skip = np.asarray(flat == ignore, dtype=bool)
+    states = _states(label, flat)
+    wrong = states < 0 if skip is None else (states < 0) & ~skip
+    if wrong.any():
+        _complain(layout, label, flat, int(np.flatnonzero(wrong)[0]))
+    if skip is not None:
+        states[skip] = 0
+    return states, skip
+
+
+def _flatten(layout: Layout, label: Label, values: Sequence[Any]) -> NDArray[Any]:
+    """Return the labels of all examples one after the other, after checking shapes."""
+    counts = layout.count(label)
+    if not label.dims:
+        return _single_values(label, values)
+    if len(label.dims) == 1 and all(isinstance(value, str) for value in values):
+        arrays: list[NDArray[Any]] = [np.array(list(value), dtype=np.str_) for value in values]
+    else:
+        arrays = [_label_array(label, value, i) for i, value in enumerate(values)]
+    for i, array in enumerate(arrays):
+        if array.shape != (shape := layout.shape(label, i)):
+            axes = ", ".join(f"{dim.name}={size}" for dim, size in zip(label.dims, shape, strict=True))
+            found = f"shape {array.shape}"
+            raise DataError(f"label '{label.name}'", example=i, expected=f"shape ({axes})", found=found)
+    if not counts.sum():
+        return np.zeros(0, dtype=np.int64)
+    kinds = {array.dtype.kind for array in arrays if array.size}
+    if len(kinds - {"b", "i", "u"}) > (0 if kinds & {"b", "i", "u"} else 1):
+        odd = next(i for i, array in enumerate(arrays) if array.size and array.dtype.kind != arrays[0].dtype.kind)
+        raise DataError(
+            f"label '{label.name}'", example=odd, expected="labels of one kind", found=f"dtype {arrays[odd].dtype}"
+        )
+    return np.concatenate([array.ravel() for array in arrays if array.size])
+
+
+def _single_values(label: Label, values: Sequence[Any]) -> NDArray[Any]:
+    for i, value in enumerate(values):
+        if np.ndim(value) != 0:
+            raise DataError(f"label '{label.name}'", example=i, expected="a single class", found=describe(value))
+    strings = [isinstance(value, str) for value in values]
+    if any(strings) and not all(strings):
+        i = strings.index(not strings[0])
+        found = f"{describe(values[i])} after {describe(values[0])}"
+        raise DataError(f"label '{label.name}'", example=i, expected="labels of one kind", found=found)
+    return np.asarray(list(values))
+
+
+def _label_array(label: Label, value: Any, i: int) -> NDArray[Any]:
+    if type(value) is np.ndarray and value.dtype != object:
+        return value
+    what, value = f"label '{label.name}'", list(value) if isinstance(value, str) else plain(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):
+        raise DataError(what, example=i, expected="an array of classes", found=describe(value)) from None
+    # numpy turns numbers beside strings into strings: 1 would pass for the class "1"
+    kinds = sorted({_kind(one) for one in value}) if array.ndim == 1 and array.dtype.kind in "UO" else []
+    if len(kinds) > 1 or array.dtype == object:
+        found = f"{describe(value)} of {' and '.join(kinds)}" if kinds else describe(value)
+        raise DataError(what, example=i, expected="labels of one kind", found=found)
+    return array
+
+
+def _kind(value: Any) -> str:
+    """Return the name of a value's type; numpy's strings are strings."""
+    return "str" if isinstance(value, str) else type(value).__name__
+
+
+def _states(label: Label, flat: NDArray[Any]) -> I32:
+    """Return the state of each class name, -1 where it is not a class."""
+    if label.classes is None:
+        if flat.dtype.kind not in "biu":
+            return np.full(len(flat), -1, dtype=np.int32)
+        inside = (flat >= 0) & (flat < label.n_states)
+        return np.where(inside, flat, -1).astype(np.int32)
+    names = np.array(label.classes)
+    if (names.dtype.kind == "U") != (flat.dtype.kind == "U"):
+        return np.full(len(flat), -1, dtype=np.int32)
+    order = np.argsort(names, kind="stable")
+    place = np.minimum(np.searchsorted(names[order], flat), len(names) - 1)
+    found = order[place]
+    return np.where(names[found] == flat, found, -1).astype(np.int32)
+
+
+def _complain(layout: Layout, label: Label, flat: NDArray[Any], at: int) -> None:
+    ptr = pointers(layout.count(label))
+    i = int(np.searchsorted(ptr, at, side="right")) - 1
+    place = position_words(label.dims, layout.shape(label, i), at - int(ptr[i]))
+    if label.classes is None:
+        expected = f"an int in 0..{label.n_states - 1}"
+    else:
+        names = [repr(name) for name in label.classes]
+        listed = ", ".join(names if len(names) <= 10 else [*names[:4], "...", names[-1]])
+        expected = f"one of the {len(names)} classes {listed}"
+    raise DataError(f"label '{label.name}'", example=i, expected=expected, found=f"{plain(flat[at])!r} {place}".strip())

@@ -1,0 +1,97 @@
+"""Seeded generators of small structured problems with a known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+def make_chains(
+    n: int = 50,
+    n_states: int = 3,
+    n_features: int = 5,
+    *,
+    length: tuple[int, int] = (3, 12),
+    stay: float = 0.7,
+    noise: float = 1.0,
+    random_state: int | np.random.Generator = 0,
+) -> tuple[list[F64], list[I64]]:
+    """Return sequences of a hidden Markov chain with Gaussian observations.
+
+    The state stays with probability ``stay``, else moves to one of the others, all equally likely; the
+    observation is the mean of the state (drawn once from a standard normal) plus noise.
+
+    Parameters
+    ----------
+    n : int
+        Number of sequences.
+    n_states, n_features : int
+    length : (int, int)
+        Shortest (at least 1) and longest length.
+    stay : float
+        Probability that the next state is the same.
+    noise : float
+        Standard deviation of the observations around their mean.
+    random_state : int or Generator
+
+    Returns
+    -------
+    X : list of ndarray, shape (T, n_features)
+    Y : list of ndarray of int64, shape (T,)
+    """
+    rng = np.random.default_rng(random_state)
+    means = rng.normal(size=(n_states, n_features))
+    X, Y = [], []
+    for size in rng.integers(length[0], length[1] + 1, size=n):
+        moves = rng.integers(1, max(n_states, 2), size=size) * (rng.random(size) >= stay)
+        moves[0] = rng.integers(n_states)
+        states = np.cumsum(moves) % n_states
+        X.append(means[states] + noise * rng.normal(size=(size, n_features)))
+        Y.append(states)
+    return X, Y
+
+
+def make_stripes(
+    n: int = 20,
+    shape: tuple[int, int] = (12, 12),
+    n_states: int = 3,
+    *,
+    noise: float = 0.5,
+    random_state: int | np.random.Generator = 0,
+) -> tuple[list[F64], list[I64]]:
+    """Return images of horizontal stripes, one for each state from top to bottom, seen through noisy channels.
+
+    Channel k of a pixel is 1 where the state is k and 0 elsewhere, plus noise; the borders between stripes
+    move by up to a third of a stripe from image to image.
+
+    Parameters
+    ----------
+    n : int
+        Number of images.
+    shape : (int, int)
+        Height and width in pixels; with a height of ``3 * n_states`` or more every stripe is there.
+    n_states : int
+        Number of stripes, and of channels.
+    noise : float
+        Standard deviation.
+    random_state : int or Generator
+
+    Returns
+    -------
+    X : list of ndarray, shape (H, W, n_states)
+    Y : list of ndarray of int64, shape (H, W)
+    """
+    rng = np.random.default_rng(random_state)
+    height, width = shape
+    X, Y = [], []
+    for _ in range(n):
+        shift = rng.uniform(-1 / 3, 1 / 3, size=n_states - 1)
+        borders = (np.arange(1, n_states) + shift) * height / n_states
+        rows = np.searchsorted(borders, np.arange(height) + 0.5)
+        states = np.repeat(rows[:, None], width, axis=1).astype(np.int64)
+        X.append(np.eye(n_states)[states] + noise * rng.normal(size=(height, width, n_states)))
+        Y.append(states)
+    return X, Y

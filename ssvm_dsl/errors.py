@@ -1,0 +1,117 @@
+"""The errors users meet; every message names what is wrong, where, and what to do next.
+
+The tree is small on purpose: catch :class:`SsvmError` for everything, or one of its children for one kind
+of trouble.  A child also derives from the built-in error Python users expect (``ValueError`` for bad data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class SsvmError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+
+class ModelError(SsvmError, ValueError):
+    """All mistakes of one model declaration, reported together.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model class.
+    mistakes : iterable of (where, text)
+        ``where`` is ``"file.py:12"`` (or ``""`` when unknown), ``text`` says what is wrong and what to do.
+    """
+
+    def __init__(self, model: str, mistakes: Iterable[tuple[str, str]]) -> None:
+        self.model = model
+        self.mistakes = tuple(mistakes)
+        count = f"{len(self.mistakes)} mistake{'s' if len(self.mistakes) != 1 else ''}"
+        lines = [f"  {where}: {text}" if where else f"  {text}" for where, text in self.mistakes]
+        super().__init__("\n".join([f"model {model} has {count}:", *lines]))
+
+
+class DataError(SsvmError, ValueError):
+    """Bad input data: names the input, the example, what was expected and what came.
+
+    Parameters
+    ----------
+    what : str
+        Name of the input or label, e.g. ``"input 'x'"``.
+    example : int or None
+        Index of the offending example in the list the user passed.
+    expected, found : str
+        What the declaration asks for, and what came.
+    hint : str
+        What to do, when it is not obvious.
+    """
+
+    def __init__(
+        self, what: str, *, expected: str, found: str, example: int | None = None, hint: str = ""
+    ) -> None:
+        self.what, self.example, self.expected, self.found, self.hint = what, example, expected, found, hint
+        place = what if example is None else f"{what}, example {example}"
+        tail = f"\n  hint: {hint}" if hint else ""
+        super().__init__(f"{place}: expected {expected}, found {found}{tail}")
+
+    def shifted(self, first: int) -> DataError:
+        """Return the same error for a batch that starts at example ``first`` of a longer list."""
+        example = None if self.example is None else self.example + first
+        return DataError(self.what, expected=self.expected, found=self.found, example=example, hint=self.hint)
+
+
+class OptionError(SsvmError, ValueError):
+    """A parameter or option has a value that cannot be used."""
+
+
+class PluginError(SsvmError):
+    """A plug-in (backend, trainer, loss ...) is unknown, broken or used outside its contract."""
+
+
+class NoBackendError(PluginError):
+    """No inference backend can answer; lists every backend with its reasons for refusing.
+
+    Parameters
+    ----------
+    question : str
+        What was asked, in words.
+    refusals : sequence of (backend, reasons)
+        One entry for each registered backend.
+    hint : str
+        What to do next.
+    """
+
+    def __init__(
+        self, question: str, refusals: Sequence[tuple[str, Sequence[str]]], hint: str = ""
+    ) -> None:
+        self.question = question
+        self.refusals = tuple((name, tuple(reasons)) for name, reasons in refusals)
+        lines = [f"no backend can answer: {question}"]
+        lines += [f"  {name}: {'; '.join(reasons)}" for name, reasons in self.refusals]
+        if hint:
+            lines.append(f"  hint: {hint}")
+        super().__init__("\n".join(lines))
+
+
+class BackendFault(PluginError):
+    """A backend broke its contract: wrong score, impossible labelling, or a bound below its own score."""
+
+    def __init__(self, backend: str, fault: str) -> None:
+        self.backend, self.fault = backend, fault
+        super().__init__(
+            f"backend '{backend}' broke its contract: {fault}\n"
+            f"  hint: run `ssvm plugins check {backend}` and report the result to its authors"
+        )
+
+
+class InfeasibleError(SsvmError, ValueError):
+    """No labelling satisfies the masks, clamps and constraints of an example."""
+
+
+class TrainingError(SsvmError):
+    """Training cannot go on, or cannot start with this combination of trainer, risk and backend."""
+
+
+class FileFormatError(SsvmError, ValueError):
+    """A file does not hold what its format promises."""

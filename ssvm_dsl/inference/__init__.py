@@ -1,0 +1,1 @@
+"""Choosing a backend, opening it, and checking every answer."""

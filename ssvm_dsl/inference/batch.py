@@ -1,0 +1,97 @@
+"""Solve a whole batch: scores and answers in parts of examples, spread over an executor.
+
+The parts depend on the program only, so that answers do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import InfeasibleError
+from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.protocols import Executor
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+#: States (unary scores) in one part of a batch: enough work to hide Python, few enough to share among threads.
+PART_STATES = 131072
+
+
+def split_examples(state_ptr: I64, ids: I64) -> list[I64]:
+    """Return the examples in parts of about ``PART_STATES`` states each.
+
+    Parameters
+    ----------
+    state_ptr : ndarray of int64, shape (B + 1,)
+        First state of each example.
+    ids : ndarray of int64
+    """
+    states = np.cumsum(state_ptr[1:][ids] - state_ptr[ids])
+    if len(ids) == 0 or states[-1] <= PART_STATES:
+        return [ids]
+    part = (states - 1) // PART_STATES
+    return np.split(ids, np.flatnonzero(np.diff(part)) + 1)
+
+
+def solve_batch(
+    parameters: ParameterMap,
+    session: CheckedSession,
+    executor: Executor,
+    w: F64,
+    task: Task = Task.MAP,
+    k: int = 1,
+    first: int = 0,
+) -> Solution:
+    """Return the answers for all examples of a program under weights w.
+
+    ``first`` is the number of the first example in messages.
+
+    Raises
+    ------
+    InfeasibleError
+        An example has no labelling that masks and constraints allow.
+    """
+    program = parameters.program
+    theta = Theta.zeros(program)
+    parameters.fill_shared(w, theta)
+
+    def part(ids: I64) -> Solution:
+        parameters.fill_examples(w, theta, ids)
+        return session.solve(theta, examples=ids, task=task, k=k)
+
+    ids = np.arange(program.n_examples, dtype=np.int64)
+    solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
+    bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
+    if len(bad):
+        raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
+    return solution
+
+
+def join_solutions(parts: Sequence[Solution]) -> Solution:
+    """Return solutions of several parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    marginals = None
+    if first.marginals is not None:
+        found = [part.marginals for part in parts if part.marginals is not None]
+        tables = tuple(np.concatenate(group) for group in zip(*(m.tables for m in found), strict=True))
+        marginals = Marginals(np.concatenate([m.node for m in found]), tables)
+    log_z = [part.log_partition for part in parts if part.log_partition is not None]
+    return Solution(
+        np.concatenate([part.labels for part in parts], axis=-1),
+        np.concatenate([part.score for part in parts], axis=-1),
+        np.concatenate([part.bound for part in parts]),
+        np.concatenate([part.stop for part in parts]),
+        np.concatenate([part.primal for part in parts]),
+        marginals=marginals,
+        log_partition=np.concatenate(log_z) if log_z else None,
+    )

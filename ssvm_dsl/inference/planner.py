@@ -1,0 +1,175 @@
+"""Choose a backend for a need, and say why: the plan is stored in reports and saved models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.errors import NoBackendError, PluginError
+from ssvm_dsl.ir.loss import ZERO_ONE
+from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.plugin_api.protocols import Backend
+from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.registry import Registry, registry
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What one backend says to a need.
+
+    Parameters
+    ----------
+    name : str
+    ok : bool
+    cost : float
+        Estimated elementary operations.
+    reasons : tuple of str
+        Why it refuses, or what there is to know.
+    """
+
+    name: str
+    ok: bool
+    cost: float
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen backend and how it was chosen.
+
+    Parameters
+    ----------
+    backend : str
+    need : str
+        What was asked for, in words.
+    reason : str
+        One sentence.
+    candidates : tuple of Candidate
+        Every backend's answer.
+    options : mapping
+        Options the backend is opened with.
+    """
+
+    backend: str
+    need: str
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is worth storing, as plain data."""
+        return {
+            "backend": self.backend,
+            "need": self.need,
+            "reason": self.reason,
+            "options": dict(self.options),
+            "candidates": {c.name: "fits" if c.ok else "; ".join(c.reasons) for c in self.candidates},
+        }
+
+    @classmethod
+    def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
+        """Return the plan of a stored summary (costs are not stored)."""
+        candidates = tuple(
+            Candidate(name, text == "fits", np.nan, () if text == "fits" else (text,))
+            for name, text in stored["candidates"].items()
+        )
+        return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"])
+
+
+def consider(need: Need, spec: BackendSpec) -> tuple[Candidate, Backend | None]:
+    """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit."""
+    reasons = spec.caps.refusals(need)
+    missing = spec.missing()
+    if missing:
+        hint = f" ({spec.install_hint})" if spec.install_hint else ""
+        reasons.append(f"needs {', '.join(missing)}{hint}")
+    if reasons:
+        return Candidate(spec.name, False, np.inf, tuple(reasons)), None
+    try:
+        backend: Backend = spec.load()()
+        verdict = backend.check(need)
+        candidate = Candidate(spec.name, bool(verdict.ok), float(verdict.cost), tuple(verdict.reasons))
+    except Exception as err:  # a plug-in must not take the host down while others are considered
+        return Candidate(spec.name, False, np.inf, (f"failed: {type(err).__name__}: {err}",)), None
+    return candidate, backend
+
+
+def plan(
+    need: Need, backend: str = AUTO, options: dict[str, Any] | None = None, plugins: Registry | None = None
+) -> Plan:
+    """Return the plan for a need.
+
+    Parameters
+    ----------
+    need : Need
+    backend : str
+        A backend's name, or ``"auto"``: the cheapest fitting one among bundled and allow-listed backends.
+    options : dict, optional
+        Options of the backend; not with ``"auto"``.
+    plugins : Registry, optional
+        The installed plug-ins by default.
+
+    Raises
+    ------
+    NoBackendError
+        Nothing fits; lists every backend's reasons.
+    PluginError, OptionError
+        Unknown backend; unknown option.
+    """
+    known = registry() if plugins is None else plugins
+    if backend != AUTO:
+        return _named(need, known.find(BackendSpec, backend), options, known)
+    if options:
+        raise PluginError("options belong to one backend; name it instead of 'auto'")
+    ranked = [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
+    candidates = tuple(consider(need, spec)[0] for spec in ranked)
+    fitting = sorted((c for c in candidates if c.ok), key=lambda c: (c.cost, c.name))
+    if not fitting:
+        raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
+    best = fitting[0]
+    others = ", ".join(f"{c.name} ({c.cost:.2g})" for c in fitting[1:])
+    reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
+    reason += f"; next: {others})" if others else ")"
+    return Plan(best.name, str(need), reason, candidates, known.find(BackendSpec, best.name).resolve(None))
+
+
+def accepted_guarantee(backend: str, weakest: Guarantee = Guarantee.HEURISTIC) -> Guarantee:
+    """Return the guarantee to ask for: ``auto`` takes exact backends only, one that is named may be weaker."""
+    return Guarantee.EXACT if backend == AUTO else weakest
+
+
+def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known: Registry) -> Plan:
+    resolved = spec.resolve(options)
+    candidate, _ = consider(need, spec)
+    if not candidate.ok:
+        others = [consider(need, other)[0] for other in known.specs(BackendSpec) if other.name != spec.name]
+        fits = [c.name for c in others if c.ok]
+        hint = f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
+        raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
+    return Plan(spec.name, str(need), f"{spec.name} was asked for", (candidate,), resolved)
+
+
+def _outsiders(need: Need, known: Registry) -> str:
+    """Return a hint about fitting backends that ``auto`` does not choose from."""
+    foreign = [spec for spec in known.specs(BackendSpec) if not known.owner(spec).allowed]
+    fits = [spec.name for spec in foreign if consider(need, spec)[0].ok]
+    if fits:
+        return f"'auto' takes only bundled and allow-listed backends; these installed ones would fit: {', '.join(fits)}"
+    return "make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
+
+
+def tasks_for_training(loss_kind: str) -> tuple[frozenset[Task], frozenset[str]]:
+    """Return (tasks, loss kinds) that loss-augmented inference needs.
+
+    The zero-one loss is answered exactly from the two best labellings (one of them differs from the truth),
+    so it needs ``kbest`` and no backend support of its own; any other named kind must be listed by the backend.
+    """
+    if loss_kind == ZERO_ONE:
+        return frozenset({Task.KBEST}), frozenset()
+    kinds = frozenset() if loss_kind == "additive" else frozenset({loss_kind})
+    return frozenset({Task.MAP}), kinds

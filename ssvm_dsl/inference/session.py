@@ -1,0 +1,82 @@
+"""An opened backend with its verifier: what the rest of the package talks to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import BackendFault, SsvmError
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.verify import Verifier
+from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.protocols import CompiledOracle
+from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec
+from ssvm_dsl.registry import Registry, registry
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+_NO_LIMITS = Limits()
+
+
+class CheckedSession:
+    """A session whose answers are verified; opened by :func:`open_plan`.
+
+    Parameters
+    ----------
+    plan : Plan
+    program : Program
+    plugins : Registry
+    """
+
+    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
+        spec = plugins.find(BackendSpec, plan.backend)
+        kinds = {group.kind for group in program.constraints}
+        self.plan, self.program, self.spec = plan, program, spec
+        self._session = spec.load()().open(program, plan.options)
+        self._verify = Verifier(
+            program, spec.name, spec.caps, {kind: plugins.find(ConstraintSpec, kind) for kind in kinds}
+        )
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = _NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer a question (see :class:`~ssvm_dsl.plugin_api.Session`) and verify the answer.
+
+        Raises
+        ------
+        BackendFault
+            The backend crashed, or its answer breaks the contract.
+        """
+        try:
+            solution = self._session.solve(
+                theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k
+            )
+        except (SsvmError, MemoryError):
+            raise
+        except Exception as err:
+            raise BackendFault(self.spec.name, f"it failed with {type(err).__name__}: {err}") from err
+        return self._verify(theta, solution, examples, task, clamp)
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""
+        offer = getattr(self._session, "compiled", None)
+        return None if offer is None or self.program.constraints else offer()
+
+
+def open_plan(plan: Plan, program: Program, plugins: Registry | None = None) -> CheckedSession:
+    """Open the planned backend on a program."""
+    return CheckedSession(plan, program, registry() if plugins is None else plugins)

@@ -1,0 +1,161 @@
+"""Check every answer of a backend: labels in range, masks, clamps and constraints kept, score and bound honest.
+
+Scores are recomputed here from the labels; what the backend says about them is only compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import Primal, Solution, label_ptr, score_labels, select
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.specs import ConstraintSpec
+
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
+class Verifier:
+    """Checks the answers of one backend on one program.
+
+    Parameters
+    ----------
+    program : Program
+    backend : str
+        Name, for messages.
+    caps : Caps
+        What the backend claims.
+    constraints : dict of str to ConstraintSpec
+        How to check each constraint kind of the program.
+    """
+
+    def __init__(
+        self, program: Program, backend: str, caps: Caps, constraints: dict[str, ConstraintSpec] | None = None
+    ) -> None:
+        self.program, self.backend, self.caps = program, backend, caps
+        self._feasible = {kind: spec.load() for kind, spec in (constraints or {}).items()}
+
+    def __call__(
+        self, theta: Theta, solution: Solution, examples: I64 | None, task: Task, clamp: I32 | None = None
+    ) -> Solution:
+        """Return the solution with its scores recomputed.
+
+        Raises
+        ------
+        BackendFault
+            The answer breaks the contract.
+        """
+        n = len(select(self.program, examples))
+        size = int(label_ptr(self.program, examples)[-1])
+        labels_optional = task in (Task.MARGINALS, Task.RELAXED)
+        self._shapes(solution, n, size, labels_optional)
+        if labels_optional and solution.labels.size == 0:
+            return solution
+        rows = np.atleast_2d(solution.labels)
+        claimed = np.atleast_2d(solution.score)
+        scores = np.empty((len(rows), n))
+        for k, labels in enumerate(rows):
+            scores[k] = self._check_labels(theta, labels, claimed[k], solution.primal, examples, clamp)
+        solution.score = scores if solution.labels.ndim == 2 else scores[0]
+        self._bounds(solution, scores[0], task)
+        return solution
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.backend, text)
+
+    def _shapes(self, solution: Solution, n: int, size: int, labels_optional: bool) -> None:
+        if not isinstance(solution, Solution):
+            raise self._fault(f"it returned {type(solution).__name__}, expected a Solution")
+        for what in ("labels", "score", "bound", "stop", "primal"):
+            array = getattr(solution, what)
+            if not isinstance(array, np.ndarray):
+                raise self._fault(f"{what} is a {type(array).__name__}, expected an array")
+            if what != "labels" and array.shape[-1:] != (n,):
+                raise self._fault(f"{what} has shape {array.shape} for {n} examples")
+        labels = solution.labels
+        if labels_optional and labels.size == 0:
+            return
+        if labels.shape[-1:] != (size,):
+            raise self._fault(f"labels have shape {labels.shape} for {size} variables")
+        if labels.dtype != np.int32:
+            raise self._fault(f"labels are int32, got {labels.dtype}")
+        if labels.shape[:-1] != solution.score.shape[:-1]:
+            raise self._fault(f"labels have shape {labels.shape} but score has shape {solution.score.shape}")
+
+    def _check_labels(
+        self, theta: Theta, labels: I32, claimed: F64, primal: NDArray[np.int8], examples: I64 | None, clamp: I32 | None
+    ) -> F64:
+        """Return the recomputed scores of one labelling of all examples, ``-inf`` where there is none."""
+        program = self.program
+        variables = positions(program.var_ptr, examples)
+        if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
+            raise self._fault("a label is outside the states of its variable")
+        scores = score_labels(program, theta, labels, examples)
+        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
+        if np.isnan(claimed).any():
+            raise self._fault("a score is nan")
+        if (there & (scores == -np.inf)).any() or self._hurts(labels, variables, clamp, examples, there):
+            raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
+        slack = self.caps.score_atol * np.maximum(1.0, np.abs(scores))
+        with np.errstate(invalid="ignore"):
+            wrong = there & ~(np.abs(scores - claimed) <= slack)
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            said, true = float(claimed[i]), float(scores[i])
+            raise self._fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
+        return np.where(there, scores, -np.inf)
+
+    def _hurts(
+        self, labels: I32, variables: slice | I64, clamp: I32 | None, examples: I64 | None, there: NDArray[np.bool_]
+    ) -> bool:
+        """Whether a labelling that counts as feasible breaks a hard fact."""
+        program = self.program
+        if program.allowed is None and clamp is None and not program.constraints:
+            return False
+        bad = np.zeros(len(labels), dtype=bool)
+        if program.allowed is not None:
+            bad |= ~program.allowed[program.state_ptr[:-1][variables] + labels]
+        if clamp is not None:
+            bad |= (clamp[variables] >= 0) & (clamp[variables] != labels)
+        counts = np.diff(label_ptr(program, examples))
+        hurt = np.bincount(np.repeat(np.arange(len(counts)), counts), weights=bad, minlength=len(counts)) > 0
+        hurt |= self._broken_constraints(labels, variables, examples)
+        return bool((hurt & there).any())
+
+    def _broken_constraints(self, labels: I32, variables: slice | I64, examples: I64 | None) -> NDArray[np.bool_]:
+        program, ids = self.program, select(self.program, examples)
+        broken = np.zeros(program.n_examples, dtype=bool)
+        if program.constraints:
+            full = np.zeros(program.n_variables, dtype=np.int32)
+            full[variables] = labels
+            for group in program.constraints:
+                kept = np.asarray(self._feasible[group.kind](program, group, full), dtype=bool)
+                owner = np.repeat(np.arange(program.n_examples), np.diff(group.ptr))
+                broken |= np.bincount(owner, weights=~kept, minlength=program.n_examples) > 0
+        return broken[ids]
+
+    def _bounds(self, solution: Solution, best: F64, task: Task) -> None:
+        """Check ``score <= bound``, and that an exact backend's bound is its score."""
+        slack = self.caps.score_atol * np.maximum(1.0, np.abs(np.where(np.isfinite(best), best, 0.0)))
+        with np.errstate(invalid="ignore"):
+            low = (best > -np.inf) & (solution.bound < best - slack)
+            loose = (
+                (self.caps.guarantee is Guarantee.EXACT)
+                & (solution.stop == 0)
+                & (best > -np.inf)
+                & ~(np.abs(solution.bound - best) <= 2 * slack)
+            )
+        if low.any():
+            i = int(np.flatnonzero(low)[0])
+            said, true = float(solution.bound[i]), float(best[i])
+            raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
+        if loose.any() and task in (Task.MAP, Task.MAP_CLAMPED, Task.KBEST):
+            i = int(np.flatnonzero(loose)[0])
+            said, true = float(solution.bound[i]), float(best[i])
+            raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")

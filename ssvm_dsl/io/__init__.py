@@ -1,0 +1,1 @@
+"""Files: saved models.  Parsed with limits, never executed, written atomically."""

@@ -1,0 +1,132 @@
+"""Saved models: one npz file with the declaration and parameters as JSON and the weights as arrays.
+
+Nothing in the file is executed: no pickle, and user functions are referred to by import path only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
+from ssvm_dsl.ir.features import Block
+
+FORMAT = "ssvm-dsl model"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    declaration : str
+        The model as JSON text.
+    parameters : dict
+        Parameters of the estimator, plain data.
+    blocks : tuple of Block
+        Layout of the weights.
+    coef : ndarray of float64, shape (dim,)
+        The weights.
+    fitted : dict
+        What fitted features learnt: arrays and lists of names by feature.
+    report : dict
+        Summary of the fit.
+    """
+
+    declaration: str
+    parameters: dict[str, Any]
+    blocks: tuple[Block, ...]
+    coef: NDArray[np.float64]
+    fitted: dict[str, dict[str, Any]]
+    report: dict[str, Any]
+
+
+def write_model(path: Path, model: SavedModel) -> None:
+    """Write a model to ``path``, atomically.
+
+    Raises
+    ------
+    TypeError
+        A parameter cannot be written as JSON.
+    """
+    arrays: dict[str, NDArray[Any]] = {"coef": model.coef}
+    learnt: dict[str, dict[str, Any]] = {}
+    for number, (source, state) in enumerate(model.fitted.items()):
+        learnt[source] = {}
+        for key, value in state.items():
+            if isinstance(value, np.ndarray):
+                arrays[f"fitted_{number}_{key}"] = value
+                learnt[source][key] = {"array": f"fitted_{number}_{key}"}
+            else:
+                learnt[source][key] = list(value)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "declaration": model.declaration,
+        "parameters": model.parameters,
+        "blocks": [{**asdict(block), "lower_bound": _finite(block.lower_bound)} for block in model.blocks],
+        "fitted": learnt,
+        "report": model.report,
+    }
+    text = json.dumps(content, default=_number)
+    write_arrays(path, {"json": np.frombuffer(text.encode(), dtype=np.uint8), **arrays})
+
+
+def read_model(path: Path) -> SavedModel:
+    """Return the model of a file.
+
+    Raises
+    ------
+    FileFormatError
+        It is not a saved model, or not a whole one.
+    """
+    arrays = read_arrays(path)
+    try:
+        content = json.loads(arrays["json"].tobytes().decode())
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise FileFormatError(f"{path}: expected {FORMAT!r} version {VERSION}, found {content['format']!r}")
+        blocks = tuple(_block(entry) for entry in content["blocks"])
+        fitted = {
+            str(source): {
+                key: arrays[one["array"]] if isinstance(one, dict) else list(one) for key, one in state.items()
+            }
+            for source, state in content["fitted"].items()
+        }
+        coef = _coef(path, arrays["coef"], blocks)
+        declaration, report = str(content["declaration"]), dict(content["report"])
+        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+        if isinstance(err, FileFormatError):
+            raise
+        raise FileFormatError(f"{path}: not a saved model ({type(err).__name__}: {err})") from err
+
+
+def _block(entry: dict[str, Any]) -> Block:
+    bound = -np.inf if entry["lower_bound"] is None else float(entry["lower_bound"])
+    return Block(entry["name"], int(entry["offset"]), tuple(map(int, entry["shape"])), bound, entry["feature_axis"])
+
+
+def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[np.float64]:
+    size = max((block.stop for block in blocks), default=0)
+    if coef.shape != (size,) or coef.dtype != np.float64 or not np.isfinite(coef).all():
+        raise FileFormatError(f"{path}: expected {size} finite weights, found an array {coef.shape} of {coef.dtype}")
+    return coef
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _number(value: Any) -> Any:
+    """Write numpy numbers as plain ones."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved: {value!r}")

@@ -1,0 +1,35 @@
+"""The weight-free intermediate representation: flat arrays that every backend and trainer reads.
+
+Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguous.  Scores are maximised.
+"""
+
+from ssvm_dsl.ir.features import Block, FeatureMap, SparseRows
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.need import Caps, Guarantee, Limits, Need, Task, Topology, Warm
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import ConstraintGroup, Group, Program
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
+from ssvm_dsl.ir.theta import Theta
+
+__all__ = [
+    "Block",
+    "Caps",
+    "ConstraintGroup",
+    "FeatureMap",
+    "Group",
+    "Guarantee",
+    "Limits",
+    "LossTerm",
+    "Marginals",
+    "Need",
+    "ParameterMap",
+    "Primal",
+    "Program",
+    "Solution",
+    "SparseRows",
+    "Stop",
+    "Task",
+    "Theta",
+    "Topology",
+    "Warm",
+]

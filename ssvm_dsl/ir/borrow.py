@@ -1,0 +1,39 @@
+"""``borrow``: arrays without reference counts, for the inner loops of compiled kernels.
+
+Numba counts references to arrays with atomic operations whenever one is sliced, unpacked from a tuple or passed
+on, which costs more than the arithmetic of small factors (measured: 50 ns against 4 ns for one table
+look-up).  A borrowed array is the same memory without an owner, so counting it is free.  It is safe inside a
+kernel because the caller holds the arrays until the kernel returns; a borrowed array must never be returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+def _disown(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return an array value with its owner set to null."""
+    array = context.make_array(kind)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array._getvalue()
+
+
+@intrinsic
+def borrow(typingctx: Any, value: Any) -> Any:
+    """Return an array (or a tuple of arrays and numbers) without its owner."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind, whole = signature.args[0], args[0]
+        if isinstance(kind, types.Array):
+            return _disown(context, builder, kind, whole)
+        for k, part in enumerate(kind.types):
+            if isinstance(part, types.Array):
+                member = _disown(context, builder, part, builder.extract_value(whole, k))
+                whole = builder.insert_value(whole, member, k)
+        return whole
+
+    return value(value), generate

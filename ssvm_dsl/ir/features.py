@@ -1,0 +1,190 @@
+"""``FeatureMap``: the factored map from one block of weights to the scores of one factor template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.ragged import pointers
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+NODE = -1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A named part of the weight vector.
+
+    Parameters
+    ----------
+    name : str
+        Name of the factor template that owns the weights.
+    offset : int
+        Where the block starts in w.
+    shape : tuple of int
+        The shape users see: units, then states, then features.
+    lower_bound : float
+        0 for non-negative weights, ``-inf`` otherwise.
+    feature_axis : int, optional
+        Where the last (feature) axis of ``shape`` is *stored*; sparse features keep all states of a feature
+        together.  ``None``: stored as shown.
+    """
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+    lower_bound: float = -np.inf
+    feature_axis: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        """Where the block ends in w."""
+        return self.offset + self.size
+
+    def view(self, w: F64) -> F64:
+        """Return the block of a weight vector in the shape users see (a view)."""
+        part = w[self.offset : self.stop]
+        if self.feature_axis is None:
+            return part.reshape(self.shape)
+        stored = list(self.shape[:-1])
+        stored.insert(self.feature_axis, self.shape[-1])
+        return np.moveaxis(part.reshape(stored), self.feature_axis, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows of features in CSR form.
+
+    Parameters
+    ----------
+    data : ndarray of float64, shape (nnz,)
+    indices : ndarray of int32, shape (nnz,)
+    ptr : ndarray of int64, shape (R + 1,)
+    n_columns : int
+    """
+
+    data: F64
+    indices: I32
+    ptr: I64
+    n_columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of columns)."""
+        return len(self.ptr) - 1, self.n_columns
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap:
+    """The factored map from one block of weights to the scores of one factor template.
+
+    Parameters
+    ----------
+    name : str
+        Name of the factor template.
+    group : int
+        The group whose tables it fills, or ``NODE`` (-1) for unary scores.
+    cards : tuple of int
+        States of the variables of a factor.
+    scope : ndarray of int32, shape (n, r)
+        Variables of each factor.
+    ptr : ndarray of int64, shape (B + 1,)
+        Factors of each example.
+    block : Block
+        The weights.
+    n_units, n_basis : int
+        Untied copies of the weights; basis functions q in each.
+    features : ndarray (R, P), SparseRows or None
+        Feature rows (``None``: one constant feature).  With ``joint`` there is a row for each joint state of
+        each factor, ``R = n * prod(cards)``.
+    row_ptr : ndarray of int64, shape (B + 1,)
+        Feature rows of each example.
+    row, unit : ndarray of int32, shape (n,), optional
+        Feature row and unit of each factor (``None``: its own number; unit 0).
+    basis : ndarray of float64, shape (q, prod(cards)), optional
+        The form (``None``: identity).
+    joint : bool
+        Whether features depend on the joint state.
+    """
+
+    name: str
+    group: int
+    cards: tuple[int, ...]
+    scope: I32
+    ptr: I64
+    block: Block
+    n_units: int
+    n_basis: int
+    features: F64 | SparseRows | None
+    row_ptr: I64
+    row: I32 | None = None
+    unit: I32 | None = None
+    basis: F64 | None = None
+    joint: bool = False
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self.scope)
+
+    @property
+    def n_configs(self) -> int:
+        """Joint states of a factor."""
+        return prod(self.cards)
+
+    @property
+    def width(self) -> int:
+        """Number of features P."""
+        return 1 if self.features is None else int(self.features.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are CSR rows."""
+        return isinstance(self.features, SparseRows)
+
+    def weights(self, w: F64) -> F64:
+        """Return the block as stored: ``(U, q, P)``, or ``(U, P, q)`` for sparse features (a view)."""
+        part = w[self.block.offset : self.block.stop]
+        if self.sparse:
+            return part.reshape(self.n_units, self.width, self.n_basis)
+        return part.reshape(self.n_units, self.n_basis, self.width)
+
+
+def table_rows(features: bool, row: I32 | None, unit: I32 | None, n: int, n_units: int, n_rows: int) -> tuple[I32, int]:
+    """Return (table row of each factor, number of rows): shared wherever weights and features are.
+
+    Without features a row for each unit; with features and one unit a row for each feature row; else a row
+    for each factor.
+    """
+    own = np.arange(n, dtype=np.int32)
+    if not features:
+        return (np.zeros(n, dtype=np.int32) if unit is None else unit), n_units
+    if unit is None:
+        return (own if row is None else row), n_rows
+    return own, n
+
+
+def pool_features(maps: Sequence[FeatureMap]) -> list[FeatureMap]:
+    """Return maps whose dense features are views of one array (as they are when there is only one)."""
+    dense = {id(m.features): m.features for m in maps if isinstance(m.features, np.ndarray)}
+    if len(dense) <= 1:
+        return list(maps)
+    ptr = pointers(np.array([array.size for array in dense.values()], dtype=np.int64))
+    pool = np.concatenate([array.ravel() for array in dense.values()])
+    views = {
+        key: pool[lo:hi].reshape(array.shape)
+        for (key, array), lo, hi in zip(dense.items(), ptr[:-1], ptr[1:], strict=True)
+    }
+    return [replace(m, features=views[id(m.features)]) if id(m.features) in views else m for m in maps]

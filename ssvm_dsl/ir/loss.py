@@ -1,0 +1,63 @@
+"""``LossTerm``: the loss of every labelling, as scores added to ``Theta`` (or a kind with a name)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import members, owners
+from ssvm_dsl.ir.solution import label_ptr, node_scores, select
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+ADDITIVE = "additive"
+ZERO_ONE = "zero-one"
+
+
+@dataclass(frozen=True, eq=False)
+class LossTerm:
+    """Loss of a labelling yhat against the truth: ``const + sum_v node[v, yhat_v]``, or a named kind.
+
+    Parameters
+    ----------
+    truth : ndarray of int32, shape (V,)
+        The true labelling.
+    node : ndarray of float64, shape (S,)
+        Additive part.
+    const : ndarray of float64, shape (B,)
+        Constant part.
+    kind : str
+        ``"additive"``: the above is all.  ``"zero-one"``: ``weight`` for every labelling but the truth.  Any
+        other kind must be listed by the backend that answers loss-augmented questions.
+    weight : float
+        Scale of a kind that is not additive.
+    """
+
+    truth: I32
+    node: F64
+    const: F64
+    kind: str = ADDITIVE
+    weight: float = 1.0
+
+    def value(self, program: Program, labels: I32, examples: I64 | None = None) -> F64:
+        """Return the loss of a packed labelling of each selected example; ``shape (n,)``."""
+        ids = select(program, examples)
+        if self.kind == ZERO_ONE:
+            variables = members(program.var_ptr, ids)
+            owner = owners(label_ptr(program, examples))
+            wrong = np.bincount(owner, weights=labels != self.truth[variables], minlength=len(ids)) > 0
+            return np.asarray(self.weight * wrong)
+        return self.const[ids] + node_scores(program, self.node, labels, examples)
+
+    def largest(self, program: Program) -> F64:
+        """Return the largest loss any labelling of each example can have; ``shape (B,)``."""
+        if self.kind == ZERO_ONE:
+            return np.where(np.diff(program.var_ptr) > 0, self.weight, 0.0)
+        worst = np.zeros(program.n_variables)
+        np.maximum.at(worst, np.repeat(np.arange(program.n_variables), program.card), self.node)
+        return self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)

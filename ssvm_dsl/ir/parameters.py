@@ -1,0 +1,326 @@
+"""``ParameterMap``: how a weight vector w becomes scores, ``theta = Phi w``, and its adjoint ``Phi' mu``.
+
+Phi is never formed.  For a factor f with features x_f, unit u_f and label basis B, the score of the joint
+state s is ``sum_q sum_p w[u_f, q, p] x_f[p] B[q, s]``: a matrix product of features and weights, then the
+basis.  Weights tied over factors without features make one table row, stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import members, positions
+from ssvm_dsl.ir.theta import Theta
+
+if TYPE_CHECKING:
+    from ssvm_dsl.ir.flat import FlatMaps
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterMap:
+    """The linear map from weights to the scores of a program.
+
+    Parameters
+    ----------
+    program : Program
+        The structure whose scores are filled.
+    maps : tuple of FeatureMap
+        One for each factor template.
+    blocks : tuple of Block
+        The layout of w.
+    """
+
+    program: Program
+    maps: tuple[FeatureMap, ...]
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def build(cls, program: Program, maps: Sequence[FeatureMap], blocks: Sequence[Block]) -> ParameterMap:
+        """Return the map, its dense features moved into one array so that compiled kernels reach them all."""
+        return cls(program, tuple(pool_features(maps)), tuple(blocks))
+
+    @property
+    def dim(self) -> int:
+        """Number of weights."""
+        return max((block.stop for block in self.blocks), default=0)
+
+    @cached_property
+    def lower_bound(self) -> F64:
+        """Lower bound of each weight; ``shape (dim,)``."""
+        bound = np.full(self.dim, -np.inf)
+        for block in self.blocks:
+            bound[block.offset : block.stop] = block.lower_bound
+        return bound
+
+    @cached_property
+    def flat(self) -> FlatMaps:
+        """All maps as flat arrays, for the compiled kernels."""
+        from ssvm_dsl.ir.flat import flatten
+
+        return flatten(self)
+
+    # -- theta = Phi w ---------------------------------------------------------------------------------
+
+    def scores(self, w: F64, examples: I64 | None = None, out: Theta | None = None) -> Theta:
+        """Return ``Phi w`` for the selected examples; other parts of ``out`` keep what they held.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        examples : ndarray of int64, optional
+            All examples by default.
+        out : Theta, optional
+            Scores to overwrite.
+        """
+        theta = Theta.zeros(self.program) if out is None else out
+        self.fill_shared(w, theta)
+        self.fill_examples(w, theta, examples)
+        return theta
+
+    def fill_shared(self, w: F64, theta: Theta) -> None:
+        """Write the tables that all examples share (factors without features)."""
+        for fmap in self.maps:
+            if fmap.features is None and fmap.group != NODE:
+                values = fmap.weights(w)[:, :, 0]
+                theta.tables[fmap.group][...] = values if fmap.basis is None else values @ fmap.basis
+
+    def fill_examples(self, w: F64, theta: Theta, examples: I64 | None = None) -> None:
+        """Write the scores that belong to the selected examples only (disjoint parts: safe in threads)."""
+        part = positions(self.program.var_ptr, examples)
+        first = True
+        for fmap in self.maps:
+            if fmap.group == NODE:
+                self._fill_node(fmap, w, theta, examples, part, first)
+                first = False
+            elif fmap.features is not None:
+                _fill_tables(fmap, w, theta.tables[fmap.group], examples)
+        if first:
+            theta.node[self._states(part)] = 0.0
+
+    def _states(self, part: slice | I64) -> slice | I64:
+        """Return the state positions of packed variables."""
+        if isinstance(part, slice):
+            state_ptr = self.program.state_ptr
+            return slice(int(state_ptr[part.start]), int(state_ptr[part.stop]))
+        return members(self.program.state_ptr, part)
+
+    def _fill_node(
+        self, fmap: FeatureMap, w: F64, theta: Theta, examples: I64 | None, part: slice | I64, first: bool
+    ) -> None:
+        """Add unary scores; the first map of a program overwrites."""
+        card = self.program.uniform_card
+        plain = fmap.row is None and fmap.unit is None and not fmap.joint and fmap.features is not None
+        if plain and card and fmap.n_factors == self.program.n_variables and self._covers[fmap.name]:
+            rows = theta.node.reshape(-1, card)
+            if isinstance(part, slice) and first and fmap.basis is None and not fmap.sparse:
+                np.matmul(fmap.features[part], fmap.weights(w)[0].T, out=rows[part])  # type: ignore[index]
+            else:
+                values = _plain_rows(fmap, w, part)
+                rows[part] = values if first else rows[part] + values
+            return
+        if first:
+            theta.node[self._states(part)] = 0.0
+        factors = positions(fmap.ptr, examples)
+        start = self.program.state_ptr[fmap.scope[factors, 0]]
+        theta.node[start[:, None] + np.arange(fmap.cards[0])] += _factor_rows(fmap, w, factors, examples)
+
+    @cached_property
+    def _covers(self) -> dict[str, bool]:
+        """Unary maps whose factors are exactly the variables, in order."""
+        everything = np.arange(self.program.n_variables)
+        return {
+            fmap.name: fmap.n_factors == len(everything) and bool((fmap.scope[:, 0] == everything).all())
+            for fmap in self.maps
+            if fmap.group == NODE
+        }
+
+    # -- Phi' mu ---------------------------------------------------------------------------------------
+
+    def adjoint(self, mu: Theta, out: F64 | None = None) -> F64:
+        """Return ``Phi' mu`` for weights ``mu`` on the entries of Theta: ``<Phi w, mu> = <w, Phi' mu>``.
+
+        Parameters
+        ----------
+        mu : Theta
+            A number for each score, e.g. marginals summed over the factors that share a table row.
+        out : ndarray of float64, shape (dim,), optional
+            Where to add the result.
+        """
+        grad = np.zeros(self.dim) if out is None else out
+        for fmap in self.maps:
+            if fmap.group == NODE:
+                start = self.program.state_ptr[fmap.scope[:, 0]]
+                values = mu.node[start[:, None] + np.arange(fmap.cards[0])]
+                _scatter(fmap, values, slice(None), grad)
+            else:
+                _scatter(fmap, mu.tables[fmap.group], None, grad)
+        return grad
+
+    def accumulate(self, labels: I32, coef: F64, out: F64, examples: I64 | None = None) -> F64:
+        """Add ``sum_i coef_i Phi(x_i, y_i)`` over the selected examples to ``out`` and return it.
+
+        Parameters
+        ----------
+        labels : ndarray of int32
+            Packed over the selected examples.
+        coef : ndarray of float64, shape (n,)
+        out : ndarray of float64, shape (dim,)
+        """
+        from ssvm_dsl.ir.kernels import add_joint_features
+        from ssvm_dsl.ir.solution import label_ptr, select
+
+        ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        add_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, coef, out)
+        return out
+
+    def dot(self, w: F64, labels: I32, examples: I64 | None = None) -> F64:
+        """Return ``w . Phi(x_i, y_i)`` of each selected example, without forming scores; ``shape (n,)``."""
+        from ssvm_dsl.ir.kernels import dot_joint_features
+        from ssvm_dsl.ir.solution import label_ptr, select
+
+        ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        values = np.empty(len(ids))
+        dot_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, w, values)
+        return values
+
+
+def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64) -> F64:
+    """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
+    weights = fmap.weights(w)[0]
+    if isinstance(fmap.features, SparseRows):
+        from ssvm_dsl.ir.kernels import sparse_rows_times
+
+        ids = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        values = np.zeros((len(ids), fmap.n_basis))
+        sparse = fmap.features
+        sparse_rows_times(sparse.data, sparse.indices, sparse.ptr, ids, weights, values)
+    else:
+        assert fmap.features is not None
+        values = fmap.features[rows] @ weights.T
+    return values if fmap.basis is None else values @ fmap.basis
+
+
+def _joint_rows(fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
+    """Return the tables of factors whose features depend on the joint state."""
+    assert isinstance(fmap.features, np.ndarray)
+    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
+    weights = fmap.weights(w)[:, 0, :]
+    if fmap.unit is None:
+        return np.asarray(stacked @ weights[0])
+    return np.einsum("fcp,fp->fc", stacked, weights[fmap.unit[factors]])
+
+
+def _factor_rows(fmap: FeatureMap, w: F64, factors: slice | I64, examples: I64 | None) -> F64:
+    """Return the table of each selected factor; ``shape (n_selected, prod(cards))``."""
+    if fmap.joint:
+        return _joint_rows(fmap, w, factors)
+    if fmap.features is None:
+        values = fmap.weights(w)[:, :, 0]
+        tables = values if fmap.basis is None else values @ fmap.basis
+        n = factors.stop - factors.start if isinstance(factors, slice) else len(factors)
+        return np.broadcast_to(tables[0], (n, fmap.n_configs)) if fmap.unit is None else tables[fmap.unit[factors]]
+    if fmap.unit is not None:
+        return _unit_rows(fmap, w, factors)
+    rows = positions(fmap.row_ptr, examples)
+    tables = _plain_rows(fmap, w, rows)
+    if fmap.row is None:
+        return tables
+    if isinstance(rows, slice):
+        return tables[fmap.row[factors] - rows.start]
+    place = np.empty(int(fmap.row_ptr[-1]), dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return tables[place[fmap.row[factors]]]
+
+
+def _unit_rows(fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
+    """Return the table of each selected factor when units have their own weights."""
+    assert fmap.unit is not None
+    unit = fmap.unit[factors]
+    row = np.arange(fmap.n_factors)[factors] if fmap.row is None else fmap.row[factors]
+    values = np.empty((len(unit), fmap.n_configs))
+    for u in np.unique(unit):
+        mine = unit == u
+        values[mine] = _plain_rows(_one_unit(fmap, int(u)), w, row[mine].astype(np.int64))
+    return values
+
+
+def _one_unit(fmap: FeatureMap, u: int) -> FeatureMap:
+    """Return the map restricted to the weights of one unit."""
+    size = fmap.n_basis * fmap.width
+    block = replace(fmap.block, offset=fmap.block.offset + u * size, shape=(size,), feature_axis=None)
+    return replace(fmap, block=block, n_units=1, unit=None)
+
+
+def _fill_tables(fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) -> None:
+    """Write the table rows that belong to the selected examples."""
+    if fmap.joint or fmap.unit is not None:
+        factors = positions(fmap.ptr, examples)
+        tables[factors] = _joint_rows(fmap, w, factors) if fmap.joint else _unit_rows(fmap, w, factors)
+    else:
+        rows = positions(fmap.row_ptr, examples)
+        tables[rows] = _plain_rows(fmap, w, rows)
+
+
+def _scatter(fmap: FeatureMap, values: F64, by_factor: slice | None, grad: F64) -> None:
+    """Add the adjoint of one map; ``values`` are by factor for node maps, by table row (``None``) for groups."""
+    target = fmap.weights(grad)
+    if fmap.joint:
+        _scatter_joint(fmap, values, target)
+        return
+    projected = values if fmap.basis is None else values @ fmap.basis.T
+    if fmap.features is None:
+        if by_factor is None:
+            target[:, :, 0] += projected
+        else:
+            _add_by_unit(target[:, :, 0], fmap.unit, projected)
+        return
+    if fmap.unit is None:
+        if by_factor is not None and fmap.row is not None:
+            by_row = np.zeros((fmap.features.shape[0], projected.shape[1]))
+            np.add.at(by_row, fmap.row, projected)
+            projected = by_row
+        _scatter_rows(fmap, projected, np.arange(len(projected)), target[0])
+        return
+    row = np.arange(fmap.n_factors) if fmap.row is None else fmap.row
+    for u in np.unique(fmap.unit):
+        mine = fmap.unit == u
+        _scatter_rows(fmap, projected[mine], row[mine].astype(np.int64), target[u])
+
+
+def _scatter_rows(fmap: FeatureMap, projected: F64, rows: I64, target: F64) -> None:
+    """Add ``projected' X[rows]`` to the stored weights of one unit."""
+    if isinstance(fmap.features, SparseRows):
+        from ssvm_dsl.ir.kernels import add_sparse_outer
+
+        sparse = fmap.features
+        add_sparse_outer(sparse.data, sparse.indices, sparse.ptr, rows, np.ascontiguousarray(projected), target)
+    else:
+        assert fmap.features is not None
+        target += projected.T @ fmap.features[rows]
+
+
+def _scatter_joint(fmap: FeatureMap, values: F64, target: F64) -> None:
+    assert isinstance(fmap.features, np.ndarray)
+    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)
+    per_factor = np.einsum("fcp,fc->fp", stacked, values)
+    _add_by_unit(target[:, 0, :], fmap.unit, per_factor)
+
+
+def _add_by_unit(target: F64, unit: I32 | None, values: F64) -> None:
+    """Add a row of ``values`` for each factor to the row of its unit."""
+    if unit is None:
+        target[0] += values.sum(axis=0)
+    else:
+        np.add.at(target, unit, values)

@@ -1,0 +1,151 @@
+"""``Solution``: what a backend answers, and how labellings are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.theta import Theta
+
+F64 = NDArray[np.float64]
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+class Stop(IntEnum):
+    """Why a backend stopped on an example."""
+
+    FINISHED = 0
+    ITERATIONS = 1
+    TIME = 2
+    INTERRUPTED = 3
+
+
+class Primal(IntEnum):
+    """What the labels of an example are."""
+
+    FEASIBLE = 0
+    FRACTIONAL = 1
+    NONE = 2
+    INFEASIBLE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Marginal probabilities (or a fractional solution), packed over the examples asked for.
+
+    Parameters
+    ----------
+    node : ndarray of float64
+        For each variable its states, one after the other.
+    tables : tuple of ndarray, shape (n_factors, prod(cards))
+        For each group the joint states of its factors.
+    """
+
+    node: F64
+    tables: tuple[F64, ...]
+
+
+@dataclass(eq=False)
+class Solution:
+    """Answer to ``Session.solve``, packed over the examples asked for, in the order asked.
+
+    Parameters
+    ----------
+    labels : ndarray of int32, shape (n_variables,) or (k, n_variables)
+        The labelling (the k best ones, best first, for the task ``kbest``).
+    score : ndarray of float64, shape (n,) or (k, n)
+        Score of each labelling; the verifier recomputes it.  ``-inf`` where there is none.
+    bound : ndarray of float64, shape (n,)
+        Certified upper bound on the best score, ``nan`` without one.
+    stop : ndarray of int8, shape (n,)
+        :class:`Stop` values.
+    primal : ndarray of int8, shape (n,)
+        :class:`Primal` values.
+    marginals : Marginals, optional
+        For the tasks ``marginals`` and ``relaxed``.
+    log_partition : ndarray of float64, shape (n,), optional
+        ``log sum_y exp(score(y))``, for the task ``marginals``.
+    warm : object, optional
+        Opaque state to start the next call from.
+    stats : dict
+        Counters of the backend's own.
+    """
+
+    labels: I32
+    score: F64
+    bound: F64
+    stop: I8
+    primal: I8
+    marginals: Marginals | None = None
+    log_partition: F64 | None = None
+    warm: Any = None
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def exact(cls, labels: I32, score: F64, **extra: Any) -> Solution:
+        """Return a finished solution whose (best) score is its own bound; ``-inf`` marks infeasible examples."""
+        best = score if score.ndim == 1 else score[0]
+        primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
+        return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), primal, **extra)
+
+    def optimal(self, atol: float = 1e-6) -> NDArray[np.bool_]:
+        """Return which examples are proved optimal: feasible, and ``bound - score <= atol * max(1, |score|)``."""
+        best = self.score if self.score.ndim == 1 else self.score[0]
+        with np.errstate(invalid="ignore"):
+            closed = self.bound - best <= atol * np.maximum(1.0, np.abs(best))
+        return closed & (self.primal == Primal.FEASIBLE)
+
+
+def select(program: Program, examples: I64 | None) -> I64:
+    """Return the numbers of the examples asked for (all of them for ``None``)."""
+    return np.arange(program.n_examples, dtype=np.int64) if examples is None else examples
+
+
+def label_ptr(program: Program, examples: I64 | None) -> I64:
+    """Return where each selected example's labels start in a packed labelling; ``shape (n + 1,)``."""
+    if examples is None:
+        return program.var_ptr
+    return pointers(program.var_ptr[1:][examples] - program.var_ptr[examples])
+
+
+def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | None = None) -> F64:
+    """Return the score of a labelling of each selected example, by the definition of :class:`Theta`.
+
+    Parameters
+    ----------
+    labels : ndarray of int32
+        Packed over the selected examples.
+    examples : ndarray of int64, optional
+        The selected examples; all by default.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+    """
+    from ssvm_dsl.ir.kernels import add_table_scores
+
+    ids, ptr = select(program, examples), label_ptr(program, examples)
+    total = theta.const[ids] + node_scores(program, theta.node, labels, examples)
+    for group, tables in zip(program.groups, theta.tables, strict=True):
+        add_table_scores(
+            group.scope, group.strides, group.ptr, group.table, tables, program.var_ptr, ids, ptr, labels, total
+        )
+    return total
+
+
+def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None = None) -> F64:
+    """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
+    from ssvm_dsl.ir.kernels import add_node_scores
+
+    ids = select(program, examples)
+    total = np.zeros(len(ids))
+    add_node_scores(node, program.state_ptr, program.var_ptr, ids, label_ptr(program, examples), labels, total)
+    return total

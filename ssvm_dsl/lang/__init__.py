@@ -1,0 +1,1 @@
+"""The language: what users write.  Plain static data, no arrays, no solver."""

@@ -1,0 +1,137 @@
+"""``ModelBuilder``: the functional way to declare a model, which ``class`` statements use too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.declaration import Declaration, declare
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.forms import FULL, Form
+from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.labels import ClassName, Label
+from ssvm_dsl.lang.losses import Loss
+from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.symbols import Symbol
+
+if TYPE_CHECKING:
+    from ssvm_dsl.lang.model import Model
+
+S = TypeVar("S", bound=Symbol)
+
+#: Attributes of every model class.
+_TAKEN = frozenset({"declaration", "to_json", "from_json"})
+
+
+class ModelBuilder:
+    """The functional way to declare a model, for models made in loops.
+
+    Each method adds one symbol under a name and returns it; :meth:`build` returns a model class, the same as a
+    ``class`` statement would give.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+
+    Examples
+    --------
+    >>> m = ModelBuilder("OCR")
+    >>> T = m.dim("T")
+    >>> x = m.input("x", T, 128)
+    >>> y = m.label("y", T, 26)
+    >>> emit = m.factor("emit", y, features=x)
+    >>> trans = m.factor("trans", chain(y))
+    >>> loss = m.add("loss", Hamming(y))
+    >>> OCR = m.build()
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._symbols: dict[str, Symbol] = {}
+        self._strays: list[tuple[str, Target]] = []
+        self._mistakes: list[tuple[str, str]] = []
+
+    def add(self, name: str, symbol: S) -> S:
+        """Add any symbol under a name and return it; a second one of the same name is a mistake."""
+        symbol.__set_name__(type(self), name)
+        if not name.isidentifier():
+            self._mistakes.append((symbol.where, f"{name!r} is not a Python name"))
+        if name in _TAKEN:
+            self._mistakes.append((symbol.where, f"{name}: every model has this attribute; choose another name"))
+        old = self._symbols.get(name)
+        if old is not None and old is not symbol and old != symbol:
+            self._mistakes.append((symbol.where, f"{name}: declared twice"))
+        self._symbols[name] = symbol
+        return symbol
+
+    def dim(self, name: str, size: int | None = None) -> Dim:
+        """Add a :class:`Dim`."""
+        return self.add(name, Dim(size))
+
+    def input(self, name: str, *shape: Dim | int, sparse: bool = False) -> Input:
+        """Add an :class:`Input`."""
+        return self.add(name, Input(*shape, sparse=sparse))
+
+    def attributes(self, name: str, *axes: Dim) -> Attributes:
+        """Add an :class:`Attributes` input."""
+        return self.add(name, Attributes(*axes))
+
+    def edges(self, name: str, axis: Dim, *, over: Dim) -> Edges:
+        """Add an :class:`Edges` input."""
+        return self.add(name, Edges(axis, over=over))
+
+    def label(self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> Label:
+        """Add a :class:`Label`."""
+        return self.add(name, Label(*axes_then_states))
+
+    def factor(
+        self,
+        name: str,
+        target: Label | Target,
+        features: Source | Sequence[Source] | None = None,
+        form: Form | Any = FULL,
+        per: Dim | Sequence[Dim] | str | None = None,
+        tie: Factor | None = None,
+        nonneg: bool = False,
+    ) -> Factor:
+        """Add a :class:`Factor`."""
+        return self.add(name, Factor(target, features, form, per, tie, nonneg))
+
+    def loss(self, loss: Loss, name: str = "loss") -> Loss:
+        """Add the loss."""
+        return self.add(name, loss)
+
+    def note_stray(self, name: str, target: Target) -> None:
+        """Remember a target assigned to a name, so that a forgotten ``Factor`` is reported."""
+        self._strays.append((name, target))
+
+    def declaration(self) -> Declaration:
+        """Return the checked declaration.
+
+        Raises
+        ------
+        ModelError
+            All mistakes together.
+        """
+        try:
+            made = declare(self.name, tuple(self._symbols.values()), tuple(self._strays))
+        except ModelError as err:
+            raise ModelError(self.name, [*self._mistakes, *err.mistakes]) from None
+        if self._mistakes:
+            raise ModelError(self.name, self._mistakes)
+        return made
+
+    def build(self) -> type[Model]:
+        """Return the model class.
+
+        Raises
+        ------
+        ModelError
+            All mistakes together.
+        """
+        from ssvm_dsl.lang.model import as_model
+
+        return as_model(self.declaration())

@@ -1,0 +1,254 @@
+"""A model as plain data: named symbols in the order they were written, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import TypeVar
+
+from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor, feature_mistakes
+from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature
+from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.losses import Loss, ZeroOne
+from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.symbols import Symbol
+
+S = TypeVar("S", bound=Symbol)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The plain, immutable, hashable data behind a model class.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    symbols : tuple of Symbol
+        Everything declared, in order, each with its name.
+    """
+
+    name: str
+    symbols: tuple[Symbol, ...]
+
+    def _of(self, kind: type[S]) -> tuple[S, ...]:
+        return tuple(symbol for symbol in self.symbols if isinstance(symbol, kind))
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The axes."""
+        return self._of(Dim)
+
+    @property
+    def inputs(self) -> tuple[Input | Attributes | Edges, ...]:
+        """What an example holds: arrays, attributes and edge lists."""
+        return tuple(s for s in self.symbols if isinstance(s, Input | Attributes | Edges))
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The output variables."""
+        return self._of(Label)
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The factor templates."""
+        return self._of(Factor)
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss, if one is declared."""
+        found = self._of(Loss)
+        return found[0] if found else None
+
+    def find(self, name: str) -> Symbol | None:
+        """Return the symbol of that name, ``None`` when there is none."""
+        return next((symbol for symbol in self.symbols if symbol.name == name), None)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether some feature learns something from the training data."""
+        from ssvm_dsl.lang.features import PLiF, Standardized, Whitened
+
+        learns = (Attributes, Standardized, Whitened)
+        sources = [s for factor in self.factors for s in walk_sources(factor.features)]
+        return any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in sources)
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The user functions the model calls."""
+        sources = [s for factor in self.factors for s in walk_sources(factor.features)]
+        return tuple(s.ref for s in sources if isinstance(s, Feature | JointFeature))
+
+    def n_weights(self) -> int | None:
+        """Return the number of weights; ``None`` when a width is only known after fitting."""
+        total = 0
+        for factor in self.factors:
+            if factor.tie is None:
+                width = 1 if factor.features is None else factor.features.width
+                if width is None:
+                    return None
+                shape = factor.weight_shape(width)
+                total += prod(size for size in shape if size is not None)
+        return total
+
+
+def walk_sources(source: Source | None) -> Iterator[Source]:
+    """Yield a source and everything it is computed from."""
+    if source is not None:
+        yield source
+        for part in source.sources:
+            yield from walk_sources(part)
+
+
+def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Target], ...] = ()) -> Declaration:
+    """Check symbols against each other and return the declaration.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    symbols : tuple of Symbol
+        Named symbols in order.
+    strays : tuple of (name, Target)
+        Targets that were assigned to names; one that no factor uses is a mistake (a forgotten ``Factor``).
+
+    Raises
+    ------
+    ModelError
+        Every mistake found, each with its line.
+    """
+    declaration = Declaration(name, symbols)
+    found = list(_own_mistakes(declaration))
+    all_sound = not found
+    # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
+    sound = [symbol for symbol in symbols if not any(node.mistakes for node in _nodes(symbol))]
+    found += [*_reference_mistakes(declaration, sound), *_loss_mistakes(declaration)]
+    found += _feature_mistakes(declaration, sound)
+    if all_sound:
+        found += [*_axis_mistakes(declaration), *_tie_mistakes(declaration)]
+    found += _stray_mistakes(declaration, strays)
+    if found:
+        raise ModelError(name, found)
+    return declaration
+
+
+def _nodes(symbol: Symbol) -> tuple[Symbol, ...]:
+    """Return a symbol and the features it is computed from."""
+    if isinstance(symbol, Factor):
+        return (symbol, *walk_sources(symbol.features))
+    return tuple(walk_sources(symbol)) if isinstance(symbol, Source) else (symbol,)
+
+
+def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    """Yield what the constructors noticed, each once."""
+    seen: set[int] = set()
+    for symbol in declaration.symbols:
+        for node in _nodes(symbol):
+            if id(node) not in seen:
+                seen.add(id(node))
+                for text in node.mistakes:
+                    yield node.where, f"{symbol.name}: {text() if callable(text) else text}"
+
+
+def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], ...]) -> Iterator[tuple[str, str]]:
+    used = [factor.target for factor in declaration.factors]
+    for key, stray in strays:
+        if not any(stray is target for target in used):
+            for text in stray.mistakes:
+                yield stray.where, f"{key}: {text() if callable(text) else text}"
+            text = "" if stray.mistakes else f"; write {key} = Factor({stray!r})"
+            yield stray.where, f"{key}: a bare pattern has no effect{text}"
+
+
+def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
+    """Yield references to symbols that are not part of the model."""
+    known = {id(symbol) for symbol in declaration.symbols}
+    for symbol in symbols:
+        for what, part in _parts(symbol):
+            if id(part) not in known and declaration.find(part.name) != part:
+                named = f"'{part.name}'" if part.name else f"an unnamed {type(part).__name__}"
+                yield symbol.where, f"{symbol.name}: {what} {named} is not an attribute of this model; assign it first"
+
+
+def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
+    """Yield features that do not fit their target, and function parameters that name no input."""
+    inputs = {symbol.name for symbol in declaration.inputs}
+    for symbol in symbols:
+        if not isinstance(symbol, Factor):
+            continue
+        for text in feature_mistakes(symbol):
+            yield symbol.where, f"{symbol.name}: {text}"
+        for source in walk_sources(symbol.features):
+            if isinstance(source, Feature | JointFeature):
+                unknown = set(source.ref.arguments() or ()) - inputs
+                if unknown:
+                    yield source.where, (
+                        f"{symbol.name}: {source.ref.path} asks for {', '.join(sorted(unknown))}; the inputs are "
+                        f"{', '.join(sorted(inputs)) or 'none'} (parameters are matched by name)"
+                    )
+
+
+def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
+    """Yield (role, symbol) for everything a symbol refers to."""
+    if isinstance(symbol, Label | Input | Attributes):
+        yield from (("the axis", dim) for dim in symbol.dims)
+    elif isinstance(symbol, Edges):
+        yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
+    elif isinstance(symbol, Loss):
+        yield from (("the label", label) for label in symbol.labels)
+    elif isinstance(symbol, Factor):
+        yield from (("the label", label) for label in symbol.target.labels)
+        if symbol.target.edges is not None:
+            yield "the edge list", symbol.target.edges
+        if symbol.tie is not None:
+            yield "the factor", symbol.tie
+        for source in walk_sources(symbol.features):
+            if isinstance(source, Input | Attributes):
+                yield "the input", source
+            yield from (("the axis", dim) for dim in source.dims)
+
+
+def _axis_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    """Yield ragged axes of labels whose size no input tells."""
+    told = {id(dim) for symbol in declaration.inputs for _, dim in _parts(symbol)}
+    told -= {id(e.over) for e in declaration.inputs if isinstance(e, Edges)}
+    told |= {id(dim) for s in declaration.inputs if isinstance(s, Input | Attributes) for dim in s.dims}
+    if not declaration.inputs:
+        return
+    for label in declaration.labels:
+        for dim in label.dims:
+            if dim.ragged and id(dim) not in told:
+                yield label.where, (
+                    f"{label.name}: no input has the ragged axis {dim.name}, so its size is unknown when "
+                    f"predicting; give an Input this axis or fix it: {dim.name} = Dim(n)"
+                )
+
+
+def _tie_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    for factor in declaration.factors:
+        if factor.tie is None:
+            continue
+        mine = factor.weight_shape(None if factor.features is None else factor.features.width)
+        other = factor.tie
+        theirs = other.weight_shape(None if other.features is None else other.features.width)
+        if other.tie is not None:
+            yield factor.where, f"{factor.name}: tie to {other.tie.name}, which owns the weights of {other.name}"
+        elif mine != theirs:
+            yield factor.where, f"{factor.name}: its weights {mine} cannot be tied to {other.name} with {theirs}"
+
+
+def _loss_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    losses = declaration._of(Loss)
+    for extra in losses[1:]:
+        yield extra.where, f"{extra.name}: a model has one loss, {losses[0].name} is already one; add them: a + b"
+    for loss in losses:
+        for _, term in loss.terms:
+            if isinstance(term, ZeroOne) and not loss.mistakes and {label.name for label in term.labels} != {
+                label.name for label in declaration.labels
+            }:
+                names = ", ".join(label.name for label in declaration.labels)
+                yield loss.where, f"{loss.name}: ZeroOne looks at the whole output; name every label: ZeroOne({names})"

@@ -1,0 +1,188 @@
+"""Factor templates: a target, its features, the form of its table, and how its weights are tied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.features import Concat, JointFeature, row_target
+from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
+from ssvm_dsl.lang.inputs import Source
+from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.relations import Target, as_target
+from ssvm_dsl.lang.symbols import Mistake, Symbol, got, show
+
+EDGE = "edge"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Factor(Symbol):
+    """A scored factor template.
+
+    The score of a factor f in the joint states s is ``sum_q sum_p w[u, q, p] x[f, p] basis[q, s]``, with x its
+    features (1 without), ``basis`` its form and u the unit ``per`` puts it in.  All factors of the template
+    share w unless ``per`` unties them.
+
+    Parameters
+    ----------
+    target : Label or Target
+        ``y``, ``y.is_(k)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
+        ``cliques(y, sets)`` or ``cross(a, b)``.
+    features : Input, feature, or list of them, optional
+        Rows of features; a list is put side by side.
+    form : Form or array, optional
+        ``FULL``, ``POTTS``, ``SYMMETRIC``, ``ANTISYMMETRIC`` or a basis of shape ``(p, *states)``.
+    per : Dim, sequence of Dim, or "edge", optional
+        Unties the weights: a copy for each position of a fixed axis, or (``"edge"``) for each single factor.
+    tie : Factor, optional
+        Share the weights of another factor of the same weight shape.
+    nonneg : bool
+        Keep the weights non-negative (``POTTS`` with ``nonneg`` is associative).
+
+    Examples
+    --------
+    >>> emit = Factor(y, features=x)
+    >>> trans = Factor(chain(y))
+    >>> horiz = Factor(pairs(y, W), form=POTTS, nonneg=True)
+    """
+
+    target: Target
+    features: Source | None
+    form: Form
+    per: tuple[Dim, ...] | str
+    tie: Factor | None
+    nonneg: bool
+
+    def __init__(
+        self,
+        target: Label | Target,
+        features: Source | Sequence[Source] | None = None,
+        form: Form | Any = FULL,
+        per: Dim | Sequence[Dim] | str | None = None,
+        tie: Factor | None = None,
+        nonneg: bool = False,
+    ) -> None:
+        mistakes: list[Mistake] = []
+        goal = as_target(target)
+        source = _as_source(features, mistakes)
+        shape = as_form(form, mistakes)
+        if goal.kind == "indicator" and not goal.mistakes:
+            if shape != FULL:
+                mistakes.append("form: an indicator y.is_(k) has no other form")
+            assert goal.state is not None
+            shape = indicator_form(goal.label.n_states, goal.label.index(goal.state) or 0)
+        if tie is not None and not isinstance(tie, Factor):
+            mistakes.append(got("tie: the other Factor whose weights to share", tie))
+            tie = None
+        units = _as_units(per, goal, mistakes)
+        mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
+        if tie is not None and nonneg != tie.nonneg:
+            mistakes.append("nonneg: set it on the factor whose weights are shared, and here the same")
+        self._fill(
+            mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=bool(nonneg)
+        )
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        options: dict[str, Any] = {}
+        if self.features is not None:
+            options["features"] = self.features
+        if self.form != FULL and self.form.name != "indicator":
+            options["form"] = self.form
+        if self.per:
+            options["per"] = self.per if isinstance(self.per, str) or len(self.per) > 1 else self.per[0]
+        if self.tie is not None:
+            options["tie"] = self.tie
+        if self.nonneg:
+            options["nonneg"] = True
+        return (self.target.label if self.target.kind == "each" else self.target,), options
+
+    @property
+    def unit_shape(self) -> tuple[int, ...]:
+        """Sizes of the untied axes; ``()`` when all factors share the weights."""
+        if isinstance(self.per, str):
+            sizes = {dim.name: dim.size or 0 for dim in self.target.all_axes}
+            return (int(self.target.count(sizes)),)
+        return tuple(dim.size or 0 for dim in self.per)
+
+    @property
+    def n_units(self) -> int:
+        """Number of untied copies of the weights."""
+        return prod(self.unit_shape)
+
+    @property
+    def joint(self) -> bool:
+        """Whether the features depend on the states (``JointFeature``)."""
+        return isinstance(self.features, JointFeature)
+
+    def weight_shape(self, width: int | None) -> tuple[int | None, ...]:
+        """Return the shape of the weights users see, for a feature width (``None``: not known yet)."""
+        form = () if self.joint else self.form.weight_shape(self.target.cards)
+        return (*self.unit_shape, *form, *(() if self.features is None else (width,)))
+
+
+def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:
+    """Return the features as one Source; a list becomes a Concat."""
+    if features is None or isinstance(features, Source):
+        return features
+    if isinstance(features, list | tuple):
+        return Concat(features)
+    mistakes.append(got("features: an Input, a feature or a list of them", features))
+    return None
+
+
+def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim, ...] | str:
+    """Return the untied axes; note axes that are ragged or not shared by a factor's variables."""
+    if per is None:
+        return ()
+    if isinstance(per, str):
+        ragged = [dim for dim in target.all_axes if dim.ragged]
+        if per != EDGE:
+            mistakes.append(got("per: a fixed Dim or 'edge'", per))
+        elif ragged or target.kind == "along":
+            mistakes.append("per='edge': weights for each edge need fixed axes, e.g. Dim(6), and a fixed pattern")
+        else:
+            return EDGE
+        return ()
+    dims = tuple(per) if isinstance(per, list | tuple) else (per,)
+    for dim in dims:
+        if not isinstance(dim, Dim):
+            mistakes.append(got("per: a fixed Dim or 'edge'", dim))
+        elif dim.ragged:
+            mistakes.append("per: the axis must be fixed, e.g. Dim(6); a ragged axis has no fixed number of copies")
+        elif not any(dim is axis for axis in target.shared_axes):
+            mistakes.append(lambda: f"per: the variables of one {target!r} factor differ along it; use per='edge'")
+        else:
+            continue
+        return ()
+    return dims
+
+
+def feature_mistakes(factor: Factor) -> Iterator[str]:
+    """Yield why the rows of a factor's features cannot be laid over its target.
+
+    Asked when the model is complete: before symbols have names, different ones may compare equal.
+    """
+    source, target = factor.features, factor.target
+    if source is None:
+        return
+    if factor.joint and factor.form != FULL:
+        yield "form: a JointFeature already depends on the states; leave form out"
+    if isinstance(source, Concat) and len({(part.dims, row_target(part)) for part in source.parts}) > 1:
+        yield "features: all parts of a list have the same axes"
+        return
+    rows_of = row_target(source)
+    if rows_of is not None:
+        if rows_of != target:
+            yield f"features: its rows belong to {rows_of!r}, not to {target!r}"
+        return
+    axes = target.feature_axes
+    foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
+    if foreign:
+        yield (
+            f"features: they have the axis {show(foreign[0])}, {target!r} has {show(axes)}; "
+            f"use Feature(fn, {target!r}, width=...) for a row for each factor"
+        )

@@ -1,0 +1,424 @@
+"""Feature functions: the user's own (``Feature``, ``JointFeature``) and fitted ones (``PLiF``, ``Whitened`` ...).
+
+Each is a :class:`~ssvm_dsl.lang.inputs.Source`: it gives one row of features at each position of its axes.
+Here they are only declared; :mod:`ssvm_dsl.compiler.encode` evaluates them, and what a fitted one learns
+from the training data is stored with the model.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import comb, isfinite
+from typing import Any
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
+
+
+@dataclass(frozen=True)
+class FunctionRef:
+    """A user's function, named by import path so that it can be written to JSON and found again.
+
+    Parameters
+    ----------
+    path : str
+        ``"package.module:qualified.name"``.
+    function : callable, optional
+        The function itself; ``None`` when the reference was read from a file and not trusted yet.
+    """
+
+    path: str
+    # Compared too: closures and lambdas of one place share a path and still differ.
+    function: Callable[..., Any] | None = field(default=None, hash=False, repr=False)
+
+    def __repr__(self) -> str:
+        return self.path.partition(":")[2]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> FunctionRef:
+        """Return the reference of a function object."""
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return cls(f"{getattr(function, '__module__', '?')}:{name}", function)
+
+    @property
+    def importable(self) -> bool:
+        """Whether the path leads back to this function (not for lambdas, closures, partials, bound methods)."""
+        try:
+            return self._find() is self.function
+        except (ImportError, AttributeError, ValueError):
+            return False
+
+    def _find(self) -> Any:
+        """Import what the path names."""
+        module, _, name = self.path.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def load(self, trusted: bool | Iterable[str]) -> FunctionRef:
+        """Return the reference with its function imported, if ``trusted`` allows the path.
+
+        Parameters
+        ----------
+        trusted : bool or iterable of str
+            ``True`` trusts every path; otherwise the paths (``"module:name"``) or modules that may be imported.
+
+        Raises
+        ------
+        OptionError
+            The path is not trusted, or cannot be imported.
+        """
+        module = self.path.partition(":")[0]
+        if trusted is not True and (trusted is False or not {self.path, module} & set(trusted)):
+            raise OptionError(
+                f"the model calls the function {self.path}, which runs code on this machine; "
+                f"pass trusted=['{self.path}'] if you trust it"
+            )
+        try:
+            found = self._find()
+        except (ImportError, AttributeError, ValueError) as err:
+            raise OptionError(f"the model's function {self.path} cannot be imported: {err}") from err
+        return FunctionRef(self.path, found)
+
+    def arguments(self) -> tuple[str, ...] | None:
+        """Return the inputs the function asks for by parameter name; ``None`` means all of them (``**inputs``)."""
+        if self.function is None:
+            return None
+        parameters = inspect.signature(self.function).parameters.values()
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return None
+        return tuple(p.name for p in parameters if p.default is p.empty)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Feature(Source):
+    """The user's own feature function of one example's inputs.
+
+    Parameters
+    ----------
+    function : callable
+        Called with the example's inputs by name (``def contrast(x): ...`` receives the input ``x``), vectorised:
+        returns an array of shape ``(*axes, width)``.
+    *axes : Dim or Target
+        The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
+        ``(n_factors, width)``, one row for each factor in the order of the pattern.
+    width : int
+        Number of features in a row.
+
+    Examples
+    --------
+    >>> def shape(x): return np.c_[x.mean(axis=1), x.max(axis=1)]
+    >>> Factor(y, features=Feature(shape, T, width=2))
+    """
+
+    ref: FunctionRef
+    target: Target | None
+    n_features: int
+
+    def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int) -> None:
+        mistakes: list[Mistake] = []
+        target = axes[0] if len(axes) == 1 and isinstance(axes[0], Target) else None
+        dims = check_axes(axes if target is None else (), "Feature", mistakes)
+        ref = check_function(function, "Feature", mistakes)
+        width = check_width(width, "Feature", mistakes)
+        self._fill(mistakes, dims=dims, ref=ref, target=target, n_features=width)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.ref, *(self.dims if self.target is None else (self.target,))), {"width": self.n_features}
+
+    @property
+    def width(self) -> int:
+        """Number of features in a row."""
+        return self.n_features
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class JointFeature(Source):
+    """The user's joint feature function f(x, states of a factor), as a table.
+
+    Parameters
+    ----------
+    function : callable
+        Called with the example's inputs by name; returns ``(n_factors, *cards, width)``: the features of each
+        factor for each combination of its states.
+    width : int
+        Number of features (and of weights).
+    """
+
+    ref: FunctionRef
+    n_features: int
+
+    def __init__(self, function: Callable[..., Any], *, width: int) -> None:
+        mistakes: list[Mistake] = []
+        ref = check_function(function, "JointFeature", mistakes)
+        self._fill(mistakes, dims=(), ref=ref, n_features=check_width(width, "JointFeature", mistakes))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.ref,), {"width": self.n_features}
+
+    @property
+    def width(self) -> int:
+        """Number of features of each combination of states."""
+        return self.n_features
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Transform(Source):
+    """A feature computed from another one; what it learns is learnt on the training data only."""
+
+    source: Source
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The feature it is computed from."""
+        return (self.source,)
+
+    def _start(self, source: object, name: str) -> tuple[Source, list[Mistake]]:
+        """Return (source, mistakes); the source must be dense."""
+        mistakes: list[Mistake] = []
+        if not isinstance(source, Source) or isinstance(source, JointFeature):
+            mistakes.append(got(f"{name}: the source is an Input or another feature", source))
+            source = Input(1)
+        elif source.sparse:
+            wrong = source
+            mistakes.append(lambda: f"{name}: the source must be dense, {show(wrong)} is sparse")
+        return source, mistakes
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Knots at the quantiles of the training data: each interval holds about as many observations.
+
+    Parameters
+    ----------
+    n : int
+        Number of knots.
+    """
+
+    n: int
+
+
+def _read_knots(knots: object, mistakes: list[Mistake]) -> tuple[tuple[float, ...], int]:
+    """Return (fixed knots, or ``()`` when they are learnt; number of knots)."""
+    if isinstance(knots, Quantiles):
+        n = plain(knots.n)
+        if isinstance(n, int) and n >= 2:
+            return (), n
+        mistakes.append(got("PLiF: at least two knots are needed", knots))
+        return (), 2
+    fixed = as_numbers(knots, got("PLiF: knots are Quantiles(n) or a sequence of numbers", knots), mistakes)
+    if fixed is not None:
+        if len(fixed) >= 2 and all(a < b for a, b in pairwise(fixed)) and all(map(isfinite, fixed)):
+            return fixed, len(fixed)
+        mistakes.append("PLiF: fixed knots are two or more finite numbers, strictly increasing")
+    return (), 2
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PLiF(Transform):
+    """Piecewise-linear functions of each feature: the coordinates of x on hat functions over the knots.
+
+    For knots ``s_1 < ... < s_P`` the row holds ``c_p(x)``, at most two of them non-zero, with
+    ``sum_p c_p(x) = 1``; a weight vector v over them is the piecewise-linear function with value ``v_p`` at
+    ``s_p``, constant beyond the ends (Zeller 2010).
+
+    Parameters
+    ----------
+    source : Input or feature
+        Each of its features gets its own function.
+    knots : Quantiles or sequence of float
+        ``Quantiles(8)`` learns the knots from the training data; a sequence fixes them.
+    """
+
+    knots: tuple[float, ...]
+    n_knots: int
+
+    def __init__(self, source: Source, knots: Quantiles | Sequence[float]) -> None:
+        checked, mistakes = self._start(source, "PLiF")
+        fixed, n_knots = _read_knots(knots, mistakes)
+        self._fill(mistakes, dims=checked.dims, source=checked, knots=fixed, n_knots=n_knots)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source, self.knots or Quantiles(self.n_knots)), {}
+
+    @property
+    def width(self) -> int | None:
+        """``n_knots`` times the width of the source."""
+        return None if self.source.width is None else self.source.width * self.n_knots
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Polynomial(Transform):
+    """All monomials of degree 1 to ``degree`` of the source's features (no constant)."""
+
+    degree: int
+
+    def __init__(self, source: Source, degree: int = 2) -> None:
+        checked, mistakes = self._start(source, "Polynomial")
+        if not isinstance(degree, int) or degree < 1:
+            mistakes.append(got("Polynomial: the degree is a positive int", degree))
+            degree = 1
+        self._fill(mistakes, dims=checked.dims, source=checked, degree=degree)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source, self.degree), {}
+
+    @property
+    def width(self) -> int | None:
+        """``binomial(width + degree, degree) - 1``."""
+        return None if self.source.width is None else comb(self.source.width + self.degree, self.degree) - 1
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Standardized(Transform):
+    """The source with each feature shifted and scaled to mean 0 and variance 1 on the training data."""
+
+    def __init__(self, source: Source) -> None:
+        checked, mistakes = self._start(source, "Standardized")
+        self._fill(mistakes, dims=checked.dims, source=checked)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source,), {}
+
+    @property
+    def width(self) -> int | None:
+        """The width of the source."""
+        return self.source.width
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Whitened(Transform):
+    """The source with its features decorrelated to unit covariance on the training data (ZCA whitening).
+
+    Directions whose variance is below ``1e-10`` of the largest are set to zero.
+    """
+
+    def __init__(self, source: Source) -> None:
+        checked, mistakes = self._start(source, "Whitened")
+        self._fill(mistakes, dims=checked.dims, source=checked)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source,), {}
+
+    @property
+    def width(self) -> int | None:
+        """The width of the source."""
+        return self.source.width
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Hashed(Transform):
+    """Attributes hashed to a fixed number of columns: no vocabulary is kept (the hashing trick).
+
+    Parameters
+    ----------
+    source : Attributes
+        The named features.
+    width : int
+        Number of columns; names that collide share one.
+    """
+
+    n_features: int
+
+    def __init__(self, source: Attributes, width: int = 2**18) -> None:
+        mistakes: list[Mistake] = []
+        if not isinstance(source, Attributes):
+            mistakes.append(got("Hashed: the source is an Attributes input", source))
+            source = Attributes()
+        width = check_width(width, "Hashed", mistakes)
+        self._fill(mistakes, dims=source.dims, source=source, n_features=width)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source, self.n_features), {}
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.n_features
+
+    @property
+    def sparse(self) -> bool:
+        """Hashed attributes are stored sparsely."""
+        return True
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Concat(Source):
+    """Several features side by side; made from ``features=[a, b]``."""
+
+    parts: tuple[Source, ...]
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        mistakes: list[Mistake] = []
+        if not parts or any(not isinstance(part, Source) or isinstance(part, JointFeature) for part in parts):
+            mistakes.append(got("features: a list holds Inputs and features", list(parts)))
+            parts = [part for part in parts if isinstance(part, Source)] or [Input(1)]
+        self._fill(mistakes, dims=parts[0].dims, parts=tuple(parts))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.parts,), {}
+
+    @property
+    def width(self) -> int | None:
+        """The sum of the widths."""
+        widths = [part.width for part in self.parts]
+        return None if None in widths else sum(width for width in widths if width is not None)
+
+    @property
+    def sparse(self) -> bool:
+        """Sparse as soon as one part is."""
+        return any(part.sparse for part in self.parts)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The parts."""
+        return self.parts
+
+
+def row_target(source: Source) -> Target | None:
+    """Return the target whose factors the rows of a source belong to, ``None`` when rows belong to axes."""
+    if isinstance(source, Feature):
+        return source.target
+    return next((found for part in source.sources if (found := row_target(part)) is not None), None)
+
+
+def check_function(function: object, what: str, mistakes: list[Mistake]) -> FunctionRef:
+    """Return the reference of a callable (or pass a reference on)."""
+    if isinstance(function, FunctionRef):
+        return function
+    if not callable(function):
+        mistakes.append(got(f"{what}: the first argument is a function", function))
+        return FunctionRef("?:?")
+    try:
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+    except (TypeError, ValueError):  # some functions written in C do not tell their parameters
+        kinds = {inspect.Parameter.POSITIONAL_ONLY}
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        mistakes.append(f"{what}: {function!r} has no parameter names to match; write def f(x): return ...")
+        return FunctionRef("?:?")
+    return FunctionRef.of(function)
+
+
+def check_width(width: object, what: str, mistakes: list[Mistake]) -> int:
+    """Return a positive int width."""
+    width = plain(width)
+    if isinstance(width, int) and not isinstance(width, bool) and width >= 1:
+        return width
+    mistakes.append(got(f"{what}: width is a positive int", width))
+    return 1

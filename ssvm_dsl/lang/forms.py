@@ -1,0 +1,116 @@
+"""Forms: how the weights of a factor fill its table of scores over the states of its variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.lang.symbols import Mistake
+
+_NAMES = ("full", "potts", "symmetric", "antisymmetric", "indicator", "basis")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A label basis: ``table[states] = sum_q weight[q] * basis[q, states]``.
+
+    Use the ready ones ``FULL`` (a weight for each combination of states), ``POTTS`` (one weight, scored when
+    all states agree), ``SYMMETRIC`` and ``ANTISYMMETRIC`` (of two variables with the same states), or pass an
+    explicit array of shape ``(p, *cards)`` as ``form=``.
+
+    Parameters
+    ----------
+    name : str
+        ``"full"``, ``"potts"``, ``"symmetric"``, ``"antisymmetric"``, ``"indicator"`` or ``"basis"``.
+    values : tuple of float, optional
+        The explicit basis, flattened (C order).
+    shape : tuple of int, optional
+        Its shape ``(p, *cards)``.
+    """
+
+    name: str
+    values: tuple[float, ...] = ()
+    shape: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.name.upper() if not self.shape else f"Form({self.name!r}, shape={self.shape})"
+
+    def problems(self, cards: tuple[int, ...]) -> list[str]:
+        """Return what is wrong with this form on variables with ``cards`` states."""
+        if self.name not in _NAMES or (self.shape and len(self.values) != prod(self.shape)):
+            return [f"{self!r} is not a form; use FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or an array (p, *states)"]
+        same = len(set(cards)) == 1
+        if self.name == "potts" and not (same and len(cards) >= 2):
+            return [f"POTTS needs two or more variables with the same states, got states {cards}"]
+        if self.name in ("symmetric", "antisymmetric") and not (same and len(cards) == 2):
+            return [f"{self.name.upper()} needs two variables with the same states, got states {cards}"]
+        if self.name == "antisymmetric" and cards[0] < 2:
+            return ["ANTISYMMETRIC needs at least two states"]
+        if self.name == "basis" and self.shape[1:] != cards:
+            return [f"the basis has shape {self.shape}, expected (p, {', '.join(map(str, cards))})"]
+        return []
+
+    def n_weights(self, cards: tuple[int, ...]) -> int:
+        """Return the number of basis functions p."""
+        if self.name == "full":
+            return prod(cards)
+        if self.name in ("potts", "indicator"):
+            return 1
+        if self.name == "basis":
+            return self.shape[0]
+        n = cards[0]
+        return n * (n + 1) // 2 if self.name == "symmetric" else n * (n - 1) // 2
+
+    def weight_shape(self, cards: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape users see: ``cards`` for FULL, ``()`` for one weight, ``(p,)`` otherwise."""
+        if self.name == "full":
+            return cards
+        return () if self.name in ("potts", "indicator") else (self.n_weights(cards),)
+
+    def matrix(self, cards: tuple[int, ...]) -> NDArray[np.float64] | None:
+        """Return the basis as ``ndarray, shape (p, prod(cards))``; ``None`` stands for the identity (FULL)."""
+        if self.name == "full":
+            return None
+        if self.name in ("basis", "indicator"):
+            return np.array(self.values).reshape(self.shape[0], -1)
+        basis = np.zeros((self.n_weights(cards), *cards))
+        if self.name == "potts":
+            for state in range(cards[0]):
+                basis[(0, *[state] * len(cards))] = 1.0
+        elif self.name == "symmetric":
+            for row, (a, b) in enumerate(combinations_with_replacement(range(cards[0]), 2)):
+                basis[row, a, b] = basis[row, b, a] = 1.0
+        else:
+            for row, (a, b) in enumerate(combinations(range(cards[0]), 2)):
+                basis[row, a, b], basis[row, b, a] = 1.0, -1.0
+        return basis.reshape(len(basis), -1)
+
+
+FULL = Form("full")
+POTTS = Form("potts")
+SYMMETRIC = Form("symmetric")
+ANTISYMMETRIC = Form("antisymmetric")
+
+
+def as_form(form: object, mistakes: list[Mistake]) -> Form:
+    """Return ``form`` as a :class:`Form`; arrays become an explicit basis."""
+    if isinstance(form, Form):
+        return form
+    try:
+        array: NDArray[Any] = np.asarray(form, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim < 2 or not np.isfinite(array).all() or array.shape[0] < 1:
+        mistakes.append("form: FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or a finite array of shape (p, *states)")
+        return FULL
+    return Form("basis", tuple(array.ravel().tolist()), array.shape)
+
+
+def indicator_form(card: int, state: int) -> Form:
+    """Return the form that scores one state of one variable."""
+    return Form("indicator", tuple(float(s == state) for s in range(card)), (1, card))

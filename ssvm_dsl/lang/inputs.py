@@ -1,0 +1,155 @@
+"""What an example holds: dense and sparse arrays, CRFsuite-style attributes, and edge lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.symbols import Mistake, Symbol, plain
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Source(Symbol):
+    """Anything that gives a row of features at each position of its axes."""
+
+    dims: tuple[Dim, ...]
+
+    @property
+    def width(self) -> int | None:
+        """Number of features in a row; ``None`` when it is learnt from the training data."""
+        raise NotImplementedError
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are stored sparsely (CSR)."""
+        return False
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources this one is computed from."""
+        return ()
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Input(Source):
+    """An array of numbers that comes with each example.
+
+    Parameters
+    ----------
+    *shape : Dim or int
+        Axes first, then the feature widths: ``Input(T, 128)`` is ``(T, 128)`` numbers, 128 at each position;
+        ``Input(294)`` one vector for the example; ``Input(H, W, 12)`` a vector at each pixel.  Without an
+        int there is one number at each position.
+    sparse : bool
+        Rows are sparse: the user passes a ``scipy.sparse`` matrix with one row for each position.
+
+    Examples
+    --------
+    >>> x = Input(T, 128)
+    >>> x = Input(T, 10**6, sparse=True)
+    """
+
+    shape: tuple[int, ...]
+    is_sparse: bool
+
+    def __init__(self, *shape: Dim | int, sparse: bool = False) -> None:
+        mistakes: list[Mistake] = []
+        shape = tuple(map(plain, shape))
+        n_axes = len(shape)
+        while n_axes and isinstance(shape[n_axes - 1], int):
+            n_axes -= 1
+        dims = check_axes(shape[:n_axes], "Input", mistakes)
+        widths = tuple(size for size in shape[n_axes:] if isinstance(size, int))
+        if any(size < 1 for size in widths):
+            mistakes.append(f"Input: feature widths are positive ints, got {widths}")
+        if sparse and len(widths) != 1:
+            mistakes.append("Input: a sparse input has exactly one feature width, e.g. Input(T, 10**6, sparse=True)")
+        if sparse and len(dims) > 1:
+            mistakes.append("Input: a sparse input has at most one axis; its rows are the positions of that axis")
+        self._fill(mistakes, dims=dims, shape=widths, is_sparse=bool(sparse))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (*self.dims, *self.shape), ({"sparse": True} if self.is_sparse else {})
+
+    @property
+    def width(self) -> int:
+        """Number of features at each position."""
+        return prod(self.shape)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows come as a scipy.sparse matrix."""
+        return self.is_sparse
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Attributes(Source):
+    """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
+
+    The vocabulary is learnt from the training data and stored with the model; names never seen in training
+    are ignored later.
+
+    Parameters
+    ----------
+    *axes : Dim
+        The axes; one dict (or list of names) for each position.
+
+    Examples
+    --------
+    >>> tokens = Attributes(T)          # [{"w=the": 1, "suffix=he": 1}, ["w=cat", "cap"], ...]
+    """
+
+    def __init__(self, *axes: Dim) -> None:
+        mistakes: list[Mistake] = []
+        dims = check_axes(axes, "Attributes", mistakes)
+        if len(dims) > 1:
+            mistakes.append("Attributes: at most one axis")
+        self._fill(mistakes, dims=dims)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return self.dims, {}
+
+    @property
+    def width(self) -> None:
+        """Learnt: the size of the vocabulary."""
+        return None
+
+    @property
+    def sparse(self) -> bool:
+        """Attributes are stored sparsely."""
+        return True
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Edges(Symbol):
+    """A list of edges that comes with each example: ints of shape ``(m, 2)``, positions on the axis ``over``.
+
+    Parameters
+    ----------
+    axis : Dim
+        The axis of the edges themselves (edge features are ``Input(M, 5)``).
+    over : Dim
+        The axis whose positions the edges join.
+
+    Examples
+    --------
+    >>> e = Edges(M, over=N)
+    """
+
+    dim: Dim
+    over: Dim
+
+    def __init__(self, axis: Dim, *, over: Dim) -> None:
+        mistakes: list[Mistake] = []
+        axes = check_axes((axis, over), "Edges", mistakes)
+        if len(axes) < 2:
+            axes = (Dim(), Dim())
+        self._fill(mistakes, dim=axes[0], over=axes[1])
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.dim,), {"over": self.over}

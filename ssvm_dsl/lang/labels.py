@@ -1,0 +1,92 @@
+"""Output variables: ``Label(T, "abc")`` is an array of discrete variables, one at each position of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain
+
+if TYPE_CHECKING:
+    from ssvm_dsl.lang.relations import Target
+
+ClassName = str | int
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Label(Symbol):
+    """Discrete output variables, one for each position of the axes (a single one without axes).
+
+    Parameters
+    ----------
+    *axes : Dim
+        The axes of the array of variables, e.g. ``T`` or ``H, W``; none for a single variable.
+    states : int, str or sequence of class names
+        An int ``k`` means the classes ``0 .. k-1``; a string means one class per character; a sequence gives
+        the class names (strings or ints).  Declared, never inferred from data.
+
+    Examples
+    --------
+    >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    >>> y = Label(H, W, 21)
+    >>> y = Label(["noun", "verb", "other"])
+    """
+
+    dims: tuple[Dim, ...]
+    n_states: int
+    classes: tuple[ClassName, ...] | None
+
+    def __init__(self, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> None:
+        mistakes: list[Mistake] = []
+        *axes, states = axes_then_states or (0,)
+        dims = check_axes(tuple(axes), "Label", mistakes)
+        n_states, classes = _read_states(plain(states), mistakes)
+        self._fill(mistakes, dims=dims, n_states=n_states, classes=classes)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (*self.dims, self.n_states if self.classes is None else self.classes), {}
+
+    def is_(self, state: ClassName) -> Target:
+        """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
+
+        Parameters
+        ----------
+        state : class name
+            One of the declared classes.
+        """
+        from ssvm_dsl.lang.relations import Target
+
+        return Target("indicator", (self,), state=plain(state))
+
+    def index(self, state: ClassName) -> int | None:
+        """Return the position of a class name among the states, ``None`` when it is not one of them."""
+        if self.classes is not None:
+            return self.classes.index(state) if state in self.classes else None
+        if isinstance(state, int) and not isinstance(state, bool) and 0 <= state < self.n_states:
+            return state
+        return None
+
+
+def _read_states(states: object, mistakes: list[Mistake]) -> tuple[int, tuple[ClassName, ...] | None]:
+    """Return (number of states, class names or None for plain ints)."""
+    if isinstance(states, int) and not isinstance(states, bool):
+        if states < 1:
+            mistakes.append(f"Label: the last argument is the number of states or their names, got {states}")
+        return max(states, 1), None
+    if isinstance(states, Dim) or not isinstance(states, Sequence):
+        mistakes.append(got("Label: the last argument is the number of states or their names", states))
+        return 1, None
+    names = tuple(map(plain, states))
+    wrong = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
+    if wrong:
+        mistakes.append(f"Label: class names are strings or ints, got {wrong[0]!r}")
+    if len({type(name) for name in names}) > 1:
+        mistakes.append("Label: class names are all strings or all ints, not a mixture")
+    if len(set(names)) != len(names):
+        mistakes.append("Label: class names are given twice")
+    if not names:
+        mistakes.append("Label: at least one class is needed")
+    return max(len(names), 1), names or None

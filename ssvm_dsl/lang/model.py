@@ -1,0 +1,138 @@
+"""``Model`` classes: a class body lowers to :class:`ModelBuilder` calls, which make a :class:`Declaration`."""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from ssvm_dsl.lang.builder import ModelBuilder
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.symbols import Symbol
+
+
+class ModelMeta(type):
+    """Collects the symbols of a class body into a declaration when the class is created."""
+
+    declaration: Declaration
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ModelMeta:
+        made = super().__new__(cls, name, bases, namespace)
+        builder = ModelBuilder(name)
+        for symbol in _inherited(made.__mro__[1:]):
+            if symbol.name not in namespace:
+                builder.add(symbol.name, symbol)
+        for key, value in namespace.items():
+            if isinstance(value, Symbol):
+                builder.add(key, value)
+            elif isinstance(value, Target):
+                builder.note_stray(key, value)
+        type.__setattr__(made, "declaration", builder.declaration())
+        return made
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        # cloudpickle (joblib's processes) rebuilds a class by setting the same attributes on an empty one
+        same = not cls.declaration.symbols or (isinstance(value, Symbol) and value is cls.declaration.find(name))
+        declares = isinstance(value, Symbol | Target) or hasattr(cls, name)
+        if declares and not same and not name.startswith("_"):
+            raise AttributeError(f"{cls.__name__} is immutable; make a subclass to extend or change it")
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        raise AttributeError(f"{cls.__name__} is immutable; nothing can be deleted from it")
+
+    def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError(f"{cls.__name__} is a declaration, not something to call; pass the class itself")
+
+    def __str__(cls) -> str:
+        from ssvm_dsl.lang.render import as_text
+
+        return as_text(cls.declaration)
+
+    def _repr_html_(cls) -> str:
+        from ssvm_dsl.lang.render import as_html
+
+        return as_html(cls.declaration)
+
+
+def _inherited(bases: tuple[type, ...]) -> list[Symbol]:
+    """Return the symbols of the bases (in method resolution order); nearer ones replace those of the same name."""
+    symbols: dict[str, Symbol] = {}
+    for base in reversed(bases):
+        for symbol in base.declaration.symbols if isinstance(base, ModelMeta) else ():
+            if symbols.get(symbol.name) is not symbol:
+                symbols.pop(symbol.name, None)  # a replacement may refer to symbols declared after the old one
+                symbols[symbol.name] = symbol
+    return list(symbols.values())
+
+
+class Model(metaclass=ModelMeta):
+    """Base class of structured models: declare axes, inputs, labels, factors and a loss as class attributes.
+
+    The class is the model; it is never instantiated.  Subclassing extends it.  All mistakes in a class body
+    are reported together when the class is created.
+
+    Examples
+    --------
+    >>> class OCR(Model):
+    ...     T     = Dim()
+    ...     x     = Input(T, 128)
+    ...     y     = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    ...     emit  = Factor(y, features=x)
+    ...     trans = Factor(chain(y))
+    ...     loss  = Hamming(y)
+    """
+
+    declaration: Declaration
+
+    @classmethod
+    def to_json(cls) -> str:
+        """Return the declaration as JSON text (functions by import path, no code)."""
+        from ssvm_dsl.lang.serial import to_json
+
+        return to_json(cls.declaration)
+
+    @staticmethod
+    def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> type[Model]:
+        """Return the model class of a JSON text.
+
+        Parameters
+        ----------
+        text : str
+            What :meth:`to_json` returned.
+        trusted : bool or iterable of str
+            Import paths of user functions that may be loaded; ``True`` for all.
+
+        Raises
+        ------
+        FileFormatError
+            The text is not a declaration.
+        OptionError
+            It calls a function that is not trusted.
+        ModelError
+            The declaration has mistakes.
+        """
+        from ssvm_dsl.lang.serial import from_json
+
+        declaration = from_json(text, trusted=trusted)
+        return as_model(declaration)
+
+
+def as_model(declaration: Declaration) -> type[Model]:
+    """Return a model class for a declaration."""
+    make: Callable[..., Any] = ModelMeta
+    made: type[Model] = make(declaration.name, (Model,), {s.name: s for s in declaration.symbols})
+    return made
+
+
+def _reduce(model: ModelMeta) -> str | tuple[Callable[[Declaration], type[Model]], tuple[Declaration]]:
+    """Pickle a model by name where the name leads back to it, else (local, built, read from JSON) by declaration."""
+    found: object = sys.modules.get(model.__module__)
+    for part in model.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return model.__qualname__ if found is model else (as_model, (model.declaration,))
+
+
+copyreg.pickle(ModelMeta, _reduce)

@@ -1,0 +1,292 @@
+"""Targets: which variables a factor joins.  ``y`` itself, ``chain(y)``, ``pairs(y, W)``, ``along(y, edges)`` ...
+
+A target is a pattern, not a list of scopes: the compiler lays it over the actual sizes of each example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.inputs import Edges
+from ssvm_dsl.lang.labels import ClassName, Label
+from ssvm_dsl.lang.symbols import Mistake, Node, got, show
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Target(Node):
+    """A pattern of scopes over label variables; made by the functions of this module and by labels.
+
+    Parameters
+    ----------
+    kind : str
+        ``"each"``, ``"indicator"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
+        ``"cliques"`` or ``"cross"``.
+    labels : tuple of Label
+        The label arrays joined (two for ``"cross"``, one otherwise).
+    state : class name, optional
+        The class an indicator tests for.
+    axis : Dim, optional
+        The axis along which ``"pairs"`` (and ``"chain"``) run.
+    order : int
+        Order of a chain: ``order + 1`` consecutive variables form one factor.
+    edges : Edges, optional
+        The edge list ``"along"`` follows.
+    sets : tuple of tuple of int, optional
+        Positions that form the ``"cliques"``.
+    """
+
+    kind: str
+    labels: tuple[Label, ...]
+    state: ClassName | None
+    axis: Dim | None
+    order: int
+    edges: Edges | None
+    sets: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self,
+        kind: str,
+        labels: tuple[Label, ...],
+        *,
+        state: ClassName | None = None,
+        axis: Dim | None = None,
+        order: int = 1,
+        edges: Edges | None = None,
+        sets: tuple[tuple[int, ...], ...] = (),
+        mistakes: Iterable[Mistake] = (),
+    ) -> None:
+        found: list[Mistake] = list(mistakes)
+        for label in labels:
+            if not isinstance(label, Label):
+                found.append(got(f"{kind}: expected a Label", label))
+        labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
+        if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
+            found.append(f"is_({state!r}): not one of the classes of the label")
+        self._fill(
+            found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets
+        )
+
+    @property
+    def label(self) -> Label:
+        """The (first) label array of the target."""
+        return self.labels[0]
+
+    @property
+    def arity(self) -> int:
+        """Number of variables in one factor."""
+        if self.kind in ("each", "indicator"):
+            return 1
+        if self.kind == "chain":
+            return self.order + 1
+        return len(self.sets[0]) if self.kind == "cliques" else 2
+
+    @property
+    def cards(self) -> tuple[int, ...]:
+        """Number of states of each variable of a factor."""
+        if self.kind == "cross":
+            return tuple(label.n_states for label in self.labels)
+        return (self.label.n_states,) * self.arity
+
+    @property
+    def feature_axes(self) -> tuple[Dim, ...]:
+        """Axes that features of this target may have.
+
+        A factor of ``chain``, ``pairs`` and ``grid`` takes the features at its *last* variable.
+        """
+        if self.kind == "along" and self.edges is not None:
+            return (self.edges.dim,)
+        if self.kind in ("complete", "cliques"):
+            return ()
+        if self.kind == "cross":
+            return union_axes(*self.labels)
+        return self.label.dims
+
+    @property
+    def shared_axes(self) -> tuple[Dim, ...]:
+        """Axes along which all variables of one factor have the same position (what ``per=`` can untie)."""
+        if self.kind in ("chain", "grid"):
+            return ()
+        if self.kind == "pairs":
+            return tuple(dim for dim in self.label.dims if dim is not self.axis)
+        return self.feature_axes
+
+    @property
+    def all_axes(self) -> tuple[Dim, ...]:
+        """Axes whose sizes decide how many factors there are."""
+        if self.kind == "along" and self.edges is not None:
+            return (self.edges.dim,)
+        return union_axes(*self.labels)
+
+    def count(self, sizes: Mapping[str, Any]) -> Any:
+        """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
+        if self.kind == "cliques":
+            return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
+        if self.kind in ("chain", "pairs", "grid"):
+            axes = self.label.dims if self.kind == "grid" else (self.axis,)
+            return sum(self._steps(axis, sizes) for axis in axes if axis is not None)
+        total = _product(self.all_axes, sizes)
+        return total * (total - 1) // 2 if self.kind == "complete" else total
+
+    def _steps(self, axis: Dim, sizes: Mapping[str, Any]) -> Any:
+        """Return how many runs of ``order + 1`` neighbours there are along one axis."""
+        size = sizes[axis.name]
+        across = _product(tuple(dim for dim in self.label.dims if dim is not axis), sizes)
+        return across * ((size - self.order) * (size > self.order))
+
+    @property
+    def constructor(self) -> str:
+        """Name of the function that makes this target."""
+        return self.kind
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the function that makes this target."""
+        if self.kind == "indicator":
+            return (*self.labels, self.state), {}
+        if self.kind == "pairs":
+            return (*self.labels, self.axis), {}
+        if self.kind == "along":
+            return (*self.labels, self.edges), {}
+        if self.kind == "cliques":
+            return (*self.labels, self.sets), {}
+        return self.labels, ({"order": self.order} if self.order != 1 else {})
+
+    def __repr__(self) -> str:
+        if self.kind == "each":
+            return show(self.label)
+        if self.kind == "indicator":
+            return f"{show(self.label)}.is_({self.state!r})"
+        return super().__repr__()
+
+
+def union_axes(*labels: Label) -> tuple[Dim, ...]:
+    """Return the axes of several labels, each once, in order of first use."""
+    # by identity: two Dims that have no name yet compare equal
+    return tuple({id(dim): dim for label in labels for dim in label.dims}.values())
+
+
+def _product(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
+    total: Any = 1
+    for dim in axes:
+        total = total * sizes[dim.name]
+    return total
+
+
+def as_target(target: object) -> Target:
+    """Return ``target`` as a Target: a bare Label stands for each of its variables."""
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, Label):
+        return Target("each", (target,))
+    text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
+    return Target("each", (Label(1),), mistakes=[text])
+
+
+def chain(y: Label, order: int = 1) -> Target:
+    """Join each ``order + 1`` consecutive variables of a one-axis label.
+
+    Parameters
+    ----------
+    y : Label
+        A label with one axis.
+    order : int
+        1 joins (t, t+1); 2 joins (t, t+1, t+2); ...
+    """
+    mistakes: list[Mistake] = []
+    dims = _dims(y)
+    if len(dims) != 1:
+        mistakes.append(f"chain: the label needs exactly one axis, it has {len(dims)}; use pairs(y, axis)")
+    if not isinstance(order, int) or order < 1:
+        mistakes.append(got("chain: order is a positive int", order))
+        order = 1
+    return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
+
+
+def pairs(y: Label, axis: Dim) -> Target:
+    """Join neighbours along one axis of a label array: ``(h, w)`` with ``(h, w+1)`` for ``pairs(y, W)``."""
+    mistakes: list[Mistake] = []
+    if not any(dim is axis for dim in _dims(y)):
+        wrong = axis
+        mistakes.append(lambda: f"pairs: {show(wrong)} is not an axis of {show(y)}")
+        axis = _dims(y)[0] if _dims(y) else Dim(1)
+    return Target("pairs", (y,), axis=axis, mistakes=mistakes)
+
+
+def grid(y: Label) -> Target:
+    """Join neighbours along every axis of a label array with one shared table (4-neighbourhood in 2-D)."""
+    mistakes = [] if len(_dims(y)) >= 2 else ["grid: the label needs two or more axes; use chain(y) for one"]
+    return Target("grid", (y,), mistakes=mistakes)
+
+
+def complete(y: Label) -> Target:
+    """Join every pair of variables of a label (first position < second position)."""
+    return Target("complete", (y,))
+
+
+def along(y: Label, edges: Edges) -> Target:
+    """Join the variables at the two ends of each edge of an example's edge list."""
+    mistakes = []
+    if not isinstance(edges, Edges):
+        mistakes.append(got("along: the second argument is an Edges input", edges))
+        edges = Edges(Dim(), over=Dim())
+    elif len(_dims(y)) != 1 or _dims(y)[0] is not edges.over:
+        mistakes.append("along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)")
+    return Target("along", (y,), edges=edges, mistakes=mistakes)
+
+
+def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
+    """Join the variables at listed positions (flat positions, C order) of a label of fixed size.
+
+    Parameters
+    ----------
+    y : Label
+        A label whose axes are all fixed.
+    sets : sequence of sequences of int
+        All of the same length, e.g. ``[(0, 1, 2), (3, 4, 5)]``.
+    """
+    try:
+        clean = tuple(tuple(index(i) for i in members) for members in sets)
+    except TypeError:
+        text = got("cliques: the sets are sequences of int positions, e.g. [(0, 1, 2)]", sets)
+        return Target("cliques", (y,), sets=((0,),), mistakes=[text])
+    return Target("cliques", (y,), sets=clean or ((0,),), mistakes=_clique_mistakes(y, clean))
+
+
+def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
+    if not sets or not sets[0]:
+        return ["cliques: at least one non-empty set of positions is needed"]
+    found = []
+    if len({len(members) for members in sets}) > 1:
+        found.append("cliques: all sets have the same length; use one Factor for each length")
+    if any(len(set(members)) != len(members) for members in sets):
+        found.append("cliques: a set names a position twice")
+    sizes = [dim.size for dim in _dims(y)]
+    if None in sizes:
+        found.append("cliques: the label's axes must be fixed, e.g. Dim(6); use along(y, edges) for ragged ones")
+    else:
+        total = 1
+        for size in sizes:
+            total *= size or 1
+        wrong = [i for members in sets for i in members if not 0 <= i < total]
+        if wrong:
+            found.append(f"cliques: position {wrong[0]} is outside 0..{total - 1}")
+    return found
+
+
+def cross(a: Label, b: Label) -> Target:
+    """Join variables of two labels: positions agree on shared axes, all combinations on the others.
+
+    Examples
+    --------
+    ``cross(h, y)`` with ``h`` over T and a single ``y`` joins each ``h[t]`` with ``y``; with both over T it
+    joins ``h[t]`` with ``y[t]``.
+    """
+    mistakes = ["cross: needs two different labels; use complete(y)"] if a is b else []
+    return Target("cross", (a, b), mistakes=mistakes)
+
+
+def _dims(y: object) -> tuple[Dim, ...]:
+    return y.dims if isinstance(y, Label) else ()

@@ -1,0 +1,116 @@
+"""Declarations as JSON and back: constructor names and their arguments, functions by import path, no code.
+
+Reading calls the public constructors, so everything they check is checked for files too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ssvm_dsl.errors import FileFormatError, ModelError, SsvmError
+from ssvm_dsl.lang import features, inputs, losses, relations
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.forms import Form
+from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.symbols import Node, Symbol
+
+FORMAT = "ssvm-dsl declaration"
+VERSION = 1
+
+#: Every constructor a file may name; reading can reach nothing else.
+CONSTRUCTORS: dict[str, Callable[..., Any]] = {
+    maker.__name__: maker
+    for maker in (
+        *(Dim, Label, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
+        *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
+        *(features.Whitened, features.Hashed, features.Concat),
+        *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CustomLoss, losses.LossSum),
+        *(relations.chain, relations.pairs, relations.grid, relations.complete, relations.along),
+        *(relations.cliques, relations.cross),
+    )
+}
+CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)
+
+
+def to_json(declaration: Declaration) -> str:
+    """Return a declaration as JSON text.
+
+    Raises
+    ------
+    ModelError
+        A feature function has no import path (a lambda, or a function inside another one).
+    """
+    lost = [ref.path for ref in declaration.functions if not ref.importable]
+    if lost:
+        text = f"{lost[0]} cannot be written to a file; define it at the top level of a module"
+        raise ModelError(declaration.name, [("", text)])
+    symbols = [{"name": symbol.name, **_node(symbol)} for symbol in declaration.symbols]
+    content = {"format": FORMAT, "version": VERSION, "name": declaration.name, "symbols": symbols}
+    return json.dumps(content, indent=1)
+
+
+def _node(node: Node) -> dict[str, Any]:
+    args, options = node.arguments()
+    entry: dict[str, Any] = {"make": node.constructor, "args": [_encode(arg) for arg in args]}
+    if options:
+        entry["options"] = {key: _encode(value) for key, value in options.items()}
+    return entry
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Symbol) and value.name:
+        return {"ref": value.name}
+    if isinstance(value, Node):
+        return _node(value)
+    if isinstance(value, Form):
+        return {"form": value.name, "values": list(value.values), "shape": list(value.shape)}
+    if isinstance(value, features.Quantiles):
+        return {"quantiles": value.n}
+    if isinstance(value, features.FunctionRef):
+        return {"function": value.path}
+    if isinstance(value, tuple | list):
+        return [_encode(item) for item in value]
+    return value
+
+
+def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaration:
+    """Return the declaration of a JSON text; see :meth:`Model.from_json`."""
+    from ssvm_dsl.lang.builder import ModelBuilder
+
+    trusted = trusted if isinstance(trusted, bool) else tuple(trusted)
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT or content["version"] != VERSION:
+            raise FileFormatError(f"expected {FORMAT!r} version {VERSION}, found {content.get('format')!r}")
+        builder = ModelBuilder(str(content["name"]))
+        known: dict[str, Symbol] = {}
+        for entry in content["symbols"]:
+            symbol = _decode(entry, known, trusted)
+            known[entry["name"]] = builder.add(entry["name"], symbol)
+    except SsvmError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:
+        raise FileFormatError(f"not a model declaration: {type(err).__name__}: {err}") from err
+    return builder.declaration()
+
+
+def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...]) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(item, known, trusted) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "ref" in value:
+        return known[value["ref"]]
+    if "function" in value:
+        return features.FunctionRef(str(value["function"])).load(trusted)
+    if "quantiles" in value:
+        return features.Quantiles(value["quantiles"])
+    if "form" in value:
+        return Form(value["form"], tuple(map(float, value["values"])), tuple(map(int, value["shape"])))
+    maker = CONSTRUCTORS[value["make"]]
+    args = [_decode(arg, known, trusted) for arg in value["args"]]
+    return maker(*args, **{key: _decode(arg, known, trusted) for key, arg in value.get("options", {}).items()})

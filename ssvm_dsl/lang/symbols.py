@@ -1,0 +1,107 @@
+"""What every name of the language shares: a name, the line it was written on, and the mistakes noticed so far.
+
+A symbol is frozen plain data.  Constructors never raise for a *semantic* mistake: they note it in
+``mistakes``, and the model class reports all of them together when it is created, with file and line.
+Python gives the name (``__set_name__``) when the class body ends; it is the one field set after construction.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+#: What is wrong, in words; a function where the words name symbols that get their names only later.
+Mistake = str | Callable[[], str]
+
+_HERE = str(Path(__file__).parent)
+
+
+def caller_line() -> str:
+    """Return ``file.py:line`` of the nearest frame outside this package's language code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith((_HERE, "<string>")):
+            return f"{Path(path).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Node:
+    """Frozen plain data that remembers where it was written and what is wrong with it."""
+
+    where: str = field(compare=False)
+    mistakes: tuple[Mistake, ...] = field(compare=False)
+
+    def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
+        object.__setattr__(self, "where", caller_line())
+        object.__setattr__(self, "mistakes", tuple(mistakes))
+        for key, value in fields.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def constructor(self) -> str:
+        """Name of the public function or class that makes this node."""
+        return type(self).__name__
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments that make an equal node: what ``repr`` shows and JSON stores."""
+        return (), {}
+
+    def __repr__(self) -> str:
+        args, options = self.arguments()
+        shown = [show(arg) for arg in args] + [f"{key}={show(value)}" for key, value in options.items()]
+        return f"{self.constructor}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Symbol(Node):
+    """A node that the class body (or :class:`ModelBuilder`) gives a name."""
+
+    name: str
+
+    def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
+        super()._fill(mistakes, name="", **fields)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", name)
+        elif self.name != name:
+            text = f"this {type(self).__name__} already has the name '{self.name}'; make a second one for '{name}'"
+            object.__setattr__(self, "mistakes", (*self.mistakes, text))
+
+
+def got(text: str, value: object) -> Mistake:
+    """Return a mistake that shows a value, symbols by the names they get later."""
+    return lambda: f"{text}, got {show(value)}"
+
+
+def plain(value: Any) -> Any:
+    """Return numpy scalars and arrays (and what behaves like them) as plain Python numbers, strings and lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def as_numbers(values: Any, complaint: Mistake, mistakes: list[Mistake]) -> tuple[float, ...] | None:
+    """Return a sequence as floats; note ``complaint`` and return ``None`` when it is not one."""
+    try:
+        return tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        mistakes.append(complaint)
+        return None
+
+
+def show(value: object) -> str:
+    """Return how an argument reads in a declaration: symbols by their names, long lists shortened."""
+    if isinstance(value, Symbol) and value.name:
+        return value.name
+    if isinstance(value, tuple | list):
+        items = [show(item) for item in value]
+        if len(items) > 8:
+            items = [*items[:3], "...", items[-1]]
+        return f"[{', '.join(items)}]"
+    return repr(value)

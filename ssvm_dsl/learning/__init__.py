@@ -1,0 +1,1 @@
+"""Learning: the objective, the problem trainers see, the driver, certificates and the estimator."""

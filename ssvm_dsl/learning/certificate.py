@@ -1,0 +1,146 @@
+"""``FitReport``: what a fit achieved, how far from optimal it can be, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.units import seconds_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: Why training ended, by name.
+REASONS = {
+    "tolerance": "the relative gap reached the tolerance",
+    "passes": "the limit of passes was reached",
+    "seconds": "the time limit was reached",
+    "interrupt": "interrupted; the best model so far is kept",
+    "callback": "a callback asked to stop",
+    "stream": "one pass of partial_fit",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """The certificate of a fit.  Objective values are in the convention the user chose (C or lam).
+
+    Parameters
+    ----------
+    primal : float
+        Objective at the returned weights (a lower estimate of it when the oracle is a heuristic).
+    dual : float
+        Certified lower bound on the optimum; ``-inf`` without one.
+    gap, relative_gap : float
+        ``upper - dual`` with the certified upper bound on the objective, and that over ``|primal|``; ``nan``
+        when the oracle gives no bound.
+    certified : bool
+        Whether the gap is certified: the oracle is exact or gives bounds.
+    converged : bool
+        Whether the relative gap reached the tolerance.
+    reason : str
+        Why training ended: a key of ``REASONS``.
+    n_passes : float
+        Passes over the data with the oracle, those of certificates included.
+    n_oracle_calls : int
+    seconds, oracle_seconds : float
+        Wall time of training, and the part of it in oracle calls (a compiled oracle's include the updates).
+    plan : Plan
+        The backend and how it was chosen.
+    trainer : str
+    options : mapping
+        The trainer's options.
+    convention : str
+        What the objective is, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
+    n_examples, n_weights : int
+    history : tuple of TrainingEvent
+        One event for each outer iteration.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    certified: bool
+    converged: bool
+    reason: str
+    n_passes: float
+    n_oracle_calls: int
+    seconds: float
+    oracle_seconds: float
+    plan: Plan
+    trainer: str
+    options: Mapping[str, Any]
+    convention: str
+    n_examples: int
+    n_weights: int
+    history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything but the history as plain data; non-finite numbers become ``None``."""
+        names = [name for name in self.__dataclass_fields__ if name not in ("plan", "history", "options")]
+        out: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
+        out["options"] = {key: _plain(value) for key, value in self.options.items()}
+        out["plan"] = self.plan.summary()
+        return out
+
+    @classmethod
+    def of_summary(cls, stored: Mapping[str, Any]) -> FitReport:
+        """Return the report of a stored summary, without history."""
+        absent = {"dual": -np.inf}
+        values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
+        values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
+        return cls(**values)
+
+    def history_dicts(self) -> list[dict[str, Any]]:
+        """Return the history as plain data."""
+        return [{key: _plain(value) for key, value in asdict(event).items()} for event in self.history]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (name, text) of what people want to see."""
+        other = max(self.seconds - self.oracle_seconds, 0.0)
+        yes = "certified" if self.certified else "not certified: the backend is a heuristic"
+        return [
+            ("objective", self.convention),
+            ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
+            ("backend", self.plan.reason),
+            ("problem", f"{self.n_examples} examples, {self.n_weights} weights"),
+            ("primal", f"{self.primal:.6g}"),
+            ("dual bound", f"{self.dual:.6g}"),
+            ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({yes})"),
+            ("ended", f"{REASONS[self.reason]}{'' if self.converged else ' (not converged)'}"),
+            ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
+            (
+                "time",
+                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:{width}}  {text}" for name, text in rows)
+
+    def __rich__(self) -> Table:
+        from ssvm_dsl.report.tables import two_columns
+
+        return two_columns("fit", self.rows())
+
+    def _repr_html_(self) -> str:
+        from ssvm_dsl.report.tables import html_table
+
+        return html_table("fit", self.rows())
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    return value if isinstance(value, str | int | bool | type(None)) else str(value)

@@ -1,0 +1,148 @@
+"""The training objective, in one place: every trainer, certificate and test uses this one.
+
+    P(w) = lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)      subject to  w >= lower
+
+A convex combination of planes ``risk_i(w) >= loss - w . psi`` of each example adds up to one aggregated plane
+``1/n sum_i weight_i risk_i(w) >= b - v . w``, whose minimum over w is a lower bound of P:
+
+    D(v, b) = b + sum_j min_{w_j >= lower_j} (lam/2 scale_j w_j^2 - v_j w_j)
+
+Users who gave C see both multiplied by ``C n = 1/lam``: ``1/2 |w|^2 + C sum_i weight_i risk_i``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.lang.factors import Factor
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedRisk:
+    """The objective of one training problem.
+
+    Parameters
+    ----------
+    lam : float
+        Regularisation strength.
+    n : int
+        Number of examples.
+    weight : ndarray of float64, shape (n,)
+        Weight of each example's risk.
+    scale : ndarray of float64, shape (dim,)
+        Relative regularisation of each weight; 0 for weights that are not regularised.
+    lower : ndarray of float64, shape (dim,)
+        Lower bound of each weight, ``-inf`` without one.
+    """
+
+    lam: float
+    n: int
+    weight: F64
+    scale: F64
+    lower: F64
+
+    @property
+    def strongly_convex(self) -> bool:
+        """Whether every weight is regularised."""
+        return bool((self.scale > 0).all())
+
+    def regularizer(self, w: F64) -> float:
+        """Return ``lam/2 sum_j scale_j w_j^2``."""
+        return 0.5 * self.lam * float(np.dot(self.scale * w, w))
+
+    def primal(self, w: F64, risks: F64) -> float:
+        """Return P(w) for given risks of all examples."""
+        return self.regularizer(w) + float(np.dot(self.weight, risks)) / self.n
+
+    def weights(self, v: F64) -> F64:
+        """Return the weights that attain D(v, b): ``max(v / (lam scale), lower)``.
+
+        Weights that are not regularised are 0, or at their bound where ``v < 0``.
+        """
+        still = np.where((v < 0) & (self.lower > -np.inf), self.lower, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            free = np.where(self.scale > 0, v / (self.lam * self.scale), still)
+        return np.maximum(free, self.lower)
+
+    def dual(self, v: F64, b: float) -> float:
+        """Return D(v, b), ``-inf`` when an unregularised weight could run away."""
+        w = self.weights(v)
+        loose = self.scale <= 0
+        if loose.any() and ((v[loose] > 0) | ((v[loose] < 0) & (self.lower[loose] == -np.inf))).any():
+            return -np.inf
+        return b + self.regularizer(w) - float(np.dot(v, w))
+
+    def project(self, w: F64) -> F64:
+        """Return w with each weight raised to its lower bound, in place."""
+        np.maximum(w, self.lower, out=w)
+        return w
+
+
+def lam_of(C: float, lam: float | None, n: int) -> float:
+    """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``."""
+    return lam if lam is not None else 1.0 / (C * n)
+
+
+def regularized_risk(
+    parameters: ParameterMap, lam: float, weight: F64, regularization: Mapping[Any, float] | None = None
+) -> RegularizedRisk:
+    """Return the objective of a grounded data set.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    lam : float
+    weight : ndarray of float64, shape (n,)
+        Weight of each example.
+    regularization : mapping, optional
+        Relative regularisation by factor or name; 1 where nothing is said.
+
+    Raises
+    ------
+    OptionError
+        An unknown factor, or a number that is negative or not finite.
+    """
+    scale = np.ones(parameters.dim)
+    blocks = {block.name: block for block in parameters.blocks}
+    for key, value in (regularization or {}).items():
+        name = factor_name(key)
+        if name not in blocks or not (isinstance(value, int | float | np.number) and 0 <= value < np.inf):
+            text = f"regularization: non-negative numbers for the factors {', '.join(blocks)}; got {name!r}: {value!r}"
+            raise OptionError(text)
+        scale[blocks[name].offset : blocks[name].stop] = value
+    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound)
+
+
+def factor_name(key: Factor | str) -> str:
+    """Return the name of a factor given as itself or by name."""
+    return key.name if isinstance(key, Factor) else key
+
+
+def check_sample_weight(given: Any, n: int) -> F64:
+    """Return the weights of n examples, ones by default.
+
+    Raises
+    ------
+    DataError
+        Wrong number, or a negative or infinite weight.
+    """
+    if given is None:
+        return np.ones(n)
+    weight = np.asarray(given, dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError("sample_weight", expected=f"{n} numbers, one for each example", found=f"shape {weight.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(wrong):
+        i = int(wrong[0])
+        found = repr(weight[i].item())
+        raise DataError("sample_weight", example=i, expected="a finite non-negative number", found=found)
+    return weight

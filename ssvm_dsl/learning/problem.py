@@ -1,0 +1,159 @@
+"""``MarginProblem``: the world of a trainer - loss-augmented oracles over a grounded data set.
+
+The risk is the structured hinge by margin rescaling,
+
+    risk_i(w) = max_y [ loss(y_i, y) + w . Phi(x_i, y) ] - w . Phi(x_i, y_i) .
+
+An oracle call is a pure function of (program, features, w, examples): it knows nothing of where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.inference.batch import split_examples
+from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.ragged import members, owners, pointers, positions
+from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+class MarginProblem:
+    """Margin-rescaling risk over a data set.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    loss : LossTerm
+    objective : RegularizedRisk
+    session : CheckedSession
+        The planned backend, opened on the program.
+    executor : Executor
+        Where the parts of a batch run.
+    """
+
+    def __init__(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: CheckedSession,
+        executor: Executor,
+    ) -> None:
+        self.parameters, self.loss, self.objective = parameters, loss, objective
+        self.session, self.executor = session, executor
+        self.program = parameters.program
+        self.truth: I32 = loss.truth
+        self.dim: int = parameters.dim
+        self.n: int = self.program.n_examples
+        self.blocks: tuple[Block, ...] = parameters.blocks
+        self.n_oracle_calls = 0
+        self.oracle_seconds = 0.0
+        self._theta = Theta.zeros(self.program)
+
+    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
+        """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
+        return self.parameters.scores(w, examples, out=self._theta)
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the most violated plane of each selected example.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        examples : ndarray of int64, optional
+            Distinct examples; all by default.
+        """
+        start = perf_counter()
+        ids = select(self.program, examples)
+        self.parameters.fill_shared(w, self._theta)
+        parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
+        planes = self.executor.map(lambda part: self._part(w, part), parts)
+        self.n_oracle_calls += len(ids)
+        joined = join_planes(planes)
+        self.oracle_seconds += perf_counter() - start
+        return joined
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
+        return self.session.compiled() if self.loss.kind == ADDITIVE else None
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""
+        truth = self.truth[members(self.program.var_ptr, planes.examples)]
+        self.parameters.accumulate(truth, coef, out, planes.examples)
+        return self.parameters.accumulate(planes.labels, -coef, out, planes.examples)
+
+    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
+        """Return (objective, certified upper bound or nan, planes of all examples) at w."""
+        planes = self.oracle(w)
+        return self.objective.primal(w, planes.value), self.objective.primal(w, planes.bound), planes
+
+    def _part(self, w: F64, ids: I64) -> Planes:
+        """Return the planes of one part of a batch."""
+        theta, program = self._theta, self.program
+        self.parameters.fill_examples(w, theta, ids)
+        truth = self.truth[positions(program.var_ptr, ids)]
+        of_truth = score_labels(program, theta, truth, ids)
+        if self.loss.kind == ZERO_ONE:
+            labels, value, bound = self._zero_one(theta, ids, truth, of_truth)
+        else:
+            states = positions(program.state_ptr[program.var_ptr], ids)
+            if self.loss.kind == ADDITIVE:
+                theta.node[states] += self.loss.node[states]
+            solution = self.session.solve(theta, examples=ids)
+            shift = self.loss.const[ids] - of_truth
+            labels, value, bound = solution.labels, solution.score + shift, solution.bound + shift
+        ptr = label_ptr(program, ids)
+        below = value < 0.0
+        if below.any():  # an inexact oracle may miss the truth itself, whose plane is zero
+            labels = np.where(np.repeat(below, np.diff(ptr)), truth, labels)
+            value = np.maximum(value, 0.0)
+        loss = self.loss.value(program, labels, ids)
+        return Planes(ids, ptr, labels, loss, value, np.fmax(bound, value) if not np.isnan(bound).any() else bound)
+
+    def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
+        """Return the most violated labelling for the zero-one loss, from the two best ones."""
+        program = self.program
+        solution = self.session.solve(theta, examples=ids, task=Task.KBEST, k=2)
+        owner = owners(label_ptr(program, ids))
+        first, second = solution.labels
+        is_truth = np.bincount(owner, weights=first != truth, minlength=len(ids)) == 0
+        other = np.where(is_truth, solution.score[1], solution.score[0])
+        value = other + self.loss.weight - of_truth
+        keep_truth = ~(value > 0.0)
+        labels = np.where(is_truth[owner], second, first)
+        labels = np.where(keep_truth[owner], truth, labels).astype(np.int32)
+        value = np.where(keep_truth, 0.0, value)
+        if self.session.spec.caps.guarantee is Guarantee.EXACT:
+            return labels, value, value.copy()
+        return labels, value, np.maximum(solution.bound + self.loss.weight - of_truth, value)
+
+
+def join_planes(parts: Sequence[Planes]) -> Planes:
+    """Return planes of several parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.diff(part.ptr) for part in parts])
+    return Planes(
+        np.concatenate([part.examples for part in parts]),
+        pointers(lengths),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.loss for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        np.concatenate([part.bound for part in parts]),
+    )

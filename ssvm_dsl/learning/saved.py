@@ -1,0 +1,82 @@
+"""Turn a fitted estimator into what a model file holds, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ssvm_dsl.compiler.ground import factor_block
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.io.model_file import SavedModel
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.certificate import FitReport
+from ssvm_dsl.learning.objective import factor_name
+
+if TYPE_CHECKING:
+    from ssvm_dsl.learning.estimator import StructuredSVM
+
+#: Parameters that a model file holds in another form, or cannot hold.
+NOT_SAVED = ("model", "callbacks", "regularization")
+
+
+def to_saved(svm: StructuredSVM) -> SavedModel:
+    """Return what a file holds of a fitted estimator.
+
+    Raises
+    ------
+    ModelError
+        The model calls a function without an import path.
+    """
+    parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
+    scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
+    parameters["regularization"] = scales or None
+    return SavedModel(svm.model.to_json(), parameters, svm._blocks, svm.coef_, svm._fitted, svm.report_.summary())
+
+
+def from_saved(
+    kind: type[StructuredSVM], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]
+) -> StructuredSVM:
+    """Return the fitted estimator that a file holds.
+
+    Raises
+    ------
+    FileFormatError
+        Its parts do not fit together.
+    OptionError
+        It calls a function that is not trusted.
+    """
+    try:
+        model = Model.from_json(saved.declaration, trusted=trusted)
+    except FileFormatError as err:
+        raise FileFormatError(f"{path}: {err}") from err
+    expected = _expected(model, saved.blocks)
+    if saved.blocks != expected:
+        raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
+    unknown = set(saved.parameters) - set(kind._get_param_names()) | set(saved.parameters) & {"model", "callbacks"}
+    if unknown:
+        raise FileFormatError(f"{path}: unknown parameters {', '.join(sorted(unknown))}")
+    try:
+        report = FitReport.of_summary(saved.report)
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        raise FileFormatError(f"{path}: not a report of a fit ({type(err).__name__}: {err})") from err
+    made = kind(model, **saved.parameters)
+    made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
+    made.report_, made.plan_ = report, report.plan
+    return made
+
+
+def _expected(model: type[Model], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return the layout of the model's weights; widths that features learnt are those of the given blocks."""
+    learnt = {block.name: block.shape[-1] for block in blocks if block.shape}
+    out: list[Block] = []
+    for factor in model.declaration.factors:
+        if factor.tie is None:
+            width = None if factor.features is None else factor.features.width or learnt.get(factor.name, 0)
+            out.append(factor_block(factor, width, out[-1].stop if out else 0))
+    return tuple(out)
+
+
+def _words(blocks: tuple[Block, ...]) -> str:
+    return ", ".join(f"{block.name}{list(block.shape)}" for block in blocks) or "nothing"

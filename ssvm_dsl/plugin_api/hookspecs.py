@@ -1,0 +1,68 @@
+"""The hooks.  They register plug-ins; the hot loop uses plain method calls.
+
+A plug-in is a module (or object) named by an entry point of the group ``ssvm``.  It implements any of these
+hooks with :data:`hookimpl`::
+
+    from ssvm_dsl.plugin_api import BackendSpec, hookimpl
+
+    @hookimpl
+    def ssvm_backends():
+        return [BackendSpec("my-solver", "my_package.solver:MySolver", caps=...)]
+
+Specs name their factories as strings, so that listing plug-ins imports no solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pluggy
+
+from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec, ConstraintSpec, ExecutorSpec, LossSpec, TrainerSpec
+
+PROJECT = "ssvm"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def ssvm_backends() -> Iterable[BackendSpec]:
+    """Return inference backends."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_trainers() -> Iterable[TrainerSpec]:
+    """Return trainers."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_executors() -> Iterable[ExecutorSpec]:
+    """Return executors: where oracle calls run."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_constraints() -> Iterable[ConstraintSpec]:
+    """Return hard-constraint kinds."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_bridges() -> Iterable[BridgeSpec]:
+    """Return rewrites from one constraint kind into others."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_losses() -> Iterable[LossSpec]:
+    """Return losses for ``CustomLoss(name, y)``."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_training_event(event: TrainingEvent) -> bool | None:
+    """Called once per outer iteration of training; return True to stop."""

@@ -1,0 +1,325 @@
+"""What backends, trainers and executors implement, and what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.need import Limits, Need, Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.theta import Theta
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a backend takes a problem.
+
+    Parameters
+    ----------
+    ok : bool
+    cost : float
+        Rough number of elementary operations for one pass over the batch; the planner takes the cheapest.
+    reasons : tuple of str
+        Why not (or what to know).
+    """
+
+    ok: bool
+    cost: float = np.inf
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledOracle:
+    """An oracle that trainers call inside their own compiled kernels, one example at a time.
+
+    A session may offer one (method ``compiled()``); without it trainers call ``solve`` on batches.  It is a
+    ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.SIGNATURE`::
+
+        score = function(ints, longs, example, pool, node, labels, work)
+
+    that writes the best labelling of one example to ``labels`` and returns its score (without the constant).
+    ``pool`` and ``node`` are those of a :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states masks rule out.
+
+    Parameters
+    ----------
+    function : numba cfunc
+    ints : ndarray of int32
+        Whatever structure the function needs.
+    longs : ndarray of int64
+        Likewise.
+    work_size : int
+        Floats of work space it needs.
+    """
+
+    function: Any
+    ints: I32
+    longs: I64
+    work_size: int
+
+
+class Session(Protocol):
+    """A backend opened on one program; keeps whatever it prepared, knows no scores."""
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = Limits(),
+        k: int = 1,
+    ) -> Solution:
+        """Answer a question for the selected examples.
+
+        Parameters
+        ----------
+        theta : Theta
+            Scores laid out for the whole program; only those of the selected examples are looked at.
+        examples : ndarray of int64, optional
+            The examples to answer for; all by default.  The answer is packed in this order.
+        task : Task
+        clamp : ndarray of int32, shape (V,), optional
+            States fixed in advance, -1 where free (task ``map_clamped``).
+        warm : object, optional
+            ``Solution.warm`` of an earlier call.
+        limits : Limits
+        k : int
+            How many labellings, for the task ``kbest``.
+        """
+
+
+class Backend(Protocol):
+    """An inference method."""
+
+    def check(self, need: Need) -> Verdict:
+        """Say whether it takes a problem, and at what cost; what ``Caps`` says is checked before."""
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> Session:
+        """Prepare for a program."""
+
+
+class Executor(Protocol):
+    """Runs independent calls; results come back in order whatever ran when."""
+
+    def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return ``[function(part) for part in parts]``."""
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        """Start one call."""
+
+    def close(self) -> None:
+        """Give threads or connections back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """Lower bounds of the risks, one for each listed example, kept as labellings.
+
+    The plane of example i is ``risk_i(w) >= loss - w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i, labels)``.
+
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (m,)
+    ptr : ndarray of int64, shape (m + 1,)
+        Where each labelling starts in ``labels``.
+    labels : ndarray of int32
+        The labellings, packed.
+    loss : ndarray of float64, shape (m,)
+        Loss of each labelling.
+    value : ndarray of float64, shape (m,)
+        ``loss - w . psi`` at the w of the oracle call: the risk when the oracle is exact.
+    bound : ndarray of float64, shape (m,)
+        Certified upper bound on the risk at that w; ``nan`` without one.
+    """
+
+    examples: I64
+    ptr: I64
+    labels: I32
+    loss: F64
+    value: F64
+    bound: F64
+
+
+class Objective(Protocol):
+    """``lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)`` subject to ``w >= lower``."""
+
+    @property
+    def lam(self) -> float:
+        """Regularisation strength."""
+
+    @property
+    def weight(self) -> F64:
+        """Weight of each example's risk; ``shape (n,)``."""
+
+    @property
+    def scale(self) -> F64:
+        """Relative regularisation of each weight; ``shape (dim,)``."""
+
+    @property
+    def lower(self) -> F64:
+        """Lower bound of each weight; ``shape (dim,)``."""
+
+    def primal(self, w: F64, risks: F64) -> float:
+        """Return the objective for given risks of all examples."""
+
+    def dual(self, v: F64, b: float) -> float:
+        """Return the lower bound of the aggregated plane ``risk >= b - v . w``."""
+
+    def weights(self, v: F64) -> F64:
+        """Return the weights that attain the lower bound of an aggregated plane."""
+
+
+class TrainProblem(Protocol):
+    """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost."""
+
+    dim: int
+    n: int
+    n_oracle_calls: int
+    oracle_seconds: float
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The layout of w."""
+
+    @property
+    def objective(self) -> Objective:
+        """The objective."""
+
+    @property
+    def parameters(self) -> ParameterMap:
+        """The map from weights to scores, with the program."""
+
+    @property
+    def loss(self) -> LossTerm:
+        """The loss of every labelling, with the truth."""
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
+
+    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
+        """Return ``Phi w`` of the selected examples (in a buffer that the next call overwrites)."""
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the most violated plane of each selected example."""
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Add ``sum_k coef_k psi_k`` to ``out`` and return it."""
+
+    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
+        """Return (objective, certified upper bound or nan, planes of all examples) at w."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When training ends.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap, ``(primal - dual) / |primal|``.
+    max_passes : float
+        Passes over the data with the exact oracle.
+    max_seconds : float
+    """
+
+    tol: float = 1e-3
+    max_passes: float = np.inf
+    max_seconds: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """What a trainer yields after each outer iteration; the driver stops, reports and keeps the best.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (dim,)
+        Current weights (the driver copies what it keeps).
+    n_passes : float
+        Passes over the data with the exact oracle so far.
+    primal : float
+        Objective at w; ``nan`` when it was not computed.
+    upper : float
+        Certified upper bound on the objective at w (equal to ``primal`` with an exact oracle), or ``nan``.
+    dual : float
+        Certified lower bound on the optimum, or ``-inf``.
+    extra : dict
+        Counters of the trainer's own, for reports.
+    """
+
+    w: F64
+    n_passes: float
+    primal: float = np.nan
+    upper: float = np.nan
+    dual: float = -np.inf
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class Trainer(Protocol):
+    """A learning method: a generator of iterates, driven and stopped from outside."""
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each outer iteration, without end.
+
+        Parameters
+        ----------
+        problem : TrainProblem
+        stop : StopRule
+            To know when it pays to compute a certificate; stopping itself is the driver's.
+        start : ndarray of float64, shape (dim,), optional
+            Weights to start from.
+        """
+
+
+@dataclass(frozen=True)
+class TrainingEvent:
+    """What hook ``ssvm_training_event`` and callbacks are told once per outer iteration.
+
+    Objective values are in the convention the user chose (C or lam).
+
+    Parameters
+    ----------
+    iteration : int
+    n_passes : float
+    seconds : float
+    primal, dual, gap, relative_gap : float
+        ``nan`` where not computed in this iteration.
+    best_primal, best_dual : float
+        Best so far.
+    n_oracle_calls : int
+    oracle_seconds : float
+    extra : dict
+        Numbers of the trainer's own (values of the objective in lam convention).
+    """
+
+    iteration: int
+    n_passes: float
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    best_primal: float
+    best_dual: float
+    n_oracle_calls: int
+    oracle_seconds: float
+    extra: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,222 @@
+"""Plain descriptions of plug-ins.  A ``factory`` is ``"package.module:Class"`` and imported only when used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+
+#: Version of this contract.  A plug-in made for another one is not loaded.
+API_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a backend or trainer.
+
+    Parameters
+    ----------
+    name : str
+    default : Any
+    doc : str
+        One line: what it does, and its unit.
+    choices : tuple, optional
+        The allowed values, where they can be listed.
+    """
+
+    name: str
+    default: Any
+    doc: str
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What all plug-in descriptions share.
+
+    Parameters
+    ----------
+    name : str
+        Unique name among plug-ins of the same kind, as users write it.
+    factory : str
+        ``"package.module:Class"``.
+    summary : str
+        One line for tables.
+    api_version : int
+        Version of the contract the plug-in was made for.
+    requires : tuple of str
+        Modules that must be importable, besides the plug-in's own.
+    install_hint : str
+        What to type when something is missing.
+    """
+
+    name: str
+    factory: str
+    summary: str = ""
+    api_version: int = API_VERSION
+    requires: tuple[str, ...] = ()
+    install_hint: str = ""
+
+    def missing(self) -> list[str]:
+        """Return the required modules that are not installed."""
+        return [name for name in self.requires if not _importable(name)]
+
+    def load(self) -> Any:
+        """Return what ``factory`` names.
+
+        Raises
+        ------
+        PluginError
+            It cannot be imported; says why and what to install.
+        """
+        module, _, attribute = self.factory.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except Exception as err:
+            hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
+            text = f"plug-in '{self.name}' cannot be loaded from {self.factory}: {type(err).__name__}: {err}{hint}"
+            raise PluginError(text) from err
+        return found
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package of a dotted name is not there
+        return False
+
+
+@dataclass(frozen=True)
+class OptionedSpec(Spec):
+    """A plug-in description with options.
+
+    Parameters
+    ----------
+    options : tuple of Option
+    """
+
+    options: tuple[Option, ...] = ()
+
+    def resolve(self, given: dict[str, Any] | None) -> dict[str, Any]:
+        """Return all options with their values, defaults filled in.
+
+        Raises
+        ------
+        OptionError
+            An unknown option or a value outside the choices; lists the alternatives.
+        """
+        known = {option.name: option for option in self.options}
+        for name, value in (given or {}).items():
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise OptionError(f"'{self.name}' has no option '{name}'; its options are: {listed}")
+            choices = known[name].choices
+            if choices and value not in choices:
+                raise OptionError(f"option '{name}' of '{self.name}' is one of {list(choices)}, got {value!r}")
+        return {name: (given or {}).get(name, option.default) for name, option in known.items()}
+
+
+@dataclass(frozen=True)
+class BackendSpec(OptionedSpec):
+    """An inference backend.
+
+    Parameters
+    ----------
+    caps : Caps
+        What it can do.
+    """
+
+    caps: Caps = Caps()
+
+
+@dataclass(frozen=True)
+class TrainerNeeds:
+    """What a trainer asks for.
+
+    Parameters
+    ----------
+    risks : frozenset of str
+        Risks it can minimise.
+    guarantee : Guarantee
+        The weakest oracle it works with.
+    tasks : frozenset of Task
+        Questions it asks of the backend.
+    strongly_convex : bool
+        Whether every weight must be regularised.
+    """
+
+    risks: frozenset[str] = frozenset({"margin"})
+    guarantee: Guarantee = Guarantee.HEURISTIC
+    tasks: frozenset[Task] = frozenset({Task.MAP})
+    strongly_convex: bool = False
+
+
+@dataclass(frozen=True)
+class TrainerSpec(OptionedSpec):
+    """A trainer.
+
+    Parameters
+    ----------
+    needs : TrainerNeeds
+    incremental : bool
+        Whether it can learn from a stream (``partial_fit``).
+    """
+
+    needs: TrainerNeeds = TrainerNeeds()
+    incremental: bool = False
+
+
+@dataclass(frozen=True)
+class ExecutorSpec(Spec):
+    """Where oracle calls run."""
+
+
+@dataclass(frozen=True)
+class ConstraintSpec(Spec):
+    """A kind of hard constraint.
+
+    ``factory`` names a function ``feasible(program, group, labels) -> ndarray of bool, shape (m,)`` that
+    tells for every constraint of a :class:`~ssvm_dsl.ir.program.ConstraintGroup` whether a labelling of the
+    whole program (``labels``, shape (V,)) satisfies it.
+    """
+
+
+@dataclass(frozen=True)
+class BridgeSpec(Spec):
+    """A rewrite of one constraint kind into others, so that more backends can answer.
+
+    ``factory`` names a class with ``lower(program, theta) -> (program, theta)`` and
+    ``lift(labels) -> labels``.
+
+    Parameters
+    ----------
+    source : str
+        The constraint kind it removes.
+    targets : frozenset of str
+        The kinds it introduces.
+    exact : bool
+        Whether optimal solutions are kept.
+    cost : float
+        Relative price, to choose between paths.
+    """
+
+    source: str = ""
+    targets: frozenset[str] = frozenset()
+    exact: bool = True
+    cost: float = 1.0
+
+
+@dataclass(frozen=True)
+class LossSpec(Spec):
+    """A loss for ``CustomLoss(name, y, **options)``.
+
+    ``factory`` names a function ``(truth, n_states, example, **options) -> ndarray (n_variables, n_states)``:
+    the price of each state of each variable, non-negative and zero at the truth; ``example`` tells which
+    example each variable belongs to.
+    """

@@ -1,0 +1,75 @@
+"""Live progress of a fit: one line with the gap on its way to the tolerance."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ssvm_dsl.plugin_api.protocols import TrainingEvent
+
+
+class FitProgress:
+    """A progress bar for a fit, on standard error; use it as a context manager and as a callback.
+
+    The bar measures ``log(gap)`` between the first gap seen and the tolerance, or passes where no gap is known.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap at which training stops.
+    max_passes : float
+    unit : float
+        Factor that turns values of the trainer's own (lam convention) into the user's.
+    console : rich.console.Console, optional
+    """
+
+    def __init__(self, tol: float, max_passes: float, unit: float = 1.0, console: Console | None = None) -> None:
+        self.tol, self.max_passes, self.unit = max(tol, 1e-12), max_passes, unit
+        self._first: float | None = None
+        self._bar = Progress(
+            TextColumn("[bold]training[/bold]"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            console=console or Console(stderr=True),
+        )
+        self._task = self._bar.add_task("fit", total=1.0, text="first pass (the first run compiles)")
+
+    def __enter__(self) -> FitProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def update(self, event: TrainingEvent) -> None:
+        """Show an iteration."""
+        gap, certain = self._relative_gap(event)
+        parts = [f"{event.n_passes:.3g} passes"]
+        if math.isfinite(event.best_primal):
+            parts.append(f"primal {event.best_primal:.5g}")
+        if math.isfinite(gap):
+            parts.append(f"gap {'' if certain else '~'}{gap:.1e}")
+        self._bar.update(self._task, completed=self._share(gap, event.n_passes), text=", ".join(parts))
+
+    def _relative_gap(self, event: TrainingEvent) -> tuple[float, bool]:
+        """Return (relative gap, whether it is certified)."""
+        if math.isfinite(event.relative_gap):
+            return event.relative_gap, True
+        gap, dual = event.extra.get("gap_estimate", math.nan), event.extra.get("dual_estimate", math.nan)
+        whole = abs(gap + dual)
+        return (gap / whole if whole > 0 else math.nan), False
+
+    def _share(self, gap: float, n_passes: float) -> float:
+        """Return how far along training is, between 0 and 1."""
+        if not gap > 0:
+            return min(n_passes / self.max_passes, 1.0)
+        if self._first is None:
+            self._first = max(gap, 2 * self.tol)
+        done = math.log(self._first / max(gap, self.tol)) / math.log(self._first / self.tol)
+        return min(max(done, 0.0), 1.0)

@@ -1,0 +1,245 @@
+"""The ``brute-force`` backend: tries every labelling.  The reference that other backends are held against.
+
+The scores of all labellings of an example are one tensor with an axis for each variable of two or more states
+(variables of one state have nothing to choose).  A table of any arity is added to it by broadcasting, a
+marginal is a sum over axes, and the C order of the tensor is the lexicographic order of the labellings.
+Additions happen in the order of :func:`~ssvm_dsl.ir.solution.score_labels`, so scores agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import PluginError
+from ssvm_dsl.ir import Limits, Marginals, Need, Primal, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.plugin_api import Verdict
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+#: Labellings of the largest example that is taken.
+MAX_LABELLINGS = 2**20
+
+#: ``Need`` counts labellings with logarithms; this much relative rounding is forgiven.
+_ROUNDING = 1e-6
+
+_NO_LIMITS = Limits()
+
+
+class BruteForce:
+    """Exhaustive search: exact MAP, k-best and marginals of small examples with factors of any arity."""
+
+    def check(self, need: Need) -> Verdict:
+        """Refuse examples of more than ``2**20`` labellings; the cost is that of scoring every labelling."""
+        if need.max_labellings > MAX_LABELLINGS * (1 + _ROUNDING):
+            text = f"an example has {need.max_labellings:.7g} labellings; it tries {MAX_LABELLINGS}"
+            return Verdict(False, reasons=(text,))
+        terms = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
+        return Verdict(True, need.n_examples * need.max_labellings * max(terms, 1.0))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> BruteForceSession:
+        """Prepare for a program.
+
+        Raises
+        ------
+        PluginError
+            The program has constraints or too large an example (a planned program has neither).
+        """
+        if program.constraints:
+            raise PluginError("brute-force does not handle constraints; plan with another backend")
+        verdict = self.check(Need.of(program))
+        if not verdict.ok:
+            raise PluginError(f"brute-force cannot open this program: {verdict.reasons[0]}")
+        return BruteForceSession(program)
+
+
+class BruteForceSession:
+    """Brute force on one program; holds nothing but the program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = _NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer any task but ``relaxed`` (see :class:`~ssvm_dsl.plugin_api.Session`).
+
+        Among labellings of equal score the lexicographically first counts as better.  A time limit is looked
+        at before each example; those not reached have ``Stop.TIME``, score ``-inf`` and bound ``nan``.
+
+        Notes
+        -----
+        Time O(labellings x (variables + factors)) for each example.
+        """
+        ids, start = select(self.program, examples), perf_counter()
+        answer = _Answer(self.program, examples, k if task is Task.KBEST else 1, task is Task.MARGINALS)
+        for i, example in enumerate(ids):
+            if limits.time is not None and perf_counter() - start >= limits.time:
+                break
+            answer.enter(i, Labellings(self.program, theta, int(example), clamp))
+        return answer.solution(flat=task is not Task.KBEST)
+
+
+class Labellings:
+    """All labellings of one example and their scores.
+
+    Parameters
+    ----------
+    program : Program
+    theta : Theta
+    example : int
+    clamp : ndarray of int32, shape (V,), optional
+        States fixed in advance, -1 where free.
+
+    Attributes
+    ----------
+    scores : ndarray of float64
+        One axis for each variable of two or more states; ``-inf`` where a mask or a clamp is broken.
+    """
+
+    def __init__(self, program: Program, theta: Theta, example: int, clamp: I32 | None) -> None:
+        self.program, self.example = program, example
+        self.first, self.stop = (int(v) for v in program.var_ptr[example : example + 2])
+        self.card = program.card[self.first : self.stop]
+        self.axis = np.cumsum(self.card > 1) - 1
+        self.shape = tuple(int(c) for c in self.card if c > 1)
+        self.scores = self._node_scores(theta, clamp).reshape(self.shape)
+        for group, table in zip(program.groups, theta.tables, strict=True):
+            factors = range(*group.ptr[example : example + 2].tolist())
+            part = np.zeros(self.shape if factors else ())
+            for factor in factors:
+                part += self._spread(table[group.table[factor]], group.scope[factor])
+            self.scores = self.scores + part
+
+    def _node_scores(self, theta: Theta, clamp: I32 | None) -> F64:
+        """Return constant plus node scores of every labelling, ``-inf`` where masks or clamps forbid it."""
+        program, total = self.program, np.zeros(1)
+        for v in range(self.first, self.stop):
+            states = slice(program.state_ptr[v], program.state_ptr[v + 1])
+            node = theta.node[states]
+            if program.allowed is not None:
+                node = np.where(program.allowed[states], node, -np.inf)
+            if clamp is not None and clamp[v] >= 0:
+                node = np.where(np.arange(len(node)) == clamp[v], node, -np.inf)
+            total = np.add.outer(total, node).ravel()
+        return np.asarray(theta.const[self.example] + total)
+
+    def _axes(self, scope: I32) -> list[int]:
+        """Return the axes of a factor's variables, in the order of its scope."""
+        local = scope - self.first
+        return [int(self.axis[v]) for v in local if self.card[v] > 1]
+
+    def _spread(self, row: F64, scope: I32) -> F64:
+        """Return a table row as a tensor that broadcasts over all labellings."""
+        axes = self._axes(scope)
+        table = row.reshape([self.shape[axis] for axis in axes]).transpose(np.argsort(axes))
+        return table.reshape([size if axis in axes else 1 for axis, size in enumerate(self.shape)])
+
+    def best(self, k: int) -> tuple[I32, F64]:
+        """Return up to k feasible labellings, best first, ``shape (m, n_variables)``, and their scores."""
+        scores = self.scores.ravel()
+        k = min(k, scores.size)
+        threshold = np.partition(scores, scores.size - k)[scores.size - k]
+        near = np.flatnonzero((scores >= threshold) & (scores > -np.inf))
+        picked = near[np.argsort(-scores[near], kind="stable")][:k]
+        return (picked[:, None] // self.strides % self.card).astype(np.int32), scores[picked]
+
+    @cached_property
+    def strides(self) -> I64:
+        """Multipliers that turn a labelling into its place in the flattened scores."""
+        ends = np.append(np.cumprod(self.card[:0:-1], dtype=np.int64)[::-1], 1)
+        return ends[: len(self.card)]
+
+    def score(self, labels: I32) -> float:
+        """Return the score of one labelling, ``shape (n_variables,)``."""
+        return float(self.scores.ravel()[int(labels @ self.strides)])
+
+    def log_partition(self) -> float:
+        """Return ``log sum_y exp(score(y))``."""
+        top = float(self.scores.max())
+        return top if top == -np.inf else top + float(np.log(np.exp(self.scores - top).sum()))
+
+    def probabilities(self) -> F64:
+        """Return the probability of every labelling (all zero when none is feasible)."""
+        total = self.log_partition()
+        return np.zeros(self.shape) if total == -np.inf else np.asarray(np.exp(self.scores - total))
+
+    def marginal(self, probabilities: F64, scope: I32) -> F64:
+        """Return the joint probabilities of some variables, in C order over their states."""
+        axes = self._axes(scope)
+        others = tuple(axis for axis in range(len(self.shape)) if axis not in axes)
+        return np.asarray(probabilities.sum(axis=others)).transpose(np.argsort(np.argsort(axes))).ravel()
+
+
+class _Answer:
+    """The arrays of a solution, filled in example by example; what is never entered was not reached."""
+
+    def __init__(self, program: Program, examples: I64 | None, k: int, marginals: bool) -> None:
+        n = len(select(program, examples))
+        self.ptr, self.k = label_ptr(program, examples), k
+        self.labels = np.zeros((k, int(self.ptr[-1])), dtype=np.int32)
+        self.score, self.bound = np.full((k, n), -np.inf), np.full(n, np.nan)
+        self.stop = np.full(n, Stop.TIME, dtype=np.int8)
+        self.primal = np.full(n, Primal.NONE, dtype=np.int8)
+        self.marginals = _no_marginals(program, select(program, examples)) if marginals else None
+        self.log_partition = np.full(n, np.nan) if marginals else None
+        self._node_end, self._factor_end = 0, [0] * len(program.groups)
+
+    def enter(self, i: int, labellings: Labellings) -> None:
+        """Fill in the answer of the i-th example asked for."""
+        labels, scores = labellings.best(self.k)
+        self.labels[: len(labels), self.ptr[i] : self.ptr[i + 1]] = labels
+        self.score[: len(scores), i] = scores
+        self.bound[i], self.stop[i] = self.score[0, i], Stop.FINISHED
+        self.primal[i] = Primal.FEASIBLE if len(scores) else Primal.INFEASIBLE
+        if self.marginals is not None and self.log_partition is not None:
+            self.log_partition[i] = labellings.log_partition()
+            self._enter_marginals(labellings, self.marginals)
+
+    def _enter_marginals(self, of: Labellings, out: Marginals) -> None:
+        probabilities = of.probabilities()
+        for v in range(of.first, of.stop):
+            end = self._node_end + int(of.program.card[v])
+            out.node[self._node_end : end] = of.marginal(probabilities, np.array([v], dtype=np.int32))
+            self._node_end = end
+        for g, group in enumerate(of.program.groups):
+            for factor in range(*group.ptr[of.example : of.example + 2]):
+                out.tables[g][self._factor_end[g]] = of.marginal(probabilities, group.scope[factor])
+                self._factor_end[g] += 1
+
+    def solution(self, flat: bool) -> Solution:
+        """Return the answer, with one labelling as plain vectors when ``flat``."""
+        labels, score = (self.labels[0], self.score[0]) if flat else (self.labels, self.score)
+        return Solution(
+            labels,
+            score,
+            self.bound,
+            self.stop,
+            self.primal,
+            marginals=self.marginals,
+            log_partition=self.log_partition,
+        )
+
+
+def _no_marginals(program: Program, ids: I64) -> Marginals:
+    """Return all-zero marginals packed over the examples asked for."""
+    node = np.zeros(int(program.card[members(program.var_ptr, ids)].sum()))
+    tables = tuple(np.zeros((int(np.diff(g.ptr)[ids].sum()), g.n_configs)) for g in program.groups)
+    return Marginals(node, tables)

@@ -1,0 +1,41 @@
+"""Pytest plug-in for authors of backends: the fixture ``backend_conformance``.
+
+Pytest imports this module in every project where the package is installed, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from ssvm_dsl.plugin_api import BackendSpec
+    from ssvm_dsl.testing.report import ConformanceReport
+
+
+class BackendConformance(Protocol):
+    """Type of the fixture ``backend_conformance``."""
+
+    def __call__(self, backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
+        """Run :func:`ssvm_dsl.testing.conformance.check_backend`; fail the test with the report unless all is well."""
+
+
+@pytest.fixture
+def backend_conformance() -> BackendConformance:
+    """Return a function that checks a backend and fails the test with the whole report unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_solver(backend_conformance):
+    ...     backend_conformance("my-solver", n_problems=100)
+    """
+    from ssvm_dsl.testing.conformance import check_backend
+
+    def check(backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
+        report = check_backend(backend, **settings)
+        if not report.ok:
+            pytest.fail(str(report), pytrace=False)
+        return report
+
+    return check

@@ -1,0 +1,126 @@
+"""What the conformance kit found, for people and (as plain data) for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from textwrap import indent
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One problem on which a check failed.
+
+    Parameters
+    ----------
+    problem : str
+        The Python expression that makes the problem again.
+    text : str
+        What was asked, expected and found.
+    """
+
+    problem: str
+    text: str
+
+
+@dataclass
+class Check:
+    """One kind of check over all problems it applies to.
+
+    Parameters
+    ----------
+    name : str
+    cases : int
+        Problems tried.
+    failures : list of Failure
+    """
+
+    name: str
+    cases: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def passed(self) -> int:
+        """Number of cases without failure."""
+        return max(self.cases - len(self.failures), 0)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were cases and all passed."""
+        return self.cases > 0 and not self.failures
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data."""
+        failures = [{"problem": failure.problem, "text": failure.text} for failure in self.failures]
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "cases": self.cases,
+            "passed": self.passed,
+            "failures": failures,
+        }
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"ok    {self.name}: {self.cases} case{'s' if self.cases > 1 else ''}"
+        if not self.failures:
+            return f"FAIL  {self.name}: claimed, but no problem could test it; that is not a pass"
+        first = self.failures[0]
+        told = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
+        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed\n{indent(told, ' ' * 8)}"
+
+
+@dataclass
+class ConformanceReport:
+    """All checks of one backend.
+
+    Parameters
+    ----------
+    backend : str
+    seed, n_problems : int
+        How the random problems were made.
+    checks : list of Check
+    not_claimed : list of str
+        Checks that do not apply, because the backend does not claim what they test.
+    refusals : dict of str to int
+        Reasons for which the backend refused problems its ``Caps`` cover, and how often.
+    """
+
+    backend: str
+    seed: int
+    n_problems: int
+    checks: list[Check] = field(default_factory=list)
+    not_claimed: list[str] = field(default_factory=list)
+    refusals: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there were checks and all passed."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checks that failed."""
+        return [check.name for check in self.checks if not check.ok]
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "backend": self.backend,
+            "ok": self.ok,
+            "seed": self.seed,
+            "n_problems": self.n_problems,
+            "checks": [check.summary() for check in self.checks],
+            "not_claimed": list(self.not_claimed),
+            "refusals": dict(self.refusals),
+        }
+
+    def __str__(self) -> str:
+        count = f"{len(self.failed)} of {len(self.checks)} checks failed"
+        verdict = f"all {len(self.checks)} checks passed" if self.ok else count
+        lines = [f"backend '{self.backend}': {verdict} (seed {self.seed}, {self.n_problems} random problems)"]
+        lines += [indent(str(check), "  ") for check in self.checks]
+        if self.not_claimed:
+            lines.append(f"  not claimed: {', '.join(self.not_claimed)}")
+        lines += [f"  refused {count} times: {reason}" for reason, count in self.refusals.items()]
+        return "\n".join(lines)

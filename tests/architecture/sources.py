@@ -1,0 +1,62 @@
+"""The product's source files, and what they import, read from the syntax trees (nothing is imported)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: ``module`` (and ``name`` out of it) at ``line``."""
+
+    module: str
+    name: str
+    line: int
+
+
+def product_files() -> list[Path]:
+    """Every Python file that ships."""
+    packages = ("ssvm_dsl", "plugins/ssvm_backends", "plugins/ssvm_trainers")
+    return sorted(path for package in packages for path in ROOT.glob(f"{package}/**/*.py"))
+
+
+def module_name(path: Path) -> str:
+    """``ssvm_dsl/ir/program.py`` -> ``ssvm_dsl.ir.program``."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[1:] if parts[0] == "plugins" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[Import]:
+    """Imports of a module, those inside functions too; the ones for type checkers only are left out."""
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and for_typing(node)]
+    skipped = {id(node) for block in blocks for child in block.body for node in ast.walk(child)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, "", node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve(node, module, is_package)
+            for alias in node.names:
+                yield Import(base, alias.name, node.lineno)
+
+
+def for_typing(node: ast.If) -> bool:
+    """Whether a node is ``if TYPE_CHECKING:``."""
+    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def resolve(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    """The absolute module of ``from ... import``, relative ones included."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")
+    base = parts[: len(parts) - node.level + (1 if is_package else 0)]
+    return ".".join([*base, *([node.module] if node.module else [])])

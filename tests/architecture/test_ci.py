@@ -1,0 +1,72 @@
+"""What stands around the package: the commands of the Makefile, and CI's rule about real data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from sources import ROOT
+
+TARGETS = ("demo", "test", "check", "bench", "docs")
+
+DATA_TESTS = """
+import pytest
+
+def test_with_folder(data_dir):
+    assert data_dir.is_dir()
+
+@pytest.mark.data
+def test_with_file():
+    pytest.skip("the file is not there")
+
+def test_other():
+    pytest.skip("needs something else")
+"""
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_lists_its_targets():
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = [line.split()[1] for line in done.stdout.splitlines()]
+    assert set(TARGETS) <= set(listed)
+    for target in TARGETS:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
+
+
+def test_ci_runs_checks_and_tests():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = script.read_text().splitlines()
+    assert lines[-2:] == ["make check", "make test"]
+    assert "set -euo pipefail" in lines
+
+
+@pytest.fixture
+def run_data_tests(tmp_path):
+    """Run DATA_TESTS under this project's conftest with the given variables; return pytest's counts."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_data.py").write_text(DATA_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = data: needs data\n")
+
+    def run(**variables: str) -> str:
+        env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+        done = subprocess.run(command, env={**env, **variables}, capture_output=True, text=True, check=False)
+        return done.stdout.splitlines()[-1].split(" in ")[0]
+
+    return run
+
+
+def test_data_tests_are_skipped_without_data(run_data_tests):
+    assert run_data_tests() == "3 skipped"
+
+
+def test_ci_counts_a_skipped_data_test_as_failed(run_data_tests):
+    assert run_data_tests(SSVM_REQUIRE_DATA="1") == "1 failed, 1 skipped, 1 error"
+
+
+def test_data_tests_run_with_data(run_data_tests, tmp_path):
+    assert run_data_tests(SSVM_DATA=str(tmp_path)) == "1 passed, 2 skipped"

@@ -1,0 +1,70 @@
+"""``import ssvm_dsl`` is quick and loads nothing heavy; declaring a model and listing plug-ins load no solver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("numba", "sklearn", "scipy.optimize", "ortools", "networkx", "matplotlib", "pandas")
+
+OCR = """
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain
+class OCR(Model):
+    T = Dim()
+    x = Input(T, 128)
+    y = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+str(OCR), OCR._repr_html_(), OCR.to_json()
+"""
+
+PLUGINS = """
+from ssvm_dsl.registry import registry
+from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec
+assert registry().specs(BackendSpec)
+registry().specs(TrainerSpec)
+"""
+
+
+def fresh(code: str) -> tuple[float, list[str]]:
+    """Run code in a fresh interpreter; return (seconds it took there, heavy modules loaded)."""
+    script = (
+        "import sys, json, time\nstart = time.perf_counter()\n" + code + "\nspent = time.perf_counter() - start\n"
+        f"print(json.dumps([spent, [name for name in {HEAVY} if name in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    spent, loaded = json.loads(done.stdout)
+    return spent, loaded
+
+
+def test_import_is_quick_and_light():
+    runs = [fresh("import ssvm_dsl; dir(ssvm_dsl)") for _ in range(3)]
+    assert runs[0][1] == []
+    assert min(spent for spent, _ in runs) < 0.15
+
+
+@pytest.mark.parametrize("code", [OCR, PLUGINS, "import ssvm_dsl.datasets"], ids=["declare", "plugins", "datasets"])
+def test_no_solver_is_loaded(code):
+    assert fresh(code)[1] == []
+
+
+def test_unknown_names_are_refused_like_pythons_own():
+    import ssvm_dsl
+
+    with pytest.raises(AttributeError, match="module 'ssvm_dsl' has no attribute 'Fctor'"):
+        _ = ssvm_dsl.Fctor
+    assert set(dir(ssvm_dsl)) >= {"Model", "StructuredSVM", "ground", "__version__"}
+
+
+def test_no_public_name_is_also_a_submodule():
+    """Importing the submodule would put it in the place of the name."""
+    import ssvm_dsl
+
+    parts = {path.stem for path in Path(ssvm_dsl.__file__).parent.iterdir()}
+    assert not parts & set(ssvm_dsl.__all__)

@@ -1,0 +1,65 @@
+"""One wheel carries the package, both bundled plug-ins and the letters, and nothing else."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from sources import ROOT, product_files
+
+SHIPPED = ("pyproject.toml", "README.md", "LICENSE", "ssvm_dsl", "plugins", "tests", "examples", "docs")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The built wheel, from a copy of the sources (a build leaves files behind)."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source, out = folder / "source", folder / "out"
+    source.mkdir()
+    for name in SHIPPED:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        elif path.exists():
+            shutil.copy(path, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-w", str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        yield archive
+
+
+def test_all_modules_ship(wheel):
+    expected = {p.relative_to(ROOT / "plugins" if "plugins" in p.parts else ROOT).as_posix() for p in product_files()}
+    assert expected <= set(wheel.namelist())
+    assert any(name.startswith("ssvm_backends/") for name in expected)
+    assert any(name.startswith("ssvm_trainers/") for name in expected)
+
+
+def test_data_markers_and_licences_ship(wheel):
+    names = wheel.namelist()
+    for package in ("ssvm_dsl", "ssvm_backends", "ssvm_trainers"):
+        assert f"{package}/py.typed" in names
+    assert "ssvm_dsl/datasets/letters.txt" in names
+    assert wheel.getinfo("ssvm_dsl/datasets/letters.npz").file_size <= 700_000
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_nothing_else_ships(wheel):
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ssvm_dsl", "ssvm_backends", "ssvm_trainers"}
+    assert not [name for name in wheel.namelist() if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_entry_points(wheel):
+    (name,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
+    points = configparser.ConfigParser()
+    points.read_string(wheel.read(name).decode())
+    assert dict(points["ssvm"]) == {"backends": "ssvm_backends", "trainers": "ssvm_trainers"}
+    assert dict(points["console_scripts"]) == {"ssvm": "ssvm_dsl.cli.main:main"}
+    assert dict(points["pytest11"]) == {"ssvm_dsl": "ssvm_dsl.testing.pytest_plugin"}

@@ -1,0 +1,70 @@
+"""Distributions of strangers for the command line to find, and ways to run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from ssvm_dsl.cli.main import main
+
+HEAD = "from ssvm_dsl.ir import Caps, Guarantee, Topology\nfrom ssvm_dsl.plugin_api import *\n"
+
+#: A backend whose library is missing.
+NEEDY = f"""{HEAD}
+@hookimpl
+def ssvm_backends():
+    return [BackendSpec("needy", "needy:Backend", "calls a library", requires=("no_such_library",),
+                        install_hint="pip install no-such-library", caps=Caps(guarantee=Guarantee.BOUND),
+                        options=(Option("effort", 3, "how hard to try", (1, 2, 3)),))]
+"""
+
+#: Answers state 0 everywhere and calls it the optimum.
+LAZY = f"""{HEAD}
+import numpy as np
+from ssvm_dsl.ir import Solution
+from ssvm_dsl.ir.solution import label_ptr, score_labels
+
+@hookimpl
+def ssvm_backends():
+    return [BackendSpec("lazy", "lazy:Backend", caps=Caps(guarantee=Guarantee.EXACT))]
+
+class Backend:
+    def check(self, need):
+        return Verdict(True, cost=1.0)
+    def open(self, program, options):
+        return Session(program)
+
+class Session:
+    def __init__(self, program):
+        self.program = program
+    def solve(self, theta, *, examples=None, **question):
+        labels = np.zeros(label_ptr(self.program, examples)[-1], dtype=np.int32)
+        return Solution.exact(labels, score_labels(self.program, theta, labels, examples))
+"""
+
+BROKEN = "import a_library_that_is_not_there\n"
+
+
+def distribution(site, name, source):
+    """Write an installed distribution: a module and its dist-info with an entry point."""
+    (site / f"{name}.py").write_text(source)
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[ssvm]\n{name}-plugin = {name}\n")
+
+
+def ssvm(*arguments, path="", command=("-m", "ssvm_dsl.cli"), **environment):
+    """Run the command line in a fresh interpreter."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
+    env |= {"PYTHONPATH": str(path), "COLUMNS": "200", **environment}
+    return subprocess.run([sys.executable, *command, *arguments], env=env, capture_output=True, text=True)
+
+
+def inside(capsys, *arguments):
+    """Run the command line in this interpreter; return (status, output, complaints)."""
+    capsys.readouterr()
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err

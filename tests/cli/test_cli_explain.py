@@ -1,0 +1,236 @@
+"""``ssvm explain``: the user's file, made-up examples, and what the backends say."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from foreign import LAZY, distribution, inside, ssvm
+
+import catalogue
+from ssvm_dsl.cli.explain import without_features
+from ssvm_dsl.cli.made_up import make_examples
+from ssvm_dsl.compiler import ground
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.ir import Need, Task
+
+FILE = '''
+import helper
+import numpy as np
+from ssvm_dsl import *
+
+print("hello from the file")
+
+class OCR(Model):
+    T     = Dim()
+    x     = Input(T, 12)
+    y     = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    emit  = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss  = Hamming(y)
+
+class Whole(OCR):
+    loss = ZeroOne(OCR.y)
+
+class Plain(Model):
+    y = Label(3)
+    x = Input(2)
+    f = Factor(y, features=x)
+
+class Big(Model):
+    H, W = Dim(), Dim()
+    x = Input(H, W, 2)
+    y = Label(H, W, 5)
+    data = Factor(y, features=x)
+    net = Factor(grid(y))
+    loss = Hamming(y)
+
+class Graph(Model):
+    N, M = Dim(), Dim()
+    x = Input(N, 2)
+    e = Edges(M, over=N)
+    y = Label(N, 2)
+    node = Factor(y, features=x)
+    edge = Factor(along(y, e), form=POTTS)
+    loss = Hamming(y)
+
+def picky(x):
+    if x.min() < 0:
+        raise ValueError("no negative numbers here")
+    return x[:, :1]
+
+class Picky(OCR):
+    more = Factor(OCR.y, features=Feature(picky, OCR.T, width=1))
+
+def examples():
+    print("reading")
+    return [np.ones((t, 12)) for t in (3, 30)]
+
+words = [np.ones((2, 12))]
+
+def broken():
+    raise OSError("no such database")
+'''
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the command adds the folder of the file
+    for name in ("my_models", "helper"):
+        monkeypatch.setitem(sys.modules, name, None)  # to have it removed again
+        del sys.modules[name]
+    (tmp_path / "helper.py").write_text("")
+    path = tmp_path / "my_models.py"
+    path.write_text(FILE)
+    return path
+
+
+def explained(capsys, *arguments):
+    status, out, _ = inside(capsys, "explain", "--json", *arguments)
+    return status, json.loads(out)
+
+
+def test_a_chain_is_explained(capsys, file):
+    status, told = explained(capsys, f"{file}:OCR", "--size", "T=20", "--examples", "5")
+    assert (status, told["model"], told["n_weights"], told["note"]) == (0, "OCR", 12 * 26 + 26 * 26, "")
+    assert (told["size"]["n_examples"], told["size"]["n_variables"]) == (5, 100)
+    assert told["predict"]["backend"] == told["train"]["backend"] == "chain"
+    assert told["predict"]["reason"].startswith("chain is the cheapest that fits")
+    assert told["predict"]["need"]["tasks"] == ["map"]
+    by_name = {one["name"]: one for one in told["predict"]["candidates"]}
+    assert by_name["tree"]["fits"]
+    assert not by_name["brute-force"]["fits"]
+    assert "labellings" in by_name["brute-force"]["reasons"][0]
+
+
+def test_the_answers_are_the_planners(capsys, file):
+    _, told = explained(capsys, f"{file}:OCR", "--data", "examples")
+    from my_models import OCR, examples
+
+    chosen = plan(Need.of(ground(OCR, examples()).program, frozenset({Task.MAP})))
+    assert told["predict"]["reason"] == chosen.reason
+    shown = [(one["name"], one["fits"], one["reasons"]) for one in told["predict"]["candidates"]]
+    assert shown == [(one.name, one.ok, list(one.reasons)) for one in chosen.candidates]
+
+
+def test_the_zero_one_loss_asks_for_two_labellings(capsys, file):
+    _, told = explained(capsys, f"{file}:Whole")
+    assert told["predict"]["need"]["tasks"] == ["map"]
+    assert told["train"]["need"]["tasks"] == ["kbest"]
+
+
+def test_without_a_loss_there_is_no_training(capsys, file):
+    status, told = explained(capsys, f"{file}:Plain")
+    assert status == 0
+    assert "train" not in told
+
+
+def test_when_nothing_fits_the_status_is_one(capsys, file):
+    status, told = explained(capsys, f"{file}:Big", "--size", "H=20", "--size", "W=20")
+    assert status == 1
+    assert told["predict"]["backend"] is None
+    assert not any(one["fits"] for one in told["predict"]["candidates"])
+    assert inside(capsys, "explain", f"{file}:Big", "--size", "H=20", "--size", "W=20")[0] == 1
+
+
+def test_edge_lists_can_be_trees(capsys, file):
+    assert explained(capsys, f"{file}:Graph", "--size", "N=30", "--trees")[1]["predict"]["backend"] == "tree"
+    assert explained(capsys, f"{file}:Graph", "--size", "N=30")[0] == 1
+
+
+def test_a_feature_function_that_fails_is_left_out(capsys, file):
+    status, told = explained(capsys, f"{file}:Picky")
+    assert (status, told["train"]["backend"]) == (0, "chain")
+    assert "ValueError: no negative numbers here" in told["note"]
+    assert explained(capsys, f"{file}:Picky", "--data", "examples")[1]["note"] == ""
+
+
+def test_the_users_own_examples(capsys, file):
+    assert explained(capsys, f"{file}:OCR", "--data", "examples")[1]["size"]["n_variables"] == 33
+    assert explained(capsys, f"{file}:OCR", "--data", "words")[1]["size"]["n_variables"] == 2
+
+
+def test_people_see_model_size_and_reasons(capsys, file):
+    status, out, err = inside(capsys, "explain", f"{file}:OCR", "--size", "T=9")
+    assert status == 0
+    assert "trans = Factor(chain(y))" in out
+    assert "w[26, 26]" in out
+    assert "27 variables" in out
+    assert "auto: chain is the cheapest" in out
+    assert "To train (scores with the loss added): the same" in out
+    assert "hello from the file" in err
+    assert "hello" not in out
+    assert "no backend" in inside(capsys, "explain", f"{file}:Big", "--size", "H=20", "--size", "W=20")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["{file}"], "its models are: OCR, Whole, Plain, Big, Graph, Picky"),
+        (["{file}:OCX"], "there is no model 'OCX'; its models are: OCR"),
+        (["{file}:picky"], "there is no model 'picky'"),
+        (["nowhere.py:OCR"], "nowhere.py: expected a Python file"),
+        (["{file}:OCR", "--size", "Q=3"], "--size Q=...: the ragged axes of OCR are: T"),
+        (["{file}:OCR", "--data", "nothing"], "has no 'nothing'"),
+        (["{file}:OCR", "--data", "broken"], "OSError: no such database"),
+        (["{file}:Graph", "--size", "N=1", "--size", "M=2"], "an edge joins two positions"),
+        (["{file}:Graph", "--size", "N=3", "--size", "M=3", "--trees"], "3 edges over 3 positions are no tree"),
+        (["{file}:Plain", "--data", "words"], "input 'x', example 0: expected shape (2,), found shape (2, 12)"),
+    ],
+)
+def test_one_clear_message(capsys, file, arguments, word):
+    status, out, err = inside(capsys, "explain", *(text.format(file=file) for text in arguments))
+    assert (status, out) == (2, "")
+    assert word in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ("x = 1\ny = x / 0\n", ", line 2: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(4)\n", ", line 2: SystemExit: 4"),
+        ("def f(:\n", "SyntaxError"),
+        ("from ssvm_dsl import *\nclass M(Model):\n    y = Label(0)\n    f = chain(y)\n", "model M has 3 mistakes"),
+        ("x = 1\n", "its models are: none"),
+    ],
+)
+def test_files_with_mistakes(capsys, tmp_path, source, word):
+    path = tmp_path / "with_mistakes.py"
+    path.write_text(source)
+    status, _, err = inside(capsys, "explain", path)
+    assert status == 2
+    assert word in err
+
+
+def test_a_file_with_one_model_needs_no_name(capsys, tmp_path):
+    path = tmp_path / "json.py"  # a name that is taken
+    path.write_text("from ssvm_dsl import *\nclass M(Model):\n    x = Input(2)\n    y = Label(3)\n")
+    assert explained(capsys, path)[1]["model"] == "M"
+    assert json.loads("[1]") == [1]
+
+
+def test_foreign_backends_are_shown_and_not_chosen(tmp_path, file):
+    distribution(tmp_path, "lazy", LAZY)
+    told = json.loads(ssvm("explain", f"{file}:OCR", "--json", path=tmp_path).stdout)
+    lazy = next(one for one in told["predict"]["candidates"] if one["name"] == "lazy")
+    assert lazy["fits"]
+    assert not lazy["auto"]
+    assert told["predict"]["backend"] == "chain"
+    assert "not for auto: name it" in ssvm("explain", f"{file}:OCR", path=tmp_path).stdout
+    bundled = json.loads(ssvm("explain", f"{file}:OCR", "--json", "--no-plugins", path=tmp_path).stdout)
+    assert "lazy" not in [one["name"] for one in bundled["predict"]["candidates"]]
+
+
+@pytest.mark.parametrize("trees", [False, True])
+@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda model: model.__name__)
+def test_made_up_examples_fit_every_model(model, trees):
+    X = make_examples(model.declaration, 3, {}, trees=trees)
+    grounded = ground(model, X)
+    assert grounded.n_examples == 3
+    bare = ground(without_features(model.declaration), X)
+    assert Need.of(bare.program) == Need.of(grounded.program)
+    again = make_examples(model.declaration, 3, {}, trees=trees)
+    assert np.array_equal(ground(model, again).program.var_ptr, grounded.program.var_ptr)

@@ -1,0 +1,193 @@
+"""``ssvm plugins``: list, show, check and new, with foreign and broken plug-ins."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from foreign import BROKEN, LAZY, NEEDY, distribution, inside, ssvm
+
+from ssvm_dsl.cli.template import FILES
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    for name, source in {"needy": NEEDY, "lazy": LAZY, "broken": BROKEN}.items():
+        distribution(folder, name, source)
+    return folder
+
+
+# -- list ------------------------------------------------------------------------------------------------
+
+
+def test_list_shows_what_is_bundled(capsys):
+    status, out, err = inside(capsys, "plugins", "list")
+    assert (status, err) == (0, "")
+    for words in (["backends"], ["chain", "exact", "chains", "bundled", "usable"], ["bcfw", "margin"], ["threads"]):
+        assert any(all(word in line for word in words) for line in out.splitlines())
+    assert "left out" not in out
+
+
+def test_list_as_json(capsys):
+    told = json.loads(inside(capsys, "plugins", "list", "--json")[1])
+    found = {(one["kind"], one["name"]): one for one in told["plugins"]}
+    chain = found["backend", "chain"]
+    assert chain["caps"]["topology"] == "chain"
+    assert chain["caps"]["tasks"] == ["kbest", "map", "map_clamped", "marginals"]
+    assert chain["auto"]
+    assert chain["usable"]
+    assert found["trainer", "subgradient"]["incremental"]
+    assert ("executor", "threads") in found
+    assert told["problems"] == []
+
+
+def test_list_shows_strangers_what_they_lack_and_what_is_broken(site):
+    done = ssvm("plugins", "list", path=site)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert any("needy 1.0" in line and "needs no_such_library; pip install no-such-library" in line for line in lines)
+    assert any("'auto' takes none of: lazy, needy" in line for line in lines)
+    assert "left out, because something is wrong with them" in lines
+    assert any("broken-plugin: cannot be imported: ModuleNotFoundError" in line for line in lines)
+
+
+def test_problems_as_json(site):
+    told = json.loads(ssvm("plugins", "list", "--json", path=site).stdout)
+    assert [problem["plugin"] for problem in told["problems"]] == ["broken-plugin"]
+    needy = next(one for one in told["plugins"] if one["name"] == "needy")
+    assert (needy["usable"], needy["missing"], needy["auto"]) == (False, ["no_such_library"], False)
+
+
+@pytest.mark.parametrize("arguments", [["--no-plugins", "plugins", "list"], ["plugins", "list", "--no-plugins"]])
+def test_no_plugins_means_bundled_only(site, arguments):
+    out = ssvm(*arguments, path=site).stdout
+    assert "chain" in out
+    assert "needy" not in out
+    assert "broken" not in out
+
+
+# -- show ------------------------------------------------------------------------------------------------
+
+
+def test_show_a_trainer_with_all_its_options(capsys):
+    from ssvm_dsl.plugin_api import TrainerSpec
+    from ssvm_dsl.registry import registry
+
+    spec = registry().find(TrainerSpec, "subgradient")
+    status, out, _ = inside(capsys, "plugins", "show", "subgradient")
+    assert status == 0
+    for option in spec.options:
+        assert f"\n{option.name} " in out
+        assert repr(option.default) in out
+    told = json.loads(inside(capsys, "plugins", "show", "subgradient", "--json")[1])
+    assert [one["name"] for one in told[0]["options"]] == [option.name for option in spec.options]
+    assert [one["default"] for one in told[0]["options"]] == [option.default for option in spec.options]
+
+
+def test_show_a_backend_with_all_its_capabilities(capsys):
+    out = inside(capsys, "plugins", "show", "tree")[1]
+    for words in ("topology", "forest", "guarantee", "exact", "max_arity", "may choose it", "no options"):
+        assert words in out
+
+
+def test_show_what_a_stranger_lacks(site):
+    out = ssvm("plugins", "show", "needy", path=site).stdout
+    for words in ("needs no_such_library; pip install no-such-library", "does not choose it", "effort", "1, 2, 3"):
+        assert words in out
+
+
+def test_show_an_unknown_name(site):
+    done = ssvm("plugins", "show", "chian", path=site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no plug-in 'chian'; did you mean 'chain'?" in done.stderr
+    assert "left out: broken-plugin: cannot be imported" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- check -----------------------------------------------------------------------------------------------
+
+
+def test_check_a_good_backend(capsys):
+    status, out, _ = inside(capsys, "plugins", "check", "brute-force", "--problems", "3", "--only", "map")
+    assert status == 0
+    assert "all 3 checks passed (seed 0, 3 random problems)" in out
+    status, out, err = inside(capsys, "plugins", "check", "brute-force", "--problems", "3", "--only", "map", "--json")
+    assert json.loads(out)["ok"]
+    assert (status, err) == (0, "")
+
+
+def test_check_a_bad_backend(site):
+    done = ssvm("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
+    assert done.returncode == 1
+    assert "backend 'lazy': " in done.stdout
+    assert "FAIL  map" in done.stdout
+    assert "(seed 5, 3 random problems)" in done.stdout
+    told = json.loads(ssvm("plugins", "check", "lazy", "--problems", "3", "--json", path=site).stdout)
+    assert not told["ok"]
+    assert "map" in {check["name"] for check in told["checks"] if not check["ok"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["bcfw"], "the conformance kit checks backends; 'bcfw' is a trainer"),
+        (["chian"], "there is no plug-in 'chian'; did you mean 'chain'?"),
+        (["chain", "--only", "mapp"], "there is no check 'mapp'"),
+    ],
+)
+def test_check_what_cannot_be_checked(capsys, arguments, word):
+    status, out, err = inside(capsys, "plugins", "check", *arguments)
+    assert (status, out) == (2, "")
+    assert word in err
+
+
+# -- new -------------------------------------------------------------------------------------------------
+
+
+def test_new_writes_a_package_that_installs_and_passes_its_tests(capsys, tmp_path):
+    status, out, _ = inside(capsys, "plugins", "new", "my-solver", "--dir", tmp_path)
+    folder, target = tmp_path / "my-solver", tmp_path / "installed"
+    assert status == 0
+    assert out.count("wrote ") == len(FILES)
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--target", target, folder]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(ssvm("plugins", "show", "my-solver", "--json", path=target).stdout)
+    assert (told[0]["distribution"], told[0]["usable"]) == ("my-solver 0.1.0", True)
+    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_the_backend_of_new_takes_about_thirty_lines():
+    code = FILES["{module}/backend.py"].splitlines()
+    assert len([line for line in code if line.strip() and not line.startswith(("import", "from", '"""'))]) <= 45
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("My_Solver", "NAME: lower-case words joined by hyphens"),
+        ("a/b", "NAME: lower-case words joined by hyphens"),
+        ("chain", "there is a backend 'chain' already"),
+        ("json", "a module 'json' is installed already"),
+        ("ssvm-dsl", "a module 'ssvm_dsl' is installed already"),
+        ("taken", "is there already"),
+    ],
+)
+def test_new_refuses_names(capsys, tmp_path, name, word):
+    (tmp_path / "taken").mkdir()
+    status, _, err = inside(capsys, "plugins", "new", name, "--dir", tmp_path)
+    assert status == 2
+    assert word in err
+    assert [path.name for path in tmp_path.rglob("*")] == ["taken"]
+
+
+def test_new_says_where_it_cannot_write(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = inside(capsys, "plugins", "new", "my-solver", "--dir", tmp_path / "file")
+    assert status == 2
+    assert "cannot write" in err

@@ -1,0 +1,41 @@
+"""Every example runs by itself, is short, and shows what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from snippets import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHOWS = {
+    "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
+    "multilabel": r"Together +brute-force",
+    "ocr": r"OCR +│ 4004 +│ 0\.21",
+    "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
+    "trees": r"Tree +tree +9\d",
+}
+
+
+def run(path, **environment):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")} | environment
+    done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(path):
+    assert len(path.read_text().splitlines()) <= 80
+    assert re.search(SHOWS[path.stem], run(path))
+
+
+@pytest.mark.data
+def test_chunking_on_real_sentences(data_dir):
+    out = run(ROOT / "examples" / "chunking.py", SSVM_DATA=str(data_dir))
+    found = re.search(r"right chunk tags on 2012 test sentences: ([\d.]+)%", out)
+    assert found
+    assert float(found[1]) > 90

@@ -1,0 +1,66 @@
+"""The README and the pages of docs: their code runs, prints what they show, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+from snippets import FENCE, ROOT, commands, run_page, tidy
+
+from ssvm_dsl.cli.main import make_parser
+from ssvm_dsl.cli.template import BACKEND
+from ssvm_dsl.registry import registry
+
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
+
+
+@pytest.fixture
+def own_registry():
+    """Plug-ins registered by a page are gone afterwards."""
+    registry.cache_clear()
+    yield
+    registry.cache_clear()
+
+
+@EVERY_PAGE
+def test_code_prints_what_the_page_shows(page, own_registry, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = run_page(page)
+    for one in shown:
+        assert one.same, f"{page.name} shows\n{one.expected}\nbut it prints\n{one.printed}"
+
+
+@EVERY_PAGE
+def test_commands_exist(page):
+    for command in commands(page):
+        make_parser().parse_args(command)
+
+
+@EVERY_PAGE
+def test_links_lead_somewhere(page):
+    missing = [link[1] for link in LINK.finditer(page.read_text()) if not (page.parent / link[1]).exists()]
+    assert not missing
+
+
+def test_the_readme_has_what_the_first_screen_promises():
+    first = README.read_text().splitlines()[:70]
+    for words in ("class OCR(Model):", ".fit(X, Y)", "svm.weights_[OCR.trans]", "make demo", "make test", "certified"):
+        assert any(words in line for line in first), words
+
+
+def test_the_backend_of_the_readme_is_the_one_that_plugins_new_writes():
+    (block,) = [found[2] for found in FENCE.finditer(README.read_text()) if "class Backend:" in found[2]]
+    start = "class Backend:"
+    assert block[block.index(start) :].startswith(BACKEND[BACKEND.index(start) :].rstrip())
+
+
+def test_outputs_are_compared():
+    assert tidy("a  1.5 s\n", "output") == tidy("a 20 ms", "output")
+    assert tidy("a 1", "output") != tidy("b 1", "output")
+    assert tidy("a 1", "text") != tidy("a 2", "text")

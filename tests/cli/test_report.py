@@ -1,0 +1,102 @@
+"""What people see of a fit: the report at 80 columns and in a notebook, and the progress bar."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.datasets import make_chains
+from ssvm_dsl.plugin_api import TrainingEvent
+from ssvm_dsl.report.progress import FitProgress
+from ssvm_dsl.report.tables import html_table, plain_table, two_columns
+
+
+class Word(Model):
+    T = Dim()
+    x = Input(T, 5)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+@pytest.fixture(scope="module")
+def report():
+    X, Y = make_chains(20, random_state=0)
+    return StructuredSVM(Word, tol=0.01, random_state=0).fit(X, Y).report_
+
+
+def drawn(thing, width=80):
+    out = Console(file=StringIO(), width=width)
+    out.print(thing)
+    return out.file.getvalue()
+
+
+def event(n_passes, relative_gap=np.nan, **extra):
+    nothing = dict.fromkeys(("primal", "dual", "gap", "best_dual"), np.nan)
+    return TrainingEvent(1, n_passes, 0.0, best_primal=246.4, n_oracle_calls=0, oracle_seconds=0.0,
+                         relative_gap=relative_gap, extra=extra, **nothing)  # fmt: skip
+
+
+def test_the_report_fits_80_columns_and_says_everything(report):
+    lines = drawn(report).splitlines()
+    assert max(map(len, lines)) <= 80
+    told = " ".join(" ".join(lines).split())
+    for name, text in report.rows():
+        assert name in told
+        assert " ".join(text.split()) in told
+    assert "(certified)" in told
+
+
+def test_the_report_in_a_notebook(report):
+    page = report._repr_html_()
+    assert page.count("<tr>") == len(report.rows())
+    assert "<b>" not in html_table("a <b>", [("<b>", "x & <b>")])
+    assert "x &amp; &lt;b&gt;" in html_table("a <b>", [("<b>", "x & <b>")])
+
+
+def test_tables_take_brackets_literally():
+    assert "[bold]x[/bold]" in drawn(two_columns("t", [("name", "[bold]x[/bold]")]))
+    assert "[red]" in drawn(plain_table("", ["a"], [["[red]"]]))
+    assert drawn(plain_table("", ["a"], [["b"]])).splitlines()[0].strip() == "a"
+
+
+@pytest.fixture
+def bar():
+    made = FitProgress(0.01, 100, console=Console(file=StringIO(), width=100))
+    return made, lambda: made._bar.tasks[0]
+
+
+def test_the_bar_follows_the_logarithm_of_the_gap(bar):
+    progress, task = bar
+    shares = []
+    for gap in (1.0, 0.1, 0.05, 0.2, 0.01, 0.001):
+        progress.update(event(3, gap))
+        shares.append(task().completed)
+    assert shares == pytest.approx([0.0, 0.5, np.log(20) / np.log(100), np.log(5) / np.log(100), 1.0, 1.0])
+    assert task().fields["text"] == "3 passes, primal 246.4, gap 1.0e-03"
+
+
+def test_an_estimate_of_the_gap_is_marked(bar):
+    progress, task = bar
+    progress.update(event(2.5, gap_estimate=1.0, dual_estimate=9.0))
+    assert task().fields["text"] == "2.5 passes, primal 246.4, gap ~1.0e-01"
+
+
+def test_without_a_gap_the_bar_counts_passes(bar):
+    progress, task = bar
+    progress.update(event(25))
+    assert task().completed == 0.25
+    assert task().fields["text"] == "25 passes, primal 246.4"
+
+
+def test_progress_goes_to_standard_error(capsys):
+    X, Y = make_chains(10, random_state=0)
+    StructuredSVM(Word, tol=0.01, random_state=0, verbose=True).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "passes, primal" in err

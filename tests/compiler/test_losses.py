@@ -1,0 +1,150 @@
+"""Loss terms against plain loops over the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import Cost, CustomLoss, Dim, Factor, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
+from ssvm_dsl.errors import PluginError
+
+COST = np.array([[0, 1, 4], [2, 0, 0.5], [3, 1, 0]])
+
+
+class Base(Model):
+    T = Dim()
+    x = Input(T, 1)
+    y = Label(T, 3)
+    z = Label(T, 2)
+    k = Label("ab")
+    emit = Factor(y, features=x)
+
+
+def hamming(label, weights=None, normalize=False, ignore=None):
+    """sum_v weights[y_v] [yhat_v != y_v], divided by the number of counted v."""
+
+    def value(truth, guess):
+        pairs = [(a, b) for a, b in zip(np.ravel(truth[label]), np.ravel(guess[label])) if a != ignore]
+        total = sum((1.0 if weights is None else weights[a]) for a, b in pairs if a != b)
+        return total / max(len(pairs), 1) if normalize else total
+
+    return value
+
+
+def cost(label, matrix, normalize=False):
+    def value(truth, guess):
+        pairs = list(zip(np.ravel(truth[label]), np.ravel(guess[label])))
+        total = sum(matrix[a][b] for a, b in pairs)
+        return total / max(len(pairs), 1) if normalize else total
+
+    return value
+
+
+def zero_one(*labels):
+    return lambda truth, guess: float(any((np.ravel(truth[n]) != np.ravel(guess[n])).any() for n in labels))
+
+
+def weighted(*terms):
+    return lambda truth, guess: sum(weight * term(truth, guess) for weight, term in terms)
+
+
+CASES = {
+    "hamming": (Hamming(Base.y), hamming("y")),
+    "normalised": (Hamming(Base.y, normalize=True), hamming("y", normalize=True)),
+    "weights": (Hamming(Base.y, weights=[1, 0, 2.5]), hamming("y", [1, 0, 2.5])),
+    "ignore": (Hamming(Base.y, ignore=9), hamming("y", ignore=9)),
+    "ignore, normalised": (Hamming(Base.y, ignore=9, normalize=True), hamming("y", ignore=9, normalize=True)),
+    "ignore a class": (Hamming(Base.y, ignore=2), hamming("y", ignore=2)),
+    "single": (Hamming(Base.k), hamming("k")),
+    "cost": (Cost(Base.y, COST), cost("y", COST)),
+    "cost, normalised": (Cost(Base.y, COST, normalize=True), cost("y", COST, normalize=True)),
+    "zero-one": (ZeroOne(Base.y, Base.z, Base.k), zero_one("y", "z", "k")),
+    "3 zero-one": (3 * ZeroOne(Base.y, Base.z, Base.k), weighted((3, zero_one("y", "z", "k")))),
+    "none": (NoLoss(), lambda truth, guess: 0.0),
+    "sum": (
+        Hamming(Base.y) + 0.5 * Cost(Base.y, COST) + 2 * Hamming(Base.k),
+        weighted((1, hamming("y")), (0.5, cost("y", COST)), (2, hamming("k"))),
+    ),
+    "sum of sums": (
+        2 * (Hamming(Base.z, normalize=True) + NoLoss() + Hamming(Base.y) * 0.25),
+        weighted((2, hamming("z", normalize=True)), (0.5, hamming("y"))),
+    ),
+}
+
+
+def labelling(rng, t, ignore):
+    y = rng.integers(0, 3, size=t)
+    if ignore is not None:
+        y = np.where(rng.random(t) < 0.4, ignore, y)
+    return {"y": y, "z": rng.integers(0, 2, size=t), "k": int(rng.integers(2))}
+
+
+def packed(labels):
+    return np.concatenate([np.ravel(one[name]) for one in labels for name in ("y", "z", "k")]).astype(np.int32)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loss_by_loops(name):
+    loss, by_loops = CASES[name]
+    model = type(Base)("Lossy", (Base,), {"loss": loss})
+    ignore = {"ignore a class": None}.get(name, 9 if "ignore" in name else None)
+    rng = np.random.default_rng(0)
+    truth = [labelling(rng, t, ignore) for t in (1, 4, 3, 6)]
+    Y = [{**one, "k": "ab"[one["k"]]} for one in truth]
+    g = ground(model, [np.zeros((len(one["y"]), 1)) for one in truth], Y)
+    for _ in range(5):
+        guess = [labelling(rng, len(one["y"]), None) for one in truth]
+        expected = [by_loops(a, b) for a, b in zip(truth, guess)]
+        np.testing.assert_allclose(g.loss.value(g.program, packed(guess)), expected, rtol=1e-12)
+        picked = np.array([3, 1])
+        some = g.loss.value(g.program, packed([guess[i] for i in picked]), picked)
+        np.testing.assert_allclose(some, np.array(expected)[picked], rtol=1e-12)
+    np.testing.assert_array_equal(g.loss.value(g.program, g.truth), 0)
+
+
+def test_no_loss_declared_or_no_truth_given():
+    X = [np.zeros((2, 1))]
+    assert ground(Base, X, [{"y": [0, 1], "z": [0, 1], "k": "a"}]).loss is None
+    assert ground(type(Base)("L", (Base,), {"loss": Hamming(Base.y)}), X).loss is None
+
+
+# -- losses from plug-ins ------------------------------------------------------------------------------------
+
+
+class Ordinal(Model):
+    T = Dim()
+    x = Input(T, 1)
+    y = Label(T, 4)
+    emit = Factor(y, features=x)
+    loss = 0.5 * CustomLoss("distance", y, power=2)
+
+
+def distance(truth, n_states, example, *, power):
+    return np.abs(np.arange(n_states) - truth[:, None]).astype(float) ** power
+
+
+def test_custom_loss():
+    X, Y = [np.zeros((3, 1)), np.zeros((1, 1))], [[0, 3, 1], [2]]
+    g = ground(Ordinal, X, Y, custom_losses={"distance": distance}.__getitem__)
+    guess = np.array([3, 3, 0, 0], dtype=np.int32)
+    np.testing.assert_allclose(g.loss.value(g.program, guess), [0.5 * (9 + 0 + 1), 0.5 * 4])
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda *a, **o: np.zeros((1, 4)), "expected finite potentials of shape \\(4, 4\\), got \\(1, 4\\)"),
+        (lambda *a, **o: np.full((4, 4), np.nan), "expected finite potentials"),
+        (lambda *a, **o: np.ones((4, 4)), "non-negative and zero at the truth"),
+        (lambda *a, **o: -distance(*a, **o), "non-negative and zero at the truth"),
+    ],
+)
+def test_custom_losses_are_checked(function, text):
+    X, Y = [np.zeros((3, 1)), np.zeros((1, 1))], [[0, 3, 1], [2]]
+    with pytest.raises(PluginError, match=f"loss 'distance': .*{text}"):
+        ground(Ordinal, X, Y, custom_losses=lambda name: function)
+
+
+def test_custom_loss_without_plugins():
+    with pytest.raises(PluginError, match="the loss 'distance' comes from a plug-in"):
+        ground(Ordinal, [np.zeros((1, 1))], [[0]])

@@ -1,0 +1,171 @@
+"""A declaration goes to JSON and back unchanged; files run no code unless trusted, and bad ones are refused cleanly."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import numpy as np
+import pytest
+
+import catalogue
+from ssvm_dsl import Cost, Dim, Factor, Feature, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
+from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
+
+
+@pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
+def test_round_trip(model):
+    text = model.to_json()
+    again = Model.from_json(text, trusted=["catalogue"])
+    assert again.declaration == model.declaration
+    assert hash(again.declaration) == hash(model.declaration)
+    assert again.to_json() == text
+    assert str(again) == str(model)
+
+
+def test_round_trip_grounds_to_the_same_numbers():
+    X, Y, _, _ = catalogue.make_data(catalogue.Rich, 3, seed=0)
+    first, again = (ground(m, X, Y) for m in (catalogue.Rich, Model.from_json(catalogue.Rich.to_json(), trusted=True)))
+    w = np.random.default_rng(0).normal(size=first.parameters.dim)
+    np.testing.assert_array_equal(first.parameters.dot(w, first.truth), again.parameters.dot(w, again.truth))
+
+
+class Base(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, ["a", "b"])
+    z = Label(4)
+    emit = Factor(y, features=x)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Hamming(Base.y, normalize=True, weights=[1, 2], ignore="?"),
+        Hamming(Base.z, ignore=255),
+        Cost(Base.y, [[0, 2], [1, 0]], normalize=True),
+        ZeroOne(Base.y, Base.z),
+        2 * ZeroOne(Base.y, Base.z),
+        NoLoss(),
+        Hamming(Base.y) + 0.5 * Hamming(Base.z),
+    ],
+    ids=repr,
+)
+def test_losses_round_trip(loss):
+    model = type(Base)("Lossy", (Base,), {"loss": loss})
+    assert Model.from_json(model.to_json()).declaration == model.declaration
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+
+def test_functions_are_loaded_only_when_trusted():
+    text = catalogue.Rich.to_json()
+    with pytest.raises(OptionError, match=r"calls the function catalogue:square.*trusted=\['catalogue:square'\]"):
+        Model.from_json(text)
+    with pytest.raises(OptionError, match="catalogue:joint_chain"):
+        Model.from_json(text, trusted=["catalogue:square"])
+    paths = ["catalogue:square", "catalogue:joint_chain"]
+    assert Model.from_json(text, trusted=paths).declaration == catalogue.Rich.declaration
+
+
+def test_an_untrusted_module_is_not_even_imported(tmp_path, monkeypatch):
+    (tmp_path / "hostile.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = catalogue.Rich.to_json().replace("catalogue:square", "hostile:square")
+    with pytest.raises(OptionError, match="hostile:square"):
+        Model.from_json(text, trusted=["catalogue"])
+
+
+def test_a_trusted_function_that_is_not_there():
+    text = catalogue.Rich.to_json().replace("catalogue:square", "catalogue:circle")
+    with pytest.raises(OptionError, match="catalogue:circle cannot be imported"):
+        Model.from_json(text, trusted=True)
+
+
+class Bound:
+    def method(self, x):
+        return x
+
+    def __call__(self, x):
+        return x
+
+
+def local(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x, functools.partial(catalogue.square), Bound().method, Bound()],
+    ids=["lambda", "partial", "bound method", "callable object"],
+)
+def test_functions_without_an_import_path_cannot_be_written(function):
+    feature = Feature(function, Base.T, width=2)
+    model = type(Base)("Inline", (Base,), {"own": Factor(Base.y, features=feature)})
+    with pytest.raises(ModelError, match="cannot be written to a file; define it at the top level of a module"):
+        model.to_json()
+
+
+# -- bad files -----------------------------------------------------------------------------------------------
+
+GOOD = json.loads(Base.to_json())
+
+
+def changed(**changes) -> str:
+    return json.dumps({**GOOD, **changes})
+
+
+def with_symbol(**symbol) -> str:
+    return changed(symbols=[*GOOD["symbols"], {"name": "extra", **symbol}])
+
+
+def with_form(form, values, shape) -> str:
+    options = {"form": {"form": form, "values": values, "shape": shape}}
+    return with_symbol(make="Factor", args=[{"ref": "y"}], options=options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "3",
+        "{}",
+        "[" * 100_000,
+        changed(format="something else"),
+        changed(version=99),
+        changed(symbols=None),
+        changed(symbols=[{"name": "T"}]),
+        changed(symbols=[3]),
+        changed(symbols=[{"name": 5, "make": "Dim", "args": []}]),
+        with_symbol(make="eval", args=["1"]),
+        with_symbol(make="__import__", args=["os"]),
+        with_symbol(make=["Dim"], args=[]),
+        with_symbol(make="Dim", args=[], options={"nonsense": 1}),
+        with_symbol(make="Factor", args=[{"ref": "nobody"}]),
+        with_symbol(make="Factor", args=[{"make": "chain", "args": []}]),
+        with_symbol(make="chain", args=[{"ref": "y"}]),
+        with_form("basis", ["x"], [1]),
+        with_form("basis", [1.0], 3),
+    ],
+)
+def test_malformed_files_are_refused(text):
+    with pytest.raises(FileFormatError):
+        Model.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (with_symbol(make="Dim", args=["x"]), "the size is a positive int"),
+        (with_symbol(make="Hamming", args=[{"ref": "y"}], options={"weights": "ab"}), "2 non-negative numbers"),
+        (with_form("basis", [1.0], [2, 2]), "is not a form"),
+        (with_form("odd", [], []), "is not a form"),
+    ],
+)
+def test_well_formed_files_with_mistakes_get_the_models_own_errors(text, word):
+    with pytest.raises(ModelError, match=word):
+        Model.from_json(text)

@@ -1,0 +1,263 @@
+"""Every mistake in a class body gets one clear sentence; all of them come together, with their lines."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import (
+    ANTISYMMETRIC,
+    POTTS,
+    SYMMETRIC,
+    Attributes,
+    Cost,
+    Dim,
+    Edges,
+    Factor,
+    Feature,
+    Form,
+    Hamming,
+    Hashed,
+    Input,
+    JointFeature,
+    Label,
+    Model,
+    ModelBuilder,
+    NoLoss,
+    PLiF,
+    Polynomial,
+    Quantiles,
+    Standardized,
+    Whitened,
+    ZeroOne,
+    along,
+    chain,
+    cliques,
+    complete,
+    cross,
+    grid,
+    pairs,
+)
+from ssvm_dsl.errors import ModelError
+
+
+def double(x):
+    return 2 * x
+
+
+def ask(x, nothing):
+    return x
+
+
+POTTS_JOINT = JointFeature(double, width=2)
+
+
+class Parts:
+    """Named symbols of one model, made afresh for each case."""
+
+    def __init__(self):
+        self.T, self.K, self.N, self.M = Dim(), Dim(4), Dim(), Dim()
+        self.x, self.v, self.t = Input(self.T, 2), Input(3), Attributes(self.T)
+        self.e, self.n = Edges(self.M, over=self.N), Input(self.N, 2)
+        self.y, self.z, self.g = Label(self.T, 3), Label(self.K, "ab"), Label(self.N, 2)
+
+
+def complaint(**symbols) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        types.new_class("M", (Model,), {}, lambda body: body.update(symbols))
+    return caught.value
+
+
+CASES = [
+    (lambda p: Dim(0), "Dim: the size is a positive int, got 0"),
+    (lambda p: Dim("6"), "Dim: the size is a positive int, got '6'"),
+    (lambda p: Input("T", 5), "Input: axes are Dims, got 'T'"),
+    (lambda p: Input(p.T, 0), "Input: feature widths are positive ints, got (0,)"),
+    (lambda p: Input(p.T, p.T), "Input: the same Dim is used twice"),
+    (lambda p: Input(p.T, 2, 2, sparse=True), "a sparse input has exactly one feature width"),
+    (lambda p: Input(p.T, p.K, 2, sparse=True), "a sparse input has at most one axis"),
+    (lambda p: Input(Dim(), 5), "the axis an unnamed Dim is not an attribute of this model; assign it first"),
+    (lambda p: Attributes(p.T, p.K), "Attributes: at most one axis"),
+    (lambda p: Attributes(5), "Attributes: axes are Dims, got 5"),
+    (lambda p: Edges(p.T, over=5), "Edges: axes are Dims, got 5"),
+    (lambda p: Label(p.T), "Label: the last argument is the number of states or their names"),
+    (lambda p: Label(p.T, 0), "Label: the last argument is the number of states or their names, got 0"),
+    (lambda p: Label(p.T, "aba"), "Label: class names are given twice"),
+    (lambda p: Label(p.T, [1, "a"]), "Label: class names are all strings or all ints"),
+    (lambda p: Label(p.T, [1.5]), "Label: class names are strings or ints, got 1.5"),
+    (lambda p: Label(p.T, []), "Label: at least one class is needed"),
+    (lambda p: Label(3, 2), "Label: axes are Dims, got 3"),
+    (lambda p: Factor(5), "Factor: the target is a Label or a pattern like chain(y), pairs(y, W), got 5"),
+    (lambda p: Factor(p.y.is_(3)), "is_(3): not one of the classes of the label"),
+    (lambda p: Factor(p.z.is_("c")), "is_('c'): not one of the classes of the label"),
+    (lambda p: Factor(chain(p.v)), "chain: expected a Label, got"),
+    (lambda p: Factor(chain(p.y, order=0)), "chain: order is a positive int, got 0"),
+    (lambda p: Factor(pairs(p.y, p.K)), "pairs: K is not an axis of y"),
+    (lambda p: Factor(grid(p.y)), "grid: the label needs two or more axes; use chain(y) for one"),
+    (lambda p: Factor(complete(5)), "complete: expected a Label, got 5"),
+    (lambda p: Factor(along(p.y, p.x)), "along: the second argument is an Edges input"),
+    (lambda p: Factor(along(p.y, p.e)), "along: the edges must run over the label's only axis"),
+    (lambda p: Factor(cliques(p.z, [])), "cliques: at least one non-empty set of positions is needed"),
+    (lambda p: Factor(cliques(p.z, [0, 1])), "cliques: the sets are sequences of int positions"),
+    (lambda p: Factor(cliques(p.z, [(0, 1), (0, 1, 2)])), "cliques: all sets have the same length"),
+    (lambda p: Factor(cliques(p.z, [(0, 0)])), "cliques: a set names a position twice"),
+    (lambda p: Factor(cliques(p.z, [(0, 4)])), "cliques: position 4 is outside 0..3"),
+    (lambda p: Factor(cliques(p.y, [(0, 1)])), "cliques: the label's axes must be fixed"),
+    (lambda p: Factor(cross(p.y, p.y)), "cross: needs two different labels"),
+    (lambda p: Factor(p.y, per=p.T), "per: the axis must be fixed"),
+    (lambda p: Factor(p.y, per="node"), "per: a fixed Dim or 'edge', got 'node'"),
+    (lambda p: Factor(chain(p.z), per=p.K), "per: the variables of one chain(z) factor differ along it"),
+    (lambda p: Factor(complete(p.y), per="edge"), "per='edge': weights for each edge need fixed axes"),
+    (lambda p: Factor(along(p.g, p.e), per="edge"), "per='edge': weights for each edge need fixed axes"),
+    (lambda p: Factor(p.y, tie="emit"), "tie: the other Factor whose weights to share, got 'emit'"),
+    (lambda p: Factor(p.y, tie=Factor(p.z)), "the factor an unnamed Factor is not an attribute"),
+    (lambda p: Factor(p.y, form="potts"), "form: FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or a finite array"),
+    (lambda p: Factor(p.y, form=np.full((1, 3), np.nan)), "form: FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or a finite"),
+    (lambda p: Factor(p.y, form=Form("foo")), "FOO is not a form"),
+    (lambda p: Factor(p.y, form=POTTS), "POTTS needs two or more variables with the same states, got states (3,)"),
+    (lambda p: Factor(cross(p.y, p.z), form=SYMMETRIC), "SYMMETRIC needs two variables with the same states"),
+    (lambda p: Factor(chain(p.y, 2), form=ANTISYMMETRIC), "ANTISYMMETRIC needs two variables with the same states"),
+    (lambda p: Factor(chain(p.y), form=np.ones((2, 2, 2))), "the basis has shape (2, 2, 2), expected (p, 3, 3)"),
+    (lambda p: Factor(p.y.is_(1), form=POTTS), "form: an indicator y.is_(k) has no other form"),
+    (lambda p: Factor(p.z, features=p.x), "features: they have the axis T, z has [K]"),
+    (lambda p: Factor(p.y, features=7), "features: an Input, a feature or a list of them, got 7"),
+    (lambda p: Factor(p.y, features=[]), "features: a list holds Inputs and features, got []"),
+    (lambda p: Factor(p.y, features=[p.x, 7]), "features: a list holds Inputs and features"),
+    (lambda p: Factor(p.y, features=[p.x, p.v]), "features: all parts of a list have the same axes"),
+    (lambda p: Factor(p.y, features=[p.x, Input(p.T, 2)]), "the input an unnamed Input is not an attribute"),
+    (lambda p: Factor(p.y, features=Feature(ask, p.T, width=2)), "asks for nothing; the inputs are"),
+    (lambda p: Factor(p.y, features=Feature("double", p.T, width=2)), "Feature: the first argument is a function"),
+    (lambda p: Factor(p.y, features=Feature(max, p.T, width=2)), "has no parameter names to match"),
+    (lambda p: Factor(p.y, features=Feature(double, p.T, width=0)), "Feature: width is a positive int, got 0"),
+    (lambda p: Factor(p.y, features=Feature(double, chain(p.y), width=2)), "its rows belong to chain(y), not to y"),
+    (lambda p: Factor(p.y, features=JointFeature(5, width=2)), "JointFeature: the first argument is a function"),
+    (lambda p: Factor(chain(p.y), POTTS_JOINT, form=POTTS), "form: a JointFeature already depends on the states"),
+    (lambda p: Factor(p.y, features=PLiF(p.x, 5)), "PLiF: knots are Quantiles(n) or a sequence of numbers, got 5"),
+    (lambda p: Factor(p.y, features=PLiF(p.x, [1.0, 0.0])), "two or more finite numbers, strictly increasing"),
+    (lambda p: Factor(p.y, features=PLiF(p.x, Quantiles(1))), "PLiF: at least two knots are needed"),
+    (lambda p: Factor(p.y, features=PLiF(p.t, Quantiles(3))), "PLiF: the source must be dense, t is sparse"),
+    (lambda p: Factor(p.y, features=Polynomial(p.x, 0)), "Polynomial: the degree is a positive int, got 0"),
+    (lambda p: Factor(p.y, features=Standardized(5)), "Standardized: the source is an Input or another feature, got 5"),
+    (lambda p: Factor(p.y, features=Whitened(p.t)), "Whitened: the source must be dense, t is sparse"),
+    (lambda p: Factor(p.y, features=Hashed(p.x, 8)), "Hashed: the source is an Attributes input, got"),
+    (lambda p: Factor(p.y, features=Hashed(p.t, 0)), "Hashed: width is a positive int, got 0"),
+    (lambda p: Hamming(p.x), "Hamming: the first argument is a Label, got x"),
+    (lambda p: Hamming(p.y, weights=[1, 2]), "Hamming: weights are 3 non-negative numbers"),
+    (lambda p: Hamming(p.y, weights=3), "Hamming: weights are 3 non-negative numbers"),
+    (lambda p: Hamming(p.y, weights=[1, -1, 0]), "Hamming: weights are 3 non-negative numbers"),
+    (lambda p: Hamming(p.z, ignore=255), "Hamming: ignore is a string, as the classes are, got 255"),
+    (lambda p: Cost(p.z, [[0, 1]]), "Cost: the matrix has shape (1, 2), expected (2, 2)"),
+    (lambda p: Cost(p.z, [[1, 1], [1, 0]]), "Cost: the matrix is non-negative and finite with a zero diagonal"),
+    (lambda p: Cost(p.z, "high"), "Cost: the matrix is a table of numbers, got 'high'"),
+    (lambda p: ZeroOne(p.x), "ZeroOne: expected Labels, got x"),
+    (lambda p: ZeroOne(p.y), "ZeroOne looks at the whole output; name every label: ZeroOne(y, z, g)"),
+    (lambda p: -1 * Hamming(p.y), "loss: weights of a sum are non-negative"),
+    (lambda p: Hamming(p.y) + ZeroOne(p.y), "loss: ZeroOne cannot be added to another loss"),
+    (lambda p: chain(p.y), "thing: a bare pattern has no effect; write thing = Factor(chain(y))"),
+    (lambda p: grid(p.y), "grid: the label needs two or more axes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "text"), CASES, ids=[text for _, text in CASES])
+def test_one_mistake_one_sentence(make, text):
+    parts = Parts()
+    found = complaint(**vars(parts), thing=make(parts))
+    assert text in str(found)
+    assert all(line.startswith("thing: ") for _, line in found.mistakes)
+    assert all(where.startswith("test_mistakes.py:") for where, _ in found.mistakes)
+    extra = [line for _, line in found.mistakes if text not in line and "a bare pattern" not in line]
+    assert len(extra) <= 1, "follow-up mistakes of one cause"
+
+
+def test_all_mistakes_of_a_class_come_together_with_their_lines():
+    first = inspect.currentframe().f_lineno
+    with pytest.raises(ModelError) as caught:
+
+        class Broken(Model):
+            T = Dim()
+            x = Input(T, 0)
+            y = Label(T, "abca")
+            emit = Factor(
+                y,
+                form=POTTS,
+            )
+            other = Factor(y, tie=Factor(y))
+            loss = Hamming(y)
+            more = NoLoss()
+
+    lines = [(int(where.split(":")[1]) - first, text.split(":")[0]) for where, text in caught.value.mistakes]
+    assert lines == [(5, "x"), (6, "y"), (7, "emit"), (11, "other"), (13, "more")]
+    assert str(caught.value).splitlines()[0] == "model Broken has 5 mistakes:"
+
+
+def test_two_losses():
+    p = Parts()
+    found = complaint(**vars(p), loss=Hamming(p.y), extra=Hamming(p.z))
+    assert "extra: a model has one loss, loss is already one; add them: a + b" in str(found)
+
+
+def test_weights_of_different_shapes_cannot_be_tied():
+    p = Parts()
+    a = Factor(p.y, features=p.x)
+    found = complaint(**vars(p), a=a, b=Factor(chain(p.y), tie=a))
+    assert "b: its weights (3, 3) cannot be tied to a with (3, 2)" in str(found)
+
+
+def test_tying_goes_to_the_owner():
+    p = Parts()
+    a = Factor(p.y)
+    b = Factor(p.y, tie=a)
+    found = complaint(**vars(p), a=a, b=b, c=Factor(p.y, tie=b))
+    assert "c: tie to a, which owns the weights of b" in str(found)
+
+
+def test_rows_of_one_pattern_do_not_fit_another_of_the_same_shape():
+    H, W = Dim(), Dim()
+    x, y = Input(H, W, 1), Label(H, W, 2)
+    wrong = Factor(pairs(y, H), features=Feature(double, pairs(y, W), width=1))
+    assert "its rows belong to pairs(y, W), not to pairs(y, H)" in str(complaint(H=H, W=W, x=x, y=y, wrong=wrong))
+
+
+def test_parts_of_a_list_over_different_unnamed_axes():
+    H, W = Dim(), Dim()
+    a, b, y = Input(H, 1), Input(W, 1), Label(H, W, 2)
+    found = complaint(H=H, W=W, a=a, b=b, y=y, f=Factor(y, features=[a, b]))
+    assert "all parts of a list have the same axes" in str(found)
+
+
+def test_the_size_of_a_ragged_axis_must_come_from_an_input():
+    T, K = Dim(), Dim()
+    found = complaint(T=T, K=K, x=Input(K, 2), y=Label(T, 2))
+    assert "y: no input has the ragged axis T, so its size is unknown when predicting" in str(found)
+
+
+def test_one_symbol_two_names():
+    T = Dim()
+    assert "this Dim already has the name 'T'; make a second one for 'K'" in str(complaint(T=T, K=T))
+
+
+def test_reserved_names():
+    assert "declaration: every model has this attribute; choose another name" in str(complaint(declaration=Dim()))
+
+
+def test_a_partial_has_parameter_names():
+    T = Dim()
+    x, y = Input(T, 2), Label(T, 2)
+    feature = Feature(functools.partial(ask, nothing=1), T, width=2)
+    made = types.new_class("M", (Model,), {}, lambda body: body.update(T=T, x=x, y=y, f=Factor(y, features=feature)))
+    assert made.f.features.ref.arguments() == ("x",)
+
+
+def test_builder_reports_its_mistakes_too():
+    m = ModelBuilder("M")
+    m.dim("T", 3)
+    m.dim("T", 4)
+    m.dim("2x")
+    m.dim("K", 0)
+    with pytest.raises(ModelError) as caught:
+        m.build()
+    assert [text.split(":")[0] for _, text in caught.value.mistakes] == ["T", "'2x' is not a Python name", "K"]

@@ -1,0 +1,389 @@
+"""What happens around a fit: limits, callbacks, hooks, Ctrl-C, honest but imperfect backends, streams."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import small
+import toy_backends
+from sklearn.exceptions import ConvergenceWarning
+from small import Case, Word
+from toy_backends import Toys, registered
+
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.datasets import make_chains
+from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, TrainingError
+from ssvm_dsl.learning.certificate import REASONS, FitReport
+from ssvm_dsl.plugin_api import TrainerSpec, TrainingEvent, hookimpl
+
+DATA = Case(Word, n=8, C=2.0).make(0)
+BEST, W_BEST = DATA.optimum()
+
+
+def svm_of(**options) -> StructuredSVM:
+    return StructuredSVM(Word, **{"C": 2.0, "random_state": 0, "n_threads": 1, "tol": 1e-6, **options})
+
+
+def fit(**options) -> StructuredSVM:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return svm_of(**options).fit(DATA.X, DATA.Y)
+
+
+def objective(svm: StructuredSVM) -> float:
+    return DATA.objective(DATA.flat(svm.weights_))
+
+
+# -- the course of a fit ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"trainer": "subgradient", "tol": 0.02}], ids=["bcfw", "subgradient"])
+def test_history_tells_the_course_of_the_fit(options):
+    report = fit(**options, max_passes=2000).report_
+    history = report.history
+    assert report.converged
+    assert report.reason == "tolerance"
+    assert [event.iteration for event in history] == list(range(1, len(history) + 1))
+    for name in ("n_passes", "seconds", "n_oracle_calls", "oracle_seconds", "best_dual"):
+        values = [getattr(event, name) for event in history]
+        assert values == sorted(values), name
+    primals = [event.best_primal for event in history if np.isfinite(event.best_primal)]
+    assert primals == sorted(primals, reverse=True)
+    last = history[-1]
+    assert (last.best_primal, last.best_dual) == (report.primal, report.dual)
+    assert last.relative_gap == report.relative_gap <= svm_of(**options).tol
+    assert last.n_passes == report.n_passes
+    assert report.n_oracle_calls == last.n_oracle_calls == pytest.approx(8 * report.n_passes)
+    assert 0 <= report.oracle_seconds <= report.seconds
+    assert (report.n_examples, report.n_weights, report.trainer) == (8, 15, options.get("trainer", "bcfw"))
+    assert report.plan.backend == "chain"
+
+
+def test_the_report_is_plain_data():
+    report = fit(trainer="subgradient", max_passes=3).report_
+    text = json.dumps(report.summary(), allow_nan=False)
+    again = FitReport.of_summary(json.loads(text))
+    assert again.summary() == report.summary()
+    assert (again.primal, again.dual, again.reason) == (report.primal, report.dual, report.reason)
+    assert again.plan.backend == "chain"
+    json.dumps(report.history_dicts(), allow_nan=False)
+    shown = str(report)
+    for word in ("chain", "subgradient", REASONS["passes"], f"{report.primal:.6g}", "C = 2", "15 weights"):
+        assert word in shown
+
+
+def test_limits_of_passes_and_seconds_warn():
+    with pytest.warns(ConvergenceWarning, match="raise max_passes"):
+        svm = svm_of(max_passes=3).fit(DATA.X, DATA.Y)
+    assert svm.report_.reason == "passes"
+    assert not svm.report_.converged
+    assert svm.report_.n_passes <= 3 + 1
+    with pytest.warns(ConvergenceWarning, match="relative gap"):
+        svm = svm_of(max_seconds=1e-9, tol=0.0).fit(DATA.X, DATA.Y)
+    assert svm.report_.reason == "seconds"
+    assert len(svm.report_.history) == 1
+    assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
+
+
+def test_no_warning_when_the_tolerance_is_reached():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svm_of().fit(DATA.X, DATA.Y)
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+def test_callbacks_see_every_iteration_and_may_stop(trainer):
+    seen = []
+
+    def watch(event):
+        seen.append(event)
+
+    svm = fit(trainer=trainer, tol=0.0, callbacks=[watch, lambda event: event.iteration == 4])
+    assert svm.report_.reason == "callback"
+    assert all(isinstance(event, TrainingEvent) for event in seen)
+    assert [event.iteration for event in seen] == [1, 2, 3, 4]
+    assert svm.report_.history == tuple(seen)
+    assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
+    assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+def test_ctrl_c_in_a_callback_keeps_the_best_model(trainer):
+    def press(event):
+        if event.iteration == 5:
+            raise KeyboardInterrupt
+
+    svm = fit(trainer=trainer, tol=0.0, callbacks=[press])
+    assert svm.report_.reason == "interrupt"
+    assert len(svm.report_.history) == 5
+    assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
+    assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
+    assert len(svm.predict(DATA.X)) == 8
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+@pytest.mark.parametrize("at", [1, 5, 60])
+def test_ctrl_c_inside_an_oracle_keeps_the_best_model(trainer, at, monkeypatch):
+    monkeypatch.setattr(toy_backends.Interrupted, "at", at)
+    monkeypatch.setattr(toy_backends.Interrupted, "calls", 0)
+    with registered(Toys()):
+        svm = fit(trainer=trainer, tol=0.0, backend="toy-interrupted")
+    assert svm.report_.reason == "interrupt"
+    assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
+    assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
+
+
+def test_other_errors_leave_the_estimator_as_it_was():
+    svm = fit()
+    before = svm.coef_.copy()
+
+    def fail(event):
+        raise ZeroDivisionError
+
+    svm.set_params(callbacks=[fail])
+    with pytest.raises(ZeroDivisionError):
+        svm.fit(DATA.X, DATA.Y)
+    np.testing.assert_array_equal(svm.coef_, before)
+
+
+def test_plugins_are_told_about_training():
+    class Listener:
+        def __init__(self):
+            self.events = []
+
+        @hookimpl
+        def ssvm_training_event(self, event):
+            self.events.append(event)
+            return len(self.events) == 3
+
+    listener = Listener()
+    with registered(listener, "listener"):
+        svm = fit(tol=0.0)
+    assert svm.report_.reason == "callback"
+    assert svm.report_.history == tuple(listener.events)
+    fit(max_passes=2)
+    assert len(listener.events) == 3  # it is gone
+
+
+@pytest.mark.parametrize("options", [{}, {"trainer": "subgradient"}, {"trainer": "subgradient", "tol": 0.0}])
+def test_progress_is_shown_on_stderr(options, capfd):
+    fit(**{"verbose": True, "max_passes": 12, **options})
+    shown = capfd.readouterr()
+    assert "training" in shown.err
+    assert "passes" in shown.err
+    assert shown.out == ""
+
+
+# -- imperfect backends ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [DATA.case, Case(small.AllOrNothing, n=6)], ids=str)
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+def test_a_heuristic_backend_gives_no_certificate(trainer, case):
+    data = case.make(0)
+    best, _ = data.optimum()
+    options = {"trainer": trainer, "backend": "toy-heuristic", "max_passes": 15, "random_state": 0, "C": case.C}
+    with registered(Toys()), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        svm = StructuredSVM(case.model, **options).fit(data.X, data.Y)
+        assert len(svm.predict(data.X)) == len(data.X)
+    report = svm.report_
+    assert not report.certified
+    assert np.isnan(report.gap)
+    assert np.isnan(report.relative_gap)
+    assert not report.converged
+    assert report.reason == "passes"
+    assert report.dual <= best + 1e-7  # planes of any labelling bound the optimum from below
+    assert report.primal <= data.objective(data.flat(svm.weights_)) + 1e-9  # as the report says: a lower estimate
+    assert "not certified" in str(report)
+    assert report.summary()["gap"] is None
+    texts = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert all("gap is not known" in text for text in texts)
+    assert len(texts) == (trainer == "bcfw")
+
+
+@pytest.mark.parametrize("case", [DATA.case, Case(small.AllOrNothing, n=6)], ids=str)
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+def test_a_bounding_backend_gives_a_true_certificate(trainer, case):
+    data = case.make(0)
+    best, _ = data.optimum()
+    options = {"trainer": trainer, "backend": "toy-bounding", "max_passes": 15, "random_state": 0, "C": case.C}
+    with registered(Toys()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        svm = StructuredSVM(case.model, **options).fit(data.X, data.Y)
+    report, truth = svm.report_, data.objective(data.flat(svm.weights_))
+    assert report.certified
+    assert report.dual <= best + 1e-7
+    assert report.dual + report.gap >= truth - 1e-9 >= best - 1e-7  # the upper bound holds at the true objective
+    assert report.gap > 0
+    assert report.relative_gap == pytest.approx(report.gap / report.primal)
+
+
+def test_auto_never_takes_a_registered_backend():
+    with registered(Toys()):
+        assert fit(max_passes=1).plan_.backend == "chain"
+
+
+def test_a_backend_that_fails_is_named():
+    with registered(Toys()), pytest.raises(BackendFault, match=r"toy-broken.*the solver exploded"):
+        fit(backend="toy-broken")
+
+
+# -- combinations that cannot work -----------------------------------------------------------------------------
+
+
+def test_an_impossible_backend_lists_its_reasons():
+    data = Case(small.Loopy).make(0)
+    with pytest.raises(NoBackendError) as caught:
+        StructuredSVM(small.Loopy, backend="chain").fit(data.X, data.Y)
+    text = str(caught.value)
+    assert "chain: handles disjoint chains, this is a graph with cycles" in text
+    assert "these would fit: brute-force" in text
+
+
+def test_no_backend_at_all_lists_all_of_them():
+    class Wide(small.Model):
+        K = small.Dim(30)
+        x = small.Input(2)
+        y = small.Label(K, 2)
+        unary = small.Factor(y, features=x, per=K)
+        pair = small.Factor(small.complete(y))
+        loss = small.Hamming(y)
+
+    with pytest.raises(NoBackendError) as caught:
+        StructuredSVM(Wide).fit([np.zeros(2)], [np.zeros(30, int)])
+    text = str(caught.value)
+    assert "chain: handles disjoint chains" in text
+    assert "tree: handles a forest" in text
+    assert "brute-force: an example has 1.07" in text
+    assert "hint:" in text
+
+
+def test_bcfw_needs_every_factor_regularised():
+    with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*subgradient"):
+        fit(regularization={"trans": 0.0})
+
+
+def test_a_trainer_for_another_risk_is_refused(monkeypatch):
+    needs = SimpleNamespace(risks=frozenset({"log-loss"}), strongly_convex=False)
+    spec = TrainerSpec("odd", "nowhere:Odd", needs=needs)
+    with (
+        registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "odd-one"),
+        pytest.raises(TrainingError, match="'odd' minimises log-loss, not margin"),
+    ):
+        fit(trainer="odd")
+
+
+# -- streams ---------------------------------------------------------------------------------------------------
+
+
+class Sequence(small.Model):
+    T = small.Dim()
+    x = small.Input(T, 5)
+    y = small.Label(T, 3)
+    emit = small.Factor(y, features=x)
+    trans = small.Factor(small.chain(y))
+    loss = small.Hamming(y)
+
+
+def test_partial_fit_learns_from_a_stream():
+    X, Y = make_chains(n=400, n_states=3, n_features=5, length=(3, 8), random_state=1)
+    svm = StructuredSVM(Sequence, C=0.1, trainer="subgradient", random_state=0)
+    scores = []
+    for lo in range(0, 300, 50):
+        assert svm.partial_fit(X[lo : lo + 50], Y[lo : lo + 50]) is svm
+        assert svm.report_.reason == "stream"
+        assert svm.report_.n_examples == 50
+        scores.append(svm.score(X[300:], Y[300:]))
+    batch = StructuredSVM(Sequence, C=0.1, random_state=0).fit(X[:300], Y[:300])
+    assert scores[-1] > scores[0] > 0.5
+    assert scores[-1] >= batch.score(X[300:], Y[300:]) - 0.03
+
+
+def test_one_batch_of_a_stream_is_one_pass():
+    options = {"trainer": "subgradient", "max_passes": 1, "trainer_options": {"best_iterate": False}}
+    stream = svm_of(**options).partial_fit(DATA.X, DATA.Y)
+    np.testing.assert_array_equal(stream.coef_, fit(**options).coef_)
+    assert stream.report_.primal == pytest.approx(objective(stream), rel=1e-9)
+
+
+def test_a_stream_counts_the_examples_seen():
+    """With C the regularisation is 1 / (C n) for all n so far; with lam it is lam."""
+    seen = []
+    for options, lams in (({"C": 0.5}, [2 / 3, 2 / 8]), ({"lam": 0.7}, [0.7, 0.7])):
+        svm = svm_of(**options, trainer="subgradient")
+        for batch, lam in zip((slice(0, 3), slice(3, 8)), lams):
+            svm.partial_fit(DATA.X[batch], DATA.Y[batch])
+            w, planes = DATA.flat(svm.weights_), DATA.planes[batch]
+            risks = [np.max(losses - psi @ w) for losses, psi in planes]
+            value = 0.5 * lam * w @ w + np.mean(risks)
+            seen.append(svm.report_.primal * (1.0 if "lam" in options else lam) / value)
+    np.testing.assert_allclose(seen, 1.0)
+
+
+def test_only_streaming_trainers_take_partial_fit():
+    with pytest.raises(TrainingError, match="'bcfw' has no partial_fit; these have: subgradient"):
+        svm_of().partial_fit(DATA.X, DATA.Y)
+
+
+def test_the_vocabulary_is_that_of_the_first_batch():
+    svm = StructuredSVM(small.Tokens, trainer="subgradient", random_state=0)
+    svm.partial_fit([[["a"], ["b"]]], [[0, 1]])
+    shape = svm.weights_["emit"].shape
+    svm.partial_fit([[["c"], ["a", "d"], ["e"]]], [[0, 1, 2]])
+    assert svm.weights_["emit"].shape == shape == (3, 2)
+
+
+def test_fit_ends_a_stream():
+    svm = StructuredSVM(small.Tokens, trainer="subgradient", random_state=0)
+    svm.partial_fit([[["a"], ["b"]]], [[0, 1]])
+    svm.fit([[["c"], ["d"], ["e"]]], [[0, 1, 2]])
+    svm.partial_fit([[["f"], ["g"]]], [[0, 1]])
+    fresh = StructuredSVM(small.Tokens, trainer="subgradient", random_state=0).partial_fit([[["f"], ["g"]]], [[0, 1]])
+    np.testing.assert_array_equal(svm.coef_, fresh.coef_)
+
+
+# -- warm starts -----------------------------------------------------------------------------------------------
+
+
+def test_a_warm_start_needs_fewer_calls():
+    X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 8), noise=2.0, random_state=1)
+    options = {"C": 0.2, "tol": 1e-4, "random_state": 0, "max_passes": 2000}
+    svm = StructuredSVM(Sequence, warm_start=True, **options).fit(X, Y)
+    calls, primal = svm.report_.n_oracle_calls, svm.report_.primal
+    svm.fit(X, Y)
+    assert svm.report_.converged
+    assert svm.report_.n_oracle_calls < 0.7 * calls
+    assert svm.report_.primal == pytest.approx(primal, rel=2e-4)
+    cold = StructuredSVM(Sequence, **options).fit(X, Y)
+    assert cold.fit(X, Y).report_.n_oracle_calls == calls
+
+
+@pytest.mark.parametrize("order", ["stochastic", "incremental", "batch"])
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
+def test_a_warm_start_never_ends_worse_than_it_began(trainer, order):
+    options = {"order": order} if trainer == "subgradient" else {}
+    svm = fit(warm_start=True, max_passes=500)
+    before = objective(svm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm.set_params(trainer=trainer, max_passes=2, tol=0.0, trainer_options=options).fit(DATA.X, DATA.Y)
+    assert objective(svm) <= before
+
+
+def test_a_warm_start_keeps_the_vocabulary():
+    svm = StructuredSVM(small.Plain, warm_start=True, random_state=0).fit([[["a"], ["b"]]], [[0, 1]])
+    svm.fit([[["c"], ["a"]]], [[0, 1]])
+    assert svm.weights_["emit"].shape == (3, 2)
+
+
+def test_a_warm_start_from_another_model_is_refused():
+    svm = svm_of(warm_start=True).fit(DATA.X, DATA.Y)
+    data = Case(small.Bounded).make(0)
+    svm.set_params(model=small.Bounded)
+    with pytest.raises(OptionError, match="warm_start"):
+        svm.fit(data.X, data.Y)

@@ -1,0 +1,268 @@
+"""Slow references, written from the definitions with plain loops; they share no code with the package.
+
+``naive_score`` walks over the scopes of every factor template of a declaration and adds up
+``w[unit, form, feature] * feature`` with the weights in the shapes users see.
+"""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import numpy as np
+
+
+def sizes_of(declaration, inputs, labels=None):
+    """Axis sizes of one example, read off its inputs."""
+    sizes = {dim.name: dim.size for dim in declaration.dims if dim.size}
+    for symbol in declaration.inputs:
+        kind, value = type(symbol).__name__, inputs[symbol.name]
+        if kind == "Input":
+            shape = value.shape
+            for axis, dim in enumerate(symbol.dims):
+                sizes[dim.name] = shape[axis]
+        elif kind == "Attributes":
+            for dim in symbol.dims:
+                sizes[dim.name] = len(value)
+        else:
+            sizes[symbol.dim.name] = len(value)
+    return sizes
+
+
+def positions(dims, sizes):
+    return list(itertools.product(*(range(sizes[dim.name]) for dim in dims)))
+
+
+def scopes(target, sizes, inputs):
+    """Yield (list of (label name, position), coordinates by axis name of the feature position)."""
+    y = target.labels[0]
+    names = [dim.name for dim in y.dims]
+    spots = positions(y.dims, sizes)
+    at = lambda p: dict(zip(names, p))  # noqa: E731
+    if target.kind in ("each", "indicator"):
+        return [([(y.name, p)], at(p)) for p in spots]
+    if target.kind == "chain":
+        return [
+            ([(y.name, (t + k,)) for k in range(target.order + 1)], at((t + target.order,)))
+            for t in range(len(spots) - target.order)
+        ]
+    if target.kind in ("pairs", "grid"):
+        out = []
+        for axis in [target.axis] if target.kind == "pairs" else y.dims:
+            k = names.index(axis.name)
+            for p in spots:
+                q = tuple(v + (j == k) for j, v in enumerate(p))
+                if q in spots:
+                    out.append(([(y.name, p), (y.name, q)], at(q)))
+        return out
+    if target.kind == "complete":
+        return [([(y.name, p), (y.name, q)], {}) for p, q in itertools.combinations(spots, 2)]
+    if target.kind == "cliques":
+        return [([(y.name, spots[i]) for i in members], {}) for members in target.sets]
+    if target.kind == "along":
+        edges = inputs[target.edges.name]
+        return [
+            ([(y.name, (int(a),)), (y.name, (int(b),))], {target.edges.dim.name: m}) for m, (a, b) in enumerate(edges)
+        ]
+    if target.kind == "cross":
+        a, b = target.labels
+        axes = list(dict.fromkeys([*a.dims, *b.dims]))
+        out = []
+        for p in positions(axes, sizes):
+            where = dict(zip([dim.name for dim in axes], p))
+            out.append(
+                ([(one.name, tuple(where[dim.name] for dim in one.dims)) for one in (a, b)], where)
+            )
+        return out
+    raise AssertionError(target.kind)
+
+
+def form_weights(factor, states, block_part):
+    """Total form weight vector over features: sum_q basis[q, states] * part[q]; part has shape (*form, P)."""
+    name, cards = factor.form.name, factor.target.cards
+    if name == "full":
+        return block_part[tuple(states)]
+    if name == "potts":
+        return block_part * float(len(set(states)) == 1)
+    if name == "indicator":
+        return block_part * float(states[0] == factor.target.label.index(factor.target.state))
+    if name == "symmetric":
+        pairs = list(itertools.combinations_with_replacement(range(cards[0]), 2))
+        return block_part[pairs.index(tuple(sorted(states)))]
+    if name == "antisymmetric":
+        if states[0] == states[1]:
+            return 0.0 * block_part[0]
+        pairs = list(itertools.combinations(range(cards[0]), 2))
+        sign = 1.0 if states[0] < states[1] else -1.0
+        return sign * block_part[pairs.index(tuple(sorted(states)))]
+    basis = np.array(factor.form.values).reshape(factor.form.shape)
+    return sum(basis[(q, *states)] * block_part[q] for q in range(len(basis)))
+
+
+def feature_vector(source, inputs, where, number, fitted, states):
+    """Features of one factor, evaluated from the raw inputs."""
+    if source is None:
+        return np.ones(1)
+    kind = type(source).__name__
+    if kind == "Input":
+        value = inputs[source.name]
+        value = value.toarray() if hasattr(value, "toarray") else value
+        if not source.dims and value.ndim == 2 and source.sparse:
+            value = value[0]
+        return np.asarray(value[tuple(where[dim.name] for dim in source.dims)], dtype=float).ravel()
+    if kind == "Attributes":
+        token = inputs[source.name][where[source.dims[0].name]] if source.dims else inputs[source.name]
+        names = fitted[source.name]["names"]
+        out = np.zeros(max(len(names), 1))
+        items = token.items() if isinstance(token, dict) else [(name, 1.0) for name in token]
+        for name, value in items:
+            if name in names:
+                out[names.index(name)] += value
+        return out
+    if kind == "Concat":
+        return np.concatenate([feature_vector(p, inputs, where, number, fitted, states) for p in source.parts])
+    if kind == "Feature":
+        table = np.asarray(call(source.ref, inputs), dtype=float)
+        if source.target is not None:
+            return table.reshape(-1, source.width)[number]
+        shape = table.shape[: len(source.dims)]
+        return table.reshape(*shape, source.width)[tuple(where[dim.name] for dim in source.dims)]
+    if kind == "JointFeature":
+        return np.asarray(call(source.ref, inputs), dtype=float)[(number, *states)]
+    if kind == "Polynomial":
+        x = feature_vector(source.source, inputs, where, number, fitted, states)
+        picks = [
+            c
+            for d in range(1, source.degree + 1)
+            for c in itertools.combinations_with_replacement(range(len(x)), d)
+        ]
+        return np.array([prod(x[list(c)]) for c in picks])
+    if kind == "Standardized":
+        x = feature_vector(source.source, inputs, where, number, fitted, states)
+        state = fitted[repr(source) if not source.name else source.name]
+        return (x - state["mean"]) / state["scale"]
+    if kind == "PLiF":
+        x = feature_vector(source.source, inputs, where, number, fitted, states)
+        knots = fitted[repr(source) if not source.name else source.name]["knots"]
+        return np.concatenate([[np.interp(v, k, np.eye(len(k))[j]) for j in range(len(k))] for v, k in zip(x, knots)])
+    raise AssertionError(kind)
+
+
+def call(ref, inputs):
+    wanted = ref.arguments()
+    return ref.function(**(inputs if wanted is None else {name: inputs[name] for name in wanted}))
+
+
+def naive_score(declaration, blocks, inputs, labels, fitted):
+    """w . Phi(x, y) of one example by explicit loops.
+
+    ``blocks``: dict factor name -> weights in the shape users see; ``labels``: dict label name -> array of states.
+    """
+    sizes, total = sizes_of(declaration, inputs), 0.0
+    for factor in declaration.factors:
+        block = blocks[(factor.tie or factor).name]
+        for number, (members, where) in enumerate(scopes(factor.target, sizes, inputs)):
+            states = [int(np.asarray(labels[name])[p]) for name, p in members]
+            part = block[number] if factor.per == "edge" else block[tuple(where[dim.name] for dim in factor.per)]
+            x = feature_vector(factor.features, inputs, where, number, fitted, states)
+            if factor.features is None:
+                part = np.asarray(part)[..., None]
+            weights = part if factor.joint else form_weights(factor, states, part)
+            total += float(np.dot(np.ravel(weights), x))
+    return total
+
+
+def all_labellings(cards):
+    rows = list(itertools.product(*(range(c) for c in cards)))
+    return np.array(rows, dtype=np.int32).reshape(prod(cards), len(cards))
+
+
+# -- learning: the objective and its optimum over all labellings -------------------------------------------
+
+
+def joint_features(declaration, inputs, labels, fitted, shapes, ignored=None):
+    """Phi(x, y), by giving every weight of ``naive_score`` a unit vector; factors on ignored variables are left out.
+
+    ``shapes``: dict factor name -> shape users see, in the order of the weights.
+    """
+    unit, at, eye = {}, 0, np.eye(sum(map(prod, shapes.values())))
+    for name, shape in shapes.items():
+        unit[name] = eye[at : at + prod(shape)].reshape(*shape, -1)
+        at += prod(shape)
+    sizes, total = sizes_of(declaration, inputs), np.zeros(at)
+    for factor in declaration.factors:
+        block = unit[(factor.tie or factor).name]
+        for number, (members, where) in enumerate(scopes(factor.target, sizes, inputs)):
+            if ignored is not None and any(ignored[name][p] for name, p in members):
+                continue
+            states = [int(np.asarray(labels[name])[p]) for name, p in members]
+            part = block[number] if factor.per == "edge" else block[tuple(where[dim.name] for dim in factor.per)]
+            part = part[..., None, :] if factor.features is None else part
+            x = feature_vector(factor.features, inputs, where, number, fitted, states)
+            total += x @ (part if factor.joint else form_weights(factor, states, part))
+    return total
+
+
+def naive_loss(loss, truth, labels, ignored=None):
+    """Loss of a labelling (dicts of states by label name), variable by variable from the definitions."""
+    total = 0.0
+    for weight, term in loss.terms:
+        kind = type(term).__name__
+        if kind == "ZeroOne":
+            total += weight * any((np.asarray(truth[y.name]) != labels[y.name]).any() for y in term.labels)
+        if kind not in ("Hamming", "Cost"):
+            continue
+        right, given = np.atleast_1d(truth[term.label.name]).ravel(), np.atleast_1d(labels[term.label.name]).ravel()
+        skip = np.zeros(len(right), bool) if ignored is None else np.atleast_1d(ignored[term.label.name]).ravel()
+        prices = [
+            term.matrix[a][b] if kind == "Cost" else (a != b) * (term.weights[a] if term.weights else 1.0)
+            for a, b, out in zip(right, given, skip)
+            if not out
+        ]
+        total += weight * sum(prices) / (max(len(prices), 1) if term.normalize else 1)
+    return total
+
+
+def all_planes(declaration, inputs, truth, fitted, shapes, ignored=None):
+    """(losses, psi) of every labelling of one example: ``risk(w) = max_y losses[y] - psi[y] . w``."""
+    names = [y.name for y in declaration.labels]
+    spots = [(name, p) for name in names for p in np.ndindex(np.shape(truth[name]))]
+    cards = [declaration.find(name).n_states if ignored is None or not ignored[name][p] else 1 for name, p in spots]
+    of_truth = joint_features(declaration, inputs, truth, fitted, shapes, ignored)
+    losses, psi = [], []
+    for states in all_labellings(cards):
+        labels = {name: np.array(truth[name]) for name in names}
+        for (name, p), state in zip(spots, states):
+            labels[name][p] = state
+        losses.append(naive_loss(declaration.loss, truth, labels, ignored))
+        psi.append(of_truth - joint_features(declaration, inputs, labels, fitted, shapes, ignored))
+    return np.array(losses), np.array(psi)
+
+
+def naive_objective(planes, w, C, sample_weight=None, scale=1.0):
+    """``1/2 sum_j scale_j w_j^2 + C sum_i s_i max_y [loss + w . Phi(y)] - w . Phi(y_i)`` over all labellings."""
+    s = np.ones(len(planes)) if sample_weight is None else sample_weight
+    risks = [np.max(losses - psi @ w) for losses, psi in planes]
+    return 0.5 * np.sum(scale * w**2) + C * np.dot(s, risks)
+
+
+def reference_optimum(planes, C, sample_weight=None, scale=1.0, nonneg=None):
+    """Least ``naive_objective`` and its w, from the quadratic program with one slack for each example (Clarabel)."""
+    import clarabel
+    from scipy import sparse
+
+    n, dim = len(planes), planes[0][1].shape[1]
+    s = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+    quadratic = sparse.diags_array(np.concatenate([np.broadcast_to(scale, dim), np.zeros(n)]), format="csc")
+    rows = [np.column_stack([-psi, np.tile(-np.eye(n)[i], (len(psi), 1))]) for i, (_, psi) in enumerate(planes)]
+    bounds = [-losses for losses, _ in planes]
+    if nonneg is not None:
+        rows.append(-np.eye(dim + n)[:dim][nonneg])
+        bounds.append(np.zeros(int(np.sum(nonneg))))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    A, b, linear = sparse.csc_array(np.vstack(rows)), np.concatenate(bounds), np.concatenate([np.zeros(dim), C * s])
+    found = clarabel.DefaultSolver(quadratic, linear, A, b, [clarabel.NonnegativeConeT(len(b))], settings).solve()
+    assert str(found.status) in ("Solved", "AlmostSolved"), found.status
+    return found.obj_val, np.array(found.x)[:dim]

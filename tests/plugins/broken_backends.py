@@ -1,0 +1,421 @@
+"""Brute force with one thing wrong: what the conformance kit must catch.
+
+Each class breaks one promise and keeps all others, as far as that is possible.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Solution, Stop, Task, Topology, Warm
+from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
+from ssvm_dsl.testing.brute_force import BruteForce
+
+
+def spec_of(backend, *tasks, **caps):
+    """The description of a class of this module; MAP only unless tasks are given."""
+    made = Caps(
+        tasks=frozenset(tasks or {Task.MAP}),
+        **{"topology": Topology.LOOPY, "guarantee": Guarantee.EXACT, "max_arity": 4, **caps},
+    )
+    return BackendSpec(backend.__name__, f"{__name__}:{backend.__name__}", caps=made)
+
+
+class Honest:
+    """Brute force; the others override one of these methods."""
+
+    def check(self, need):
+        return BruteForce().check(need)
+
+    def open(self, program, options):
+        return HonestSession(self, program)
+
+    def relevant(self, program):
+        """The program the answers are computed for."""
+        return program
+
+    def solve(self, session, theta, **question):
+        return self.change(session, theta, session.inner.solve(theta, **question), **question)
+
+    def change(self, session, theta, solution, **question):
+        return solution
+
+
+class HonestSession:
+    def __init__(self, backend, program):
+        self.backend, self.program = backend, program
+        self.inner = BruteForce().open(backend.relevant(program), {})
+        self.memory, self.lock = {}, threading.Lock()
+
+    def solve(self, theta, **question):
+        return self.backend.solve(self, theta, **question)
+
+
+# -- wrong numbers ---------------------------------------------------------------------------------------
+
+
+class LowBound(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.bound = solution.bound - 1.0
+        return solution
+
+
+class HighBound(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.bound = solution.bound + 1.0
+        return solution
+
+
+class Timid(Honest):
+    """Lies about the bounds of batches of more than three examples."""
+
+    def change(self, session, theta, solution, **question):
+        if len(solution.bound) > 3:
+            solution.bound = solution.bound - 1.0
+        return solution
+
+
+class SecondBest(Honest):
+    """Gives the second best labelling and its score as the bound: consistent, but the bound is a lie."""
+
+    def solve(self, session, theta, **question):
+        question |= {"task": Task.KBEST, "k": 2}
+        two = session.inner.solve(theta, **question)
+        there = two.score[1] > -np.inf
+        counts = np.diff(label_ptr(session.program, question.get("examples")))
+        labels = np.where(np.repeat(there, counts), two.labels[1], two.labels[0]).astype(np.int32)
+        score = np.where(there, two.score[1], two.score[0])
+        return replace(two, labels=labels, score=score, bound=score.copy())
+
+
+class WrongScore(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.score = solution.score + 0.5
+        return solution
+
+
+class FirstStates(Honest):
+    """Always answers state 0, and scores it honestly; calls it optimal."""
+
+    def solve(self, session, theta, **question):
+        zeros = np.zeros(session.program.n_variables, dtype=np.int32)
+        question |= {"task": Task.MAP_CLAMPED, "clamp": zeros}
+        found, best = session.inner.solve(theta, **question), session.inner.solve(theta, **question | {"clamp": None})
+        return found if (found.primal == Primal.FEASIBLE).all() else best
+
+
+class AllFeasible(Honest):
+    """Calls infeasible examples feasible."""
+
+    def change(self, session, theta, solution, **question):
+        solution.primal[:] = Primal.FEASIBLE
+        return solution
+
+
+class AllInfeasible(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.primal[:], solution.score[:] = Primal.INFEASIBLE, -np.inf
+        return solution
+
+
+class SameTwice(Honest):
+    """Lists the best labelling twice among the k best."""
+
+    def change(self, session, theta, solution, **question):
+        if question["task"] is Task.KBEST and len(solution.labels) > 1:
+            solution.labels[1], solution.score[1] = solution.labels[0], solution.score[0]
+        return solution
+
+
+class WorstFirst(Honest):
+    def change(self, session, theta, solution, **question):
+        if question["task"] is Task.KBEST:
+            solution.labels, solution.score = solution.labels[::-1].copy(), solution.score[::-1].copy()
+        return solution
+
+
+class FlatMarginals(Honest):
+    def change(self, session, theta, solution, **question):
+        if solution.marginals is not None:
+            solution.marginals.node[:] = 0.5
+        return solution
+
+
+class WrongPartition(Honest):
+    def change(self, session, theta, solution, **question):
+        if solution.log_partition is not None:
+            solution.log_partition = solution.log_partition * 1.01 + 0.01
+        return solution
+
+
+# -- hard facts ------------------------------------------------------------------------------------------
+
+
+class IgnoresMasks(Honest):
+    def relevant(self, program):
+        return replace(program, allowed=None)
+
+
+class IgnoresClamps(Honest):
+    def solve(self, session, theta, **question):
+        return session.inner.solve(theta, **question | {"clamp": None})
+
+
+class CapsInfinities(Honest):
+    """Replaces ``-inf`` by a large penalty."""
+
+    def solve(self, session, theta, **question):
+        finite = theta.copy()
+        for scores in (finite.node, finite.pool):
+            scores[np.isneginf(scores)] = -1e3
+        return session.inner.solve(finite, **question)
+
+
+class NeedsVariables(Honest):
+    def solve(self, session, theta, **question):
+        ids = select(session.program, question["examples"])
+        if (np.diff(session.program.var_ptr)[ids] == 0).any():
+            raise IndexError("list index out of range")
+        return super().solve(session, theta, **question)
+
+
+# -- the way of asking -----------------------------------------------------------------------------------
+
+
+class OwnOrder(Honest):
+    """Answers in the order of the program, whatever order was asked for."""
+
+    def solve(self, session, theta, **question):
+        examples = question["examples"]
+        return super().solve(session, theta, **question | {"examples": None if examples is None else np.sort(examples)})
+
+
+class ReadsAllScores(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.score = solution.score + 0.0 * theta.node[np.isfinite(theta.node) | np.isnan(theta.node)].sum()
+        return solution
+
+
+class RemembersScores(Honest):
+    """Answers from memory, though the scores have changed."""
+
+    def solve(self, session, theta, **question):
+        key = repr(sorted((name, repr(value)) for name, value in question.items()))
+        with session.lock:
+            if key not in session.memory:
+                session.memory[key] = super().solve(session, theta, **question)
+            found = session.memory[key]
+        return replace(found, labels=found.labels.copy(), score=found.score.copy())
+
+
+class SharedBuffer(Honest):
+    """Gives the same array of labels out again, with other content."""
+
+    def change(self, session, theta, solution, **question):
+        with session.lock:
+            buffer = session.memory.setdefault(solution.labels.shape, np.zeros_like(solution.labels))
+            if threading.current_thread() is threading.main_thread():
+                buffer[...], solution.labels = solution.labels, buffer
+        return solution
+
+
+class WritesTheta(Honest):
+    def change(self, session, theta, solution, **question):
+        theta.const[:] = 0.0
+        return solution
+
+
+class Moody(Honest):
+    """Prefers another one of equally good labellings at every second call."""
+
+    def __init__(self):
+        self.calls = Counter()
+
+    def solve(self, session, theta, **question):
+        self.calls["all"] += 1
+        first = session.inner.solve(theta, **question)
+        two = session.inner.solve(theta, **question | {"task": Task.KBEST, "k": 2})
+        if self.calls["all"] % 2 and np.array_equal(two.score[0], two.score[1]):
+            first.labels = two.labels[1]
+        return first
+
+
+class OneAtATime(Honest):
+    """Keeps the question on the session while it works on it."""
+
+    def solve(self, session, theta, **question):
+        session.memory["examples"] = question["examples"]
+        time.sleep(1e-4)
+        return super().solve(session, theta, **question | {"examples": session.memory["examples"]})
+
+
+class StuckToWarm(Honest):
+    """Returns the labels it starts from."""
+
+    def solve(self, session, theta, **question):
+        warm, solution = question["warm"], session.inner.solve(theta, **question)
+        if warm is not None and np.isfinite(warm.score).all():
+            return replace(warm, warm=warm)
+        solution.warm = replace(solution)
+        return solution
+
+
+class FaithfulToWarm(Honest):
+    """Offers a state to start from, and keeps its promises."""
+
+    def change(self, session, theta, solution, **question):
+        solution.warm = solution.labels.copy()
+        return solution
+
+
+class NeverLate(Honest):
+    """Says it has finished although time was up."""
+
+    def change(self, session, theta, solution, **question):
+        solution.stop[:] = Stop.FINISHED
+        return solution
+
+
+# -- wrong form ------------------------------------------------------------------------------------------
+
+
+class LongLabels(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.labels = solution.labels.astype(np.int64)
+        return solution
+
+
+class OneLabelShort(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.labels = solution.labels[..., :-1]
+        return solution
+
+
+class Dictionary(Honest):
+    def change(self, session, theta, solution, **question):
+        return {"labels": solution.labels}
+
+
+class NoAnswer(Honest):
+    def change(self, session, theta, solution, **question):
+        return None
+
+
+class OutOfRange(Honest):
+    def change(self, session, theta, solution, **question):
+        solution.labels = solution.labels + np.int32(1000)
+        return solution
+
+
+# -- crashes ---------------------------------------------------------------------------------------------
+
+
+class Crashes(Honest):
+    def solve(self, session, theta, **question):
+        raise RuntimeError("segmentation of the imagination")
+
+
+class CrashesOnOpen(Honest):
+    def open(self, program, options):
+        raise KeyError("no licence")
+
+
+class CrashesOnLoad(Honest):
+    def __init__(self):
+        raise OSError("libsolver.so: cannot open shared object file")
+
+
+class Exits(Honest):
+    def solve(self, session, theta, **question):
+        raise SystemExit(3)
+
+
+class NoVerdict(Honest):
+    def check(self, need):
+        return None
+
+
+class Speechless(Honest):
+    def check(self, need):
+        return Verdict(False)
+
+
+class RefusesAll(Honest):
+    def check(self, need):
+        return Verdict(False, reasons=("not today",))
+
+
+# -- more than labellings --------------------------------------------------------------------------------
+
+
+class Integral(Honest):
+    """A relaxation that is always tight: the best labelling as a fractional solution."""
+
+    def solve(self, session, theta, **question):
+        solution = session.inner.solve(theta, **question | {"task": Task.MAP})
+        if question["task"] is Task.RELAXED:
+            solution.marginals = indicators(session.program, solution, question["examples"])
+        return solution
+
+
+class Superposed(Integral):
+    """A relaxation that counts everything twice."""
+
+    def change(self, session, theta, solution, **question):
+        return solution
+
+    def solve(self, session, theta, **question):
+        solution = super().solve(session, theta, **question)
+        if solution.marginals is not None:
+            solution.marginals.node[:] *= 2
+        return solution
+
+
+def indicators(program, solution: Solution, examples) -> Marginals:
+    node, tables = [], [[] for _ in program.groups]
+    ptr = label_ptr(program, examples)
+    for k, i in enumerate(select(program, examples)):
+        lo, hi = program.var_ptr[i : i + 2]
+        mine = np.zeros(program.n_variables, dtype=int)
+        mine[lo:hi] = solution.labels[ptr[k] : ptr[k + 1]]
+        node += [np.eye(program.card[v])[mine[v]] for v in range(lo, hi)]
+        for g, group in enumerate(program.groups):
+            factors = range(*group.ptr[i : i + 2])
+            tables[g] += [np.eye(group.n_configs)[mine[group.scope[f]] @ group.strides] for f in factors]
+    return Marginals(
+        np.concatenate([*node, np.zeros(0)]),
+        tuple(np.array(t).reshape(len(t), g.n_configs) for t, g in zip(tables, program.groups)),
+    )
+
+
+class CompiledZeros(Honest):
+    """Its sessions answer rightly, its compiled oracle does not."""
+
+    def open(self, program, options):
+        session = super().open(program, options)
+        session.compiled = lambda: CompiledOracle(zeros(), np.zeros(1, np.int32), np.zeros(1, np.int64), 1)
+        return session
+
+
+def zeros():
+    from numba import cfunc
+
+    from ssvm_dsl.ir.compiled import SIGNATURE
+
+    @cfunc(SIGNATURE)
+    def oracle(ints, longs, example, pool, node, labels, work):
+        labels[:] = 0
+        return 0.0
+
+    return oracle
+
+
+WARM = {"warm": Warm.STATE}
+BOUNDING = {"guarantee": Guarantee.BOUND}
+HEURISTIC = {"guarantee": Guarantee.HEURISTIC}

@@ -1,0 +1,325 @@
+"""Which backend is chosen, why, and what is said when none fits."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError
+from ssvm_dsl.inference.planner import Plan, consider, plan, tasks_for_training
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Topology
+from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl
+from ssvm_dsl.registry import PluginInfo, registry
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.corner_cases import catalogue
+
+EXACT = Caps(topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=3)
+SMALL = Need(n_examples=2, n_variables=4, max_labellings=4.0)
+
+
+class Cheap(BruteForce):
+    COST = 1e-3
+
+    def check(self, need):
+        return Verdict(True, self.COST)
+
+
+class Cheapest(Cheap):
+    COST = 1e-6
+
+
+class Picky(BruteForce):
+    def check(self, need):
+        return Verdict(False, reasons=("not on a Friday", "nor in the rain"))
+
+
+class Recorder(Cheap):
+    opened_with: dict = {}  # noqa: RUF012
+
+    def open(self, program, options):
+        Recorder.opened_with = options
+        return super().open(program, options)
+
+
+class Silent(BruteForce):
+    def check(self, need):
+        return None
+
+
+class Faulty(Cheap):
+    error: Exception = RuntimeError("out of cheese")
+
+    def open(self, program, options):
+        return self
+
+    def solve(self, theta, **question):
+        raise self.error
+
+
+class Hopeless(Faulty):
+    error = InfeasibleError("nothing satisfies this")
+
+
+class Broken:
+    def __init__(self):
+        raise OSError("libsolver.so not found")
+
+
+def spec(kind, name=None, **changes):
+    changes = {"caps": EXACT, **changes}
+    return BackendSpec(name or kind.__name__.lower(), f"{__name__}:{kind.__name__}", **changes)
+
+
+def known_with(*specs, allowed=True):
+    """Return the installed plug-ins and more backends."""
+
+    class Plugin:
+        @hookimpl
+        def ssvm_backends(self):
+            return specs
+
+    known = registry().copy()
+    known.register(Plugin(), PluginInfo("toys", "toys 1.0", False, allowed))
+    return known
+
+
+def test_the_cheapest_is_chosen_and_the_reason_names_the_next():
+    made = plan(SMALL, plugins=known_with(spec(Cheap), spec(Cheapest)))
+    assert made.backend == "cheapest"
+    assert made.reason.startswith("cheapest is the cheapest that fits map on disjoint chains")
+    assert "about 1e-06 operations" in made.reason
+    assert "next: cheap (0.001)" in made.reason
+
+
+def test_equal_costs_are_decided_by_name():
+    twins = [spec(Cheap, "b-twin"), spec(Cheap, "a-twin")]
+    assert plan(SMALL, plugins=known_with(*twins)).backend == "a-twin"
+    assert plan(SMALL, plugins=known_with(*reversed(twins))).backend == "a-twin"
+
+
+def test_auto_leaves_out_backends_that_are_not_allowed():
+    made = plan(SMALL, plugins=known_with(spec(Cheapest), allowed=False))
+    assert made.backend != "cheapest"
+    assert "cheapest" not in {candidate.name for candidate in made.candidates}
+    assert plan(SMALL, "cheapest", plugins=known_with(spec(Cheapest), allowed=False)).backend == "cheapest"
+
+
+def test_one_that_refuses_or_fails_is_passed_over():
+    known = known_with(spec(Picky), spec(Silent), spec(Broken), spec(Cheap))
+    made = plan(SMALL, plugins=known)
+    assert made.backend == "cheap"
+    said = {candidate.name: candidate.reasons for candidate in made.candidates if not candidate.ok}
+    assert said["picky"] == ("not on a Friday", "nor in the rain")
+    assert said["broken"] == ("failed: OSError: libsolver.so not found",)
+    assert said["silent"][0].startswith("failed: AttributeError")
+
+
+@pytest.mark.parametrize(
+    ("need", "caps", "reason"),
+    [
+        ({"tasks": frozenset({Task.KBEST})}, {}, "does not answer kbest"),
+        ({"tasks": frozenset({Task.KBEST, Task.MARGINALS, Task.MAP})}, {}, "does not answer kbest, marginals"),
+        (
+            {"topology": Topology.LOOPY},
+            {"topology": Topology.CHAIN},
+            "handles disjoint chains, this is a graph with cycles or large factors",
+        ),
+        ({"topology": Topology.FOREST}, {"topology": Topology.CHAIN}, "handles disjoint chains, this is a forest"),
+        ({"max_arity": 5}, {"max_arity": 3}, "handles factors of up to 3 variables, this has 5"),
+        ({"constraint_kinds": frozenset({"b", "a"})}, {}, "does not handle constraints a, b"),
+        (
+            {"constraint_kinds": frozenset({"b", "a"})},
+            {"constraint_kinds": frozenset({"a"})},
+            "does not handle constraints b",
+        ),
+        ({"loss_kinds": frozenset({"f1"})}, {}, "does not handle loss f1"),
+        ({}, {"guarantee": Guarantee.BOUND}, "its answers are bound, asked for exact"),
+        ({"max_card": 3}, {"requires": frozenset({"binary"})}, "handles two states only"),
+    ],
+)
+def test_every_capability_has_its_reason(need, caps, reason):
+    picky = spec(Cheap, caps=Caps(**{"topology": Topology.LOOPY, "guarantee": Guarantee.EXACT, "max_arity": 3, **caps}))
+    candidate, loaded = consider(Need(**need), picky)
+    assert candidate.reasons == (reason,)
+    assert not candidate.ok
+    assert loaded is None
+
+
+def test_several_reasons_are_all_listed():
+    need = Need(tasks=frozenset({Task.KBEST}), max_arity=9)
+    candidate, _ = consider(need, spec(Cheap, caps=Caps(max_arity=2)))
+    assert len(candidate.reasons) == 3
+
+
+@pytest.mark.parametrize(
+    ("offered", "needed", "fits"),
+    [
+        (Guarantee.EXACT, Guarantee.HEURISTIC, True),
+        (Guarantee.EXACT, Guarantee.EXACT, True),
+        (Guarantee.BOUND, Guarantee.EXACT, False),
+        (Guarantee.BOUND, Guarantee.BOUND, True),
+        (Guarantee.HEURISTIC, Guarantee.BOUND, False),
+        (Guarantee.HEURISTIC, Guarantee.HEURISTIC, True),
+    ],
+)
+def test_a_stronger_guarantee_covers_a_weaker_need(offered, needed, fits):
+    caps = Caps(guarantee=offered)
+    assert (not caps.refusals(Need(guarantee=needed))) is fits
+
+
+def test_code_is_not_loaded_when_capabilities_do_not_fit():
+    candidate, _ = consider(Need(max_arity=9), spec(Broken))
+    assert candidate.reasons == ("handles factors of up to 3 variables, this has 9",)
+
+
+@pytest.mark.parametrize("module", ["no_such_module", "no_such_module.part", "json.no_such_part"])
+def test_missing_modules_are_a_reason_with_a_hint(module):
+    candidate, _ = consider(SMALL, spec(Cheap, requires=("json", module), install_hint="pip install it"))
+    assert candidate.reasons == (f"needs {module} (pip install it)",)
+
+
+def test_no_backend_lists_every_reason_and_a_hint():
+    need = Need(max_arity=99)
+    with pytest.raises(NoBackendError) as caught:
+        plan(need, plugins=known_with(spec(Picky)))
+    error, lines = caught.value, str(caught.value).splitlines()
+    assert lines[0] == f"no backend can answer: {need}"
+    assert {name for name, _ in error.refusals} >= {"chain", "tree", "brute-force", "picky"}
+    assert "  chain: handles factors of up to 2 variables, this has 99" in lines
+    assert lines[-1] == (
+        "  hint: make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
+    )
+
+
+def test_no_backend_names_installed_ones_that_auto_may_not_take():
+    need = Need(max_arity=99)
+    able = spec(Cheap, "outsider", caps=Caps(topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=99))
+    with pytest.raises(NoBackendError, match="these installed ones would fit: outsider") as caught:
+        plan(need, plugins=known_with(able, allowed=False))
+    assert "outsider" not in dict(caught.value.refusals)
+
+
+def test_a_named_backend_that_does_not_fit_says_which_would():
+    known = known_with(spec(Picky), spec(Cheap))
+    with pytest.raises(NoBackendError) as caught:
+        plan(SMALL, "picky", plugins=known)
+    assert caught.value.refusals == (("picky", ("not on a Friday", "nor in the rain")),)
+    hint = str(caught.value).splitlines()[-1]
+    assert hint.startswith("  hint: these would fit: ")
+    assert "cheap" in hint
+    with pytest.raises(NoBackendError, match="no other backend would fit either"):
+        plan(Need(max_arity=99), "picky", plugins=known)
+
+
+def test_unknown_backends_are_named_with_the_close_ones():
+    with pytest.raises(PluginError, match="there is no backend 'cheep'; did you mean 'cheap'"):
+        plan(SMALL, "cheep", plugins=known_with(spec(Cheap)))
+
+
+OPTIONS = (Option("speed", 3, "how fast"), Option("method", "a", "which way", choices=("a", "b")))
+
+
+def test_options_reach_the_backend_with_defaults_filled_in():
+    known, problem = known_with(spec(Recorder, options=OPTIONS)), catalogue()["one variable"]
+    made = plan(Need.of(problem.program), "recorder", {"method": "b"}, known)
+    assert made.options == {"speed": 3, "method": "b"}
+    open_plan(made, problem.program, known)
+    assert Recorder.opened_with == {"speed": 3, "method": "b"}
+    assert plan(SMALL, plugins=known).options == {"speed": 3, "method": "a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sped": 1}, "'recorder' has no option 'sped'; its options are: speed, method"),
+        ({"method": "c"}, r"option 'method' of 'recorder' is one of \['a', 'b'\], got 'c'"),
+    ],
+)
+def test_bad_options(given, message):
+    with pytest.raises(OptionError, match=message):
+        plan(SMALL, "recorder", given, known_with(spec(Recorder, options=OPTIONS)))
+
+
+def test_options_of_a_backend_without_any():
+    with pytest.raises(OptionError, match="'cheap' has no option 'x'; its options are: none"):
+        plan(SMALL, "cheap", {"x": 1}, known_with(spec(Cheap)))
+
+
+def test_auto_takes_no_options():
+    with pytest.raises(PluginError, match="options belong to one backend; name it instead of 'auto'"):
+        plan(SMALL, options={"speed": 1}, plugins=known_with())
+
+
+def test_the_summary_is_plain_data():
+    made = plan(SMALL, plugins=known_with(spec(Picky), spec(Cheapest)))
+    summary = made.summary()
+    assert json.loads(json.dumps(summary)) == summary
+    assert summary["backend"] == "cheapest"
+    assert summary["candidates"]["cheapest"] == "fits"
+    assert summary["candidates"]["picky"] == "not on a Friday; nor in the rain"
+
+
+def test_an_opened_plan_solves_and_verifies():
+    problem = catalogue()["star"]
+    made = plan(Need.of(problem.program), "brute-force")
+    session = open_plan(made, problem.program)
+    assert session.solve(problem.theta).optimal().all()
+
+
+def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
+    problem = catalogue()["star"]
+    known = known_with(spec(Faulty), spec(Hopeless))
+    need = Need.of(problem.program)
+    with pytest.raises(BackendFault, match="backend 'faulty' broke its contract: it failed with RuntimeError: out of"):
+        open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(problem.theta)
+    with pytest.raises(InfeasibleError):
+        open_plan(plan(need, "hopeless", plugins=known), problem.program, known).solve(problem.theta)
+
+
+def test_an_unloadable_backend_says_what_to_install():
+    lost = BackendSpec("lost", "no_such_package.part:Solver", caps=EXACT, install_hint="pip install lost")
+    with pytest.raises(NoBackendError, match=r"cannot be loaded from no_such_package\.part:Solver"):
+        plan(SMALL, "lost", plugins=known_with(lost))
+    with pytest.raises(PluginError, match="hint: pip install lost"):
+        lost.load()
+
+
+def test_the_need_of_a_program_counts_what_it_holds():
+    problem = catalogue()["arity four"]
+    need = Need.of(problem.program, frozenset({Task.KBEST}), Guarantee.BOUND, frozenset({"f1"}))
+    assert (need.max_arity, need.max_card, need.max_variables, need.max_table) == (4, 3, 4, 24)
+    assert (need.n_examples, need.n_variables, need.n_factors) == (1, 4, 2)
+    assert need.topology is Topology.LOOPY
+    assert need.max_labellings == pytest.approx(24.0)
+    assert need.tasks == {Task.KBEST}
+    assert need.asking(Task.MAP).tasks == {Task.MAP}
+    assert str(need) == (
+        "kbest on a graph with cycles or large factors; factors of up to 4 variables, up to 3 states; "
+        "loss f1; guarantee bound"
+    )
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_the_need_of_every_corner_case_counts_labellings(name):
+    program = catalogue()[name].program
+    counts = [np.prod(program.card[slice(*program.var_ptr[i : i + 2])]) for i in range(program.n_examples)]
+    assert Need.of(program).max_labellings == pytest.approx(max(counts, default=1.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("additive", (frozenset({Task.MAP}), frozenset())),
+        ("zero-one", (frozenset({Task.KBEST}), frozenset())),
+        ("f1", (frozenset({Task.MAP}), frozenset({"f1"}))),
+    ],
+)
+def test_what_training_asks_for(kind, expected):
+    assert tasks_for_training(kind) == expected
+
+
+def test_a_plan_is_a_value():
+    assert Plan("a", SMALL, "because") == Plan("a", SMALL, "because")

@@ -1,0 +1,317 @@
+"""Registering plug-ins: what is taken, what is left out and why, and how names are looked up."""
+
+from __future__ import annotations
+
+from importlib.metadata import Distribution, EntryPoint
+
+import pytest
+
+import ssvm_dsl.registry as module
+from ssvm_dsl.errors import PluginError
+from ssvm_dsl.plugin_api import API_VERSION, BackendSpec, ConstraintSpec, LossSpec, TrainerSpec, TrainingEvent, hookimpl
+from ssvm_dsl.registry import PluginInfo, Problem, register, registry
+
+
+def info(name, *, bundled=False, allowed=False):
+    return PluginInfo(name, "toys 1.0", bundled, allowed)
+
+
+def backend(name, **changes):
+    return BackendSpec(name, "nowhere:Backend", **changes)
+
+
+def plugin(*specs):
+    """Return a plug-in object that offers backends."""
+
+    class Plugin:
+        @hookimpl
+        def ssvm_backends(self):
+            return list(specs)
+
+    return Plugin()
+
+
+@pytest.fixture
+def known():
+    """A copy of the installed plug-ins, to add to."""
+    made = registry().copy()
+    made.problems.clear()
+    return made
+
+
+@pytest.fixture
+def fresh():
+    """Forget the process-wide registry before and after."""
+    module.registry.cache_clear()
+    yield
+    module.registry.cache_clear()
+
+
+def names(known, kind=BackendSpec):
+    return [spec.name for spec in known.specs(kind)]
+
+
+def test_bundled_backends_and_executor_come_through_entry_points():
+    assert {"chain", "tree", "brute-force"} <= set(names(registry()))
+    chain = registry().find(BackendSpec, "chain")
+    owner = registry().owner(chain)
+    assert owner.bundled
+    assert owner.allowed
+    assert owner.distribution.startswith("ssvm-dsl")
+
+
+def test_the_registry_is_made_once():
+    assert registry() is registry()
+
+
+def test_specs_of_all_kinds_are_collected(known):
+    class Everything:
+        @hookimpl
+        def ssvm_backends(self):
+            yield backend("b")
+
+        @hookimpl
+        def ssvm_trainers(self):
+            return (TrainerSpec("t", "nowhere:T"),)
+
+        @hookimpl
+        def ssvm_losses(self):
+            return [LossSpec("l", "nowhere:l")]
+
+        @hookimpl
+        def ssvm_constraints(self):
+            return [ConstraintSpec("c", "nowhere:c")]
+
+    assert known.register(Everything(), info("all"))
+    assert known.problems == []
+    for kind, name in ((BackendSpec, "b"), (TrainerSpec, "t"), (LossSpec, "l"), (ConstraintSpec, "c")):
+        assert known.find(kind, name).name == name
+        assert known.owner(known.find(kind, name)).name == "all"
+
+
+def test_the_same_name_in_another_kind_is_no_conflict(known):
+    class Two:
+        @hookimpl
+        def ssvm_backends(self):
+            return [backend("same")]
+
+        @hookimpl
+        def ssvm_losses(self):
+            return [LossSpec("same", "nowhere:l")]
+
+    known.register(Two(), info("two"))
+    assert known.problems == []
+
+
+def test_a_duplicate_is_left_out_and_the_rest_of_its_plugin_stays(known):
+    known.register(plugin(backend("chain", summary="mine"), backend("other")), info("second"))
+    text = "backend 'chain' is already registered by 'backends'; the second is left out"
+    assert known.problems == [Problem("second", text)]
+    assert known.find(BackendSpec, "chain").summary != "mine"
+    assert "other" in names(known)
+
+
+@pytest.mark.parametrize("version", [API_VERSION - 1, API_VERSION + 1])
+def test_another_contract_version_is_left_out(known, version):
+    known.register(plugin(backend("old", api_version=version), backend("new")), info("mixed"))
+    expected = f"backend 'old' is made for contract version {version}, this is {API_VERSION}"
+    assert known.problems == [Problem("mixed", expected)]
+    assert "old" not in names(known)
+    assert "new" in names(known)
+
+
+def test_what_is_no_spec_of_the_kind_is_left_out(known):
+    known.register(plugin(TrainerSpec("t", "nowhere:T"), "text", backend("b")), info("odd"))
+    expected = ["expected a BackendSpec, got TrainerSpec", "expected a BackendSpec, got str"]
+    assert [problem.text for problem in known.problems] == expected
+    assert "b" in names(known)
+
+
+def test_a_typo_in_a_hook_rejects_the_plugin(known):
+    class Typo:
+        @hookimpl
+        def ssvm_backend(self):
+            return [backend("b")]
+
+        @hookimpl
+        def ssvm_losses(self):
+            return [LossSpec("l", "nowhere:l")]
+
+    assert not known.register(Typo(), info("typo"))
+    assert known.problems == [Problem("typo", "there is no hook ssvm_backend; did you mean ssvm_backends?")]
+    assert "l" not in names(known, LossSpec)
+    assert all(one.name != "typo" for one in known.plugins)
+    assert known.register(plugin(backend("b")), info("after"))
+
+
+def test_wrong_arguments_reject_the_plugin(known):
+    class Wrong:
+        @hookimpl
+        def ssvm_training_event(self, event, window):
+            return True
+
+    assert not known.register(Wrong(), info("wrong"))
+    assert known.problems[0].text.startswith("its hooks do not fit")
+    assert not known.listens
+
+
+def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
+    class Half:
+        @hookimpl
+        def ssvm_backends(self):
+            raise OSError("disk full")
+
+        @hookimpl
+        def ssvm_losses(self):
+            return [LossSpec("l", "nowhere:l")]
+
+    known.register(Half(), info("half"))
+    assert known.problems == [Problem("half", "ssvm_backends failed: OSError: disk full")]
+    assert "l" in names(known, LossSpec)
+
+
+def test_the_same_object_twice_is_rejected_and_the_first_stays(known):
+    one = plugin(backend("once"))
+    assert known.register(one, info("first"))
+    assert not known.register(one, info("second"))
+    assert "already registered as 'toys 1.0/first'" in known.problems[0].text
+    assert "once" in names(known.copy())
+
+
+def test_two_plugins_of_one_name_in_one_distribution_are_told_apart(known):
+    assert known.register(plugin(backend("a")), info("same"))
+    assert not known.register(plugin(backend("b")), info("same"))
+    assert "a" in names(known)
+    assert "b" not in names(known)
+
+
+def test_unknown_names_list_alternatives_and_broken_plugins(known):
+    known.problems.append(Problem("gone", "cannot be imported: No module named 'gone'"))
+    with pytest.raises(PluginError) as caught:
+        known.find(BackendSpec, "chian")
+    text = str(caught.value)
+    assert text.startswith("there is no backend 'chian'; did you mean 'chain'?\n  known: chain, tree, brute-force")
+    assert "gone: cannot be imported" in text
+    with pytest.raises(PluginError, match="there is no loss 'x'\n  known: none"):
+        known.find(LossSpec, "x")
+
+
+def test_a_copy_is_independent(known):
+    copy = known.copy()
+    copy.register(plugin(backend("extra")), info("extra"))
+    copy.problems.append(Problem("x", "y"))
+    assert "extra" in names(copy)
+    assert "extra" not in names(known)
+    assert known.problems == []
+
+
+def test_training_events_reach_every_plugin_and_one_can_stop(known):
+    seen = []
+
+    class Watcher:
+        def __init__(self, answer):
+            self.answer = answer
+
+        @hookimpl
+        def ssvm_training_event(self, event):
+            seen.append(event.iteration)
+            return self.answer
+
+    event = TrainingEvent(7, 1.0, 0.1, *[0.0] * 6, 3, 0.05)
+    assert not known.listens
+    known.register(Watcher(None), info("quiet"))
+    assert known.listens
+    assert known.training_event(event) is False
+    known.register(Watcher(True), info("stopper"))
+    assert known.training_event(event) is True
+    assert seen == [7, 7, 7]
+
+
+@pytest.mark.usefixtures("fresh")
+class TestRegisterInProcess:
+    def test_it_is_found_by_name_but_not_by_auto(self):
+        register(plugin(backend("mine")), "notebook")
+        mine = registry().find(BackendSpec, "mine")
+        assert registry().owner(mine) == PluginInfo("notebook", "registered in this process", False, False)
+
+    def test_problems_are_raised(self):
+        with pytest.raises(PluginError, match="backend 'chain' is already registered"):
+            register(plugin(backend("chain")), "notebook")
+
+    def test_a_bundled_plugin_cannot_be_pushed_out(self):
+        import ssvm_backends
+
+        with pytest.raises(PluginError, match="already registered"):
+            register(ssvm_backends, "again")
+        assert "chain" in names(registry().copy())
+
+
+class FakeDistribution(Distribution):
+    """A distribution that exists in memory only."""
+
+    def __init__(self, name):
+        self.text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0\n"
+
+    def read_text(self, filename):
+        return self.text if filename == "METADATA" else None
+
+    def locate_file(self, path):
+        raise FileNotFoundError(path)
+
+
+def points(*pairs):
+    return [EntryPoint(name, value, "ssvm")._for(FakeDistribution(dist)) for name, value, dist in pairs]
+
+
+@pytest.mark.usefixtures("fresh")
+class TestDiscovery:
+    @pytest.fixture(autouse=True)
+    def _environment(self, monkeypatch):
+        monkeypatch.delenv("SSVM_PLUGINS", raising=False)
+        monkeypatch.delenv("SSVM_DISABLE_PLUGIN_AUTOLOAD", raising=False)
+
+    def installed(self, monkeypatch, *pairs):
+        monkeypatch.setattr(module, "entry_points", lambda group: points(*pairs))
+        return registry()
+
+    def test_bundled_come_first_whatever_the_order(self, monkeypatch):
+        known = self.installed(monkeypatch, ("a", "json", "aaa"), ("z", "ssvm_backends", "ssvm-dsl"))
+        assert [(one.name, one.bundled) for one in known.plugins] == [("z", True), ("a", False)]
+
+    def test_the_name_of_the_distribution_is_normalised(self, monkeypatch):
+        known = self.installed(monkeypatch, ("b", "ssvm_backends", "SSVM_DSL"))
+        assert known.plugins[0].bundled
+
+    def test_without_bundled_plugins_the_package_is_not_installed(self, monkeypatch):
+        with pytest.raises(PluginError, match=r"pip install \.\n  a: cannot be imported: ModuleNotFoundError"):
+            self.installed(monkeypatch, ("a", "no_such_module", "aaa"))
+
+    def test_an_editable_install_listed_twice_counts_once(self, monkeypatch):
+        twice = [("b", "ssvm_backends", "ssvm-dsl")] * 2
+        known = self.installed(monkeypatch, *twice)
+        assert len(known.plugins) == 1
+        assert known.problems == []
+
+    @pytest.mark.parametrize(
+        ("environment", "loaded", "allowed"),
+        [
+            ({}, {"a", "c"}, set()),
+            ({"SSVM_PLUGINS": "a"}, {"a"}, {"a"}),
+            ({"SSVM_PLUGINS": " ccc , "}, {"c"}, {"c"}),
+            ({"SSVM_PLUGINS": "ssvm-dsl"}, set(), set()),
+            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "1"}, set(), set()),
+            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "1", "SSVM_PLUGINS": "a"}, set(), set()),
+            ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "0"}, {"a", "c"}, set()),
+        ],
+        ids=str,
+    )
+    def test_environment(self, monkeypatch, environment, loaded, allowed):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        known = self.installed(
+            monkeypatch, ("b", "ssvm_backends", "ssvm-dsl"), ("a", "json", "aaa"), ("c", "csv", "ccc")
+        )
+        foreign = [one for one in known.plugins if not one.bundled]
+        assert {one.name for one in foreign} == loaded
+        assert {one.name for one in foreign if one.allowed} == allowed
+        assert {one.name for one in known.plugins if one.bundled} == {"b"}
