@@ -20,6 +20,12 @@ class OCR(Model):
     loss = Hamming(y)
 
 
+class BiasedOCR(OCR):
+    """The same with a weight for each letter, whatever its pixels."""
+
+    prior = Factor(OCR.y)
+
+
 class NormalizedOCR(OCR):
     """The same with the share of wrong letters as loss."""
 

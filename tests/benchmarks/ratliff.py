@@ -2,6 +2,9 @@
 
 Published: incremental subgradient, steps 1/(2 sqrt t), lambda = 1/(200 N), unnormalised Hamming loss; letter error
 0.20 (one fold trains, nine test) and 0.13 (the reverse); 17 s for the ten folds on a processor of 2007.
+
+The published errors need one weight per letter besides those of the pixels (a bias); without it the best errors of
+any regularisation are 0.21 and 0.13.  Examples are visited in a new random order in each pass.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import time
 import warnings
 
 import numpy as np
-from models import OCR
+from models import BiasedOCR
 from rich.console import Console
 from rich.table import Table
 
@@ -18,22 +21,23 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 
 PUBLISHED = {"one": 0.20, "rest": 0.13}
-OPTIONS = {"order": "incremental", "schedule": "1/sqrt(t)", "step_size": 0.5}
+PASSES = 20
+OPTIONS = {"order": "stochastic", "schedule": "1/sqrt(t)", "step_size": 0.5}
 
 
-def ratliff_svm(n: int, **options: object) -> StructuredSVM:
+def ratliff_svm(n: int) -> StructuredSVM:
     """Return the published learner for n words."""
     return StructuredSVM(
-        OCR, lam=1 / (200 * n), trainer="subgradient", trainer_options=OPTIONS, max_passes=10, tol=0.0, random_state=0,
-        n_threads=1, **options,
+        BiasedOCR, lam=1 / (200 * n), trainer="subgradient", trainer_options=OPTIONS, max_passes=PASSES, tol=0.0, random_state=0,
+        n_threads=1,
     )  # fmt: skip
 
 
 def main() -> None:
     """Print letter and word errors and seconds of both protocols beside the published ones."""
     warnings.simplefilter("ignore")
-    shown = Table(title="OCR, ten folds, 10 incremental passes, one thread", title_justify="left")
-    for column in ("trained on", "letter error", "word error", "published", "bcfw, C = 0.1", "seconds, 10 folds"):
+    shown = Table(title=f"OCR, ten folds, {PASSES} passes, one thread", title_justify="left")
+    for column in ("trained on", "letter error", "word error", "published", "bcfw, C = 0.3", "seconds, 10 folds"):
         shown.add_column(column)
     for train, name in (("one", "1 fold"), ("rest", "9 folds")):
         wrong, wrong_words, ours, seconds = [], [], [], 0.0
@@ -45,7 +49,7 @@ def main() -> None:
             words = [a != b for a, b in zip(svm.predict(X_test), Y_test, strict=True)]
             wrong.append(np.concatenate(words).mean())
             wrong_words.append(np.mean([word.any() for word in words]))
-            best = StructuredSVM(OCR, C=0.1, random_state=0, n_threads=1).fit(X, Y)
+            best = StructuredSVM(BiasedOCR, C=0.3, tol=1e-2, random_state=0, n_threads=1).fit(X, Y)
             ours.append(1 - best.score(X_test, Y_test))
         shown.add_row(
             name, f"{np.mean(wrong):.4f} +- {np.std(wrong):.4f}", f"{np.mean(wrong_words):.3f}",
