@@ -8,6 +8,7 @@ import numpy as np
 
 from ssvm_backends._deadline import parts_within
 from ssvm_backends._forest import F64, I32, I64, Forest, build_forest
+from ssvm_backends._masks import masked_node
 from ssvm_dsl.ir import Limits, Marginals, Program, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import Primal, Stop, label_ptr, select
@@ -34,7 +35,7 @@ class ForestSession:
     ) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         ids = select(self.program, examples)
-        node = self._masked(theta.node, clamp)
+        node = masked_node(self.program, theta.node, clamp)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, limits)
         n_best = k if task is Task.KBEST else 1
@@ -74,20 +75,6 @@ class ForestSession:
         from ssvm_backends._forest_kbest import k_best
 
         k_best(self.forest, theta.pool, node, ids, ptr, labels, score)
-
-    def _masked(self, node: F64, clamp: I32 | None) -> F64:
-        """Return unary scores with ``-inf`` at states that masks and clamps rule out."""
-        allowed = self.program.allowed
-        if allowed is None and clamp is None:
-            return node
-        keep = np.ones(len(node), dtype=bool) if allowed is None else allowed.copy()
-        if clamp is not None:
-            fixed = np.flatnonzero(clamp >= 0)
-            rows = np.repeat(clamp >= 0, self.program.card)
-            chosen = np.zeros(len(node), dtype=bool)
-            chosen[self.program.state_ptr[fixed] + clamp[fixed]] = True
-            keep &= ~rows | chosen
-        return np.where(keep, node, -np.inf)
 
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
         from ssvm_backends._forest_sum import exp_tables, sum_product

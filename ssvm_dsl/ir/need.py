@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -66,10 +67,14 @@ class Limits:
         Seconds for the whole call.
     iterations : int, optional
         Inner iterations for each example.
+    progress : callable, optional
+        Slow backends call ``progress(score, bound)`` whenever the best labelling or the bound of the example at
+        hand improves (``-inf``, ``inf`` where there is none yet).
     """
 
     time: float | None = None
     iterations: int | None = None
+    progress: Callable[[float, float], None] | None = None
 
 
 @dataclass(frozen=True)

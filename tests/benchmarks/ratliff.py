@@ -28,8 +28,8 @@ OPTIONS = {"order": "stochastic", "schedule": "1/sqrt(t)", "step_size": 0.5}
 def ratliff_svm(n: int) -> StructuredSVM:
     """Return the published learner for n words."""
     return StructuredSVM(
-        BiasedOCR, lam=1 / (200 * n), trainer="subgradient", trainer_options=OPTIONS, max_passes=PASSES, tol=0.0, random_state=0,
-        n_threads=1,
+        BiasedOCR, lam=1 / (200 * n), trainer="subgradient", trainer_options=OPTIONS, max_passes=PASSES,
+        tol=0.0, random_state=0, n_threads=1,
     )  # fmt: skip
 
 
