@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,9 @@ def _shape_words(symbol: Input) -> str:
     return f"({', '.join([*parts, *map(str, symbol.shape)])}{',' if len(parts) + len(symbol.shape) == 1 else ''})"
 
 
+_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
+
+
 def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[Any]:
     """Return one array for each example after checking shapes and kinds of numbers."""
     what = f"input '{symbol.name}'"
@@ -153,15 +157,17 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
         arrays = [_as_array(array, what, i) for i, array in enumerate(arrays)]
-    odd = [dtype for dtype in {array.dtype for array in arrays} if dtype.kind not in "biuf"]
+    odd = [dtype for dtype in set(map(_DTYPE, arrays)) if dtype.kind not in "biuf"]
     if odd:
         i = next(i for i, array in enumerate(arrays) if array.dtype in odd)
         raise DataError(what, example=i, expected="real numbers", found=f"dtype {arrays[i].dtype}")
-    if {array.shape[n_axes:] for array in arrays} != {symbol.shape} or {array.ndim for array in arrays} != {expected}:
+    # Not a list of all shapes: so many tuples would wake the garbage collector.
+    if any(len(shape) != expected or shape[n_axes:] != symbol.shape for shape in set(map(_SHAPE, arrays))):
         i = next(i for i, a in enumerate(arrays) if a.ndim != expected or a.shape[n_axes:] != symbol.shape)
         raise DataError(what, example=i, expected=f"shape {_shape_words(symbol)}", found=f"shape {arrays[i].shape}")
-    for axis, dim in enumerate(symbol.dims):  # no list of shapes: so many tuples would wake the garbage collector
-        sizes.tell(dim, np.fromiter((array.shape[axis] for array in arrays), np.int64, len(arrays)), what)
+    for axis, dim in enumerate(symbol.dims):
+        lengths = map(len, arrays) if axis == 0 else (array.shape[axis] for array in arrays)
+        sizes.tell(dim, np.fromiter(lengths, np.int64, len(arrays)), what)
     return arrays
 
 
@@ -188,8 +194,8 @@ def stack_dense(symbol: Input, arrays: list[NDArray[Any]], sizes: I64) -> F64:
 def check_finite(rows: F64, row_ptr: I64, what: str) -> None:
     """Raise a DataError naming the first example with nan or infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
-        total = rows.sum()
-    if np.isfinite(total):
+        squares = np.dot(rows.ravel(), rows.ravel())  # BLAS: twice as fast as a sum
+    if np.isfinite(squares):
         return
     bad = np.argwhere(~np.isfinite(rows.reshape(len(rows), -1)))
     if len(bad):

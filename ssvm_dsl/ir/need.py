@@ -128,10 +128,7 @@ class Need:
         loss_kinds: frozenset[str] = frozenset(),
     ) -> Need:
         """Return the need of a program."""
-        log_card = np.concatenate([[0.0], np.cumsum(np.log(program.card))])
-        logs = log_card[program.var_ptr[1:]] - log_card[program.var_ptr[:-1]]
-        with np.errstate(over="ignore"):
-            labellings = float(np.exp(logs.max(initial=0.0)))
+        longest = int(np.diff(program.var_ptr).max(initial=0))
         return cls(
             tasks=tasks,
             topology=program.hardest_topology,
@@ -140,8 +137,8 @@ class Need:
             constraint_kinds=frozenset(one.kind for one in program.constraints),
             loss_kinds=loss_kinds,
             guarantee=guarantee,
-            max_variables=int(np.diff(program.var_ptr).max(initial=0)),
-            max_labellings=labellings,
+            max_variables=longest,
+            max_labellings=_most_labellings(program, longest),
             max_table=max((group.n_configs for group in program.groups), default=1),
             n_examples=program.n_examples,
             n_variables=program.n_variables,
@@ -162,6 +159,16 @@ class Need:
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
+
+
+def _most_labellings(program: Program, longest: int) -> float:
+    """Return the number of labellings of the example that has most (``inf`` when it overflows a float)."""
+    with np.errstate(over="ignore"):
+        if program.uniform_card:
+            return float(np.power(float(program.uniform_card), longest))
+        log_card = np.concatenate([[0.0], np.cumsum(np.log(program.card))])
+        logs = log_card[program.var_ptr[1:]] - log_card[program.var_ptr[:-1]]
+        return float(np.exp(logs.max(initial=0.0)))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.plugin_api.protocols import Executor
+
+T = TypeVar("T")
 
 #: Examples answered together.
 CHUNK = 1024
@@ -47,10 +49,17 @@ class Question:
     task: Task = Task.MAP
     k: int = 1
 
-    def answers(
-        self, grounder: Callable[[int, int], Grounded], n: int, executor: Executor
-    ) -> Iterator[tuple[Grounded, Solution]]:
-        """Yield (grounded chunk, its solution) for the examples ``0 .. n-1`` in order.
+    def each(
+        self,
+        grounder: Callable[[int, int], Grounded],
+        n: int,
+        executor: Executor,
+        read: Callable[[Grounded, Solution], T],
+    ) -> list[T]:
+        """Return ``read(grounded chunk, its solution)`` for the examples ``0 .. n-1``, chunk by chunk.
+
+        Nothing of a chunk is held when the next one is laid out, so that it takes the same memory (fresh memory
+        costs as much as filling it).
 
         Parameters
         ----------
@@ -59,9 +68,40 @@ class Question:
         n : int
         executor : Executor
             Shares the work of a chunk among threads.
+        read : callable
+            Takes what is wanted from an answer.
         """
-        for lo in range(0, n, CHUNK):
-            grounded = grounder(lo, min(lo + CHUNK, n))
-            need = Need.of(grounded.program, frozenset({self.task}), accepted_guarantee(self.backend))
-            session = open_plan(plan(need, self.backend, self.options), grounded.program)
-            yield grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, lo)
+        bounds = [(lo, min(lo + CHUNK, n)) for lo in range(0, n, CHUNK)]
+        return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
+
+    def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
+        need = Need.of(grounded.program, frozenset({self.task}), accepted_guarantee(self.backend))
+        session = open_plan(plan(need, self.backend, self.options), grounded.program)
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
+
+
+def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
+    """Return the labels of each example in the user's form."""
+    return grounded.layout.decode(solution.labels)
+
+
+def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
+    """Return for each example its labellings with their scores, best first."""
+    ranked = [grounded.layout.decode(labels) for labels in solution.labels]
+    found = []
+    for i in range(grounded.n_examples):
+        known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]
+        found.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
+    return found
+
+
+def probabilities(grounded: Grounded, solution: Solution) -> list[Any]:
+    """Return for each example the probabilities of the states of its variables."""
+    assert solution.marginals is not None
+    return grounded.layout.decode_states(solution.marginals.node)
+
+
+def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (loss of each answer, largest loss of each example)."""
+    assert grounded.loss is not None
+    return grounded.loss.value(grounded.program, solution.labels), grounded.loss.largest(grounded.program)

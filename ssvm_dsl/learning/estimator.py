@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.need import Need, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.answers import Question
+from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
 from ssvm_dsl.learning.certificate import FitReport
 from ssvm_dsl.learning.fit import Callback, Progress, relative, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
@@ -35,10 +36,8 @@ from ssvm_dsl.plugin_api.protocols import Executor, StopRule
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 F64 = NDArray[np.float64]
+T = TypeVar("T")
 
 RISK = "margin"
 
@@ -323,22 +322,13 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         An array of class names for each example (a plain class for a label without axes, a dict for a model
         with several labels).
         """
-        found: list[Any] = []
-        for grounded, solution in self._answers(X, Task.MAP):
-            found += grounded.layout.decode(solution.labels)
-        return found
+        return list(chain.from_iterable(self._answers(X, labellings)))
 
     def predict_kbest(self, X: Sequence[Any], k: int) -> list[list[tuple[Any, float]]]:
         """Return for each example its k best labellings with their scores, best first (fewer if there are fewer)."""
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
-        found: list[list[tuple[Any, float]]] = []
-        for grounded, solution in self._answers(X, Task.KBEST, int(k)):
-            ranked = [grounded.layout.decode(labels) for labels in solution.labels]
-            for i in range(grounded.n_examples):
-                known = [r for r in range(k) if solution.score[r, i] > -np.inf]
-                found.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
-        return found
+        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k))))
 
     def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
         """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
@@ -346,16 +336,12 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
         margins is not calibrated.
         """
-        found: list[Any] = []
-        for grounded, solution in self._answers(X, Task.MARGINALS):
-            assert solution.marginals is not None
-            found += grounded.layout.decode_states(solution.marginals.node)
-        return found
+        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS)))
 
     def decision_function(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> F64:
         """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``."""
         if Y is None:
-            return np.concatenate([solution.score for _, solution in self._answers(X, Task.MAP)])
+            return np.concatenate(self._answers(X, lambda _, solution: solution.score))
         self._check_fitted()
         grounded = self._ground(X, Y, self._fitted)
         assert grounded.truth is not None
@@ -369,17 +355,15 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         self._check_parameters()
-        weight, lost, most, at = check_sample_weight(sample_weight, len(X)), 0.0, 0.0, 0
-        for grounded, solution in self._answers(X, Task.MAP, Y=Y):
-            assert grounded.loss is not None
-            part = weight[at : at + grounded.n_examples]
-            lost += float(np.dot(part, grounded.loss.value(grounded.program, solution.labels)))
-            most += float(np.dot(part, grounded.loss.largest(grounded.program)))
-            at += grounded.n_examples
+        weight = check_sample_weight(sample_weight, len(X))
+        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
+        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
         return 1.0 - lost / most if most > 0 else 1.0
 
-    def _answers(self, X: Any, task: Task, k: int = 1, Y: Any = None) -> Iterator[tuple[Grounded, Solution]]:
-        """Yield (grounded chunk, its solution) for all examples."""
+    def _answers(
+        self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
+    ) -> list[T]:
+        """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
         self._check_fitted()
         examples = check_sequence(X, "X")
         labels = None if Y is None else check_sequence(Y, "Y")
@@ -395,7 +379,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
 
         question = Question(self.coef_, self.backend, self.backend_options, task, k)
         with self._executor() as executor:
-            yield from question.answers(grounder, len(examples), executor)
+            return question.each(grounder, len(examples), executor, read)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

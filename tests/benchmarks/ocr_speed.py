@@ -119,7 +119,7 @@ def decoding(data: Split) -> None:
 
     arrays = [np.asarray(x, dtype=float) for x in X]
     with threadpool_limits(1, user_api="blas"):
-        best = interleaved({"BLAS + bare kernel": bare, "svm.predict(X)": lambda: svm.predict(arrays)})
+        best = interleaved({"BLAS + bare kernel": bare, "svm.predict(X)": lambda: svm.predict(arrays)}, 25)
     title = f"decoding {len(X)} words, one thread, from a list of arrays to class names"
     shown = table(title, "what", "ms", "ratio", "target")
     for name, seconds in best.items():
