@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import InfeasibleError
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution
@@ -43,7 +43,7 @@ def split_examples(state_ptr: I64, ids: I64) -> list[I64]:
 
 def solve_batch(
     parameters: ParameterMap,
-    session: CheckedSession,
+    session: PlannedSession,
     executor: Executor,
     w: F64,
     task: Task = Task.MAP,

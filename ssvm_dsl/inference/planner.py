@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import NoBackendError, PluginError
+from ssvm_dsl.inference.parts import SEPARABLE, parts_of
 from ssvm_dsl.ir.loss import ZERO_ONE
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.plugin_api.protocols import Backend
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
@@ -53,6 +55,8 @@ class Plan:
         Every backend's answer.
     options : mapping
         Options the backend is opened with.
+    parts : tuple of Plan
+        When different components of a problem take different backends: a plan for each part.
     """
 
     backend: str
@@ -60,16 +64,18 @@ class Plan:
     reason: str
     candidates: tuple[Candidate, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Plan, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""
-        return {
+        told = {
             "backend": self.backend,
             "need": self.need,
             "reason": self.reason,
             "options": dict(self.options),
             "candidates": {c.name: "fits" if c.ok else "; ".join(c.reasons) for c in self.candidates},
         }
+        return told | {"parts": [part.summary() for part in self.parts]} if self.parts else told
 
     @classmethod
     def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
@@ -78,7 +84,8 @@ class Plan:
             Candidate(name, text == "fits", np.nan, () if text == "fits" else (text,))
             for name, text in stored["candidates"].items()
         )
-        return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"])
+        parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
+        return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts)
 
 
 def consider(need: Need, spec: BackendSpec) -> tuple[Candidate, Backend | None]:
@@ -138,9 +145,50 @@ def plan(
     return Plan(best.name, str(need), reason, candidates, known.find(BackendSpec, best.name).resolve(None))
 
 
-def accepted_guarantee(backend: str, weakest: Guarantee = Guarantee.HEURISTIC) -> Guarantee:
-    """Return the guarantee to ask for: ``auto`` takes exact backends only, one that is named may be weaker."""
-    return Guarantee.EXACT if backend == AUTO else weakest
+def plan_program(
+    program: Program,
+    need: Need,
+    backend: str = AUTO,
+    options: dict[str, Any] | None = None,
+    plugins: Registry | None = None,
+) -> Plan:
+    """Return the plan for a program; ``auto`` may give its parts to different backends.
+
+    Parameters
+    ----------
+    program : Program
+    need : Need
+        What is asked of it: ``Need.of(program, ...)``.
+    backend, options, plugins
+        As for :func:`plan`.
+
+    Raises
+    ------
+    NoBackendError, PluginError, OptionError
+        As for :func:`plan`.
+    """
+    whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY
+    if whole or not need.tasks <= SEPARABLE or need.constraint_kinds or need.loss_kinds:
+        return plan(need, backend, options, plugins)
+    parts = parts_of(program)
+    needs = [Need.of(part.program, need.tasks, need.guarantee, properties=need.properties) for part in parts]
+    plans = [plan(one, plugins=plugins) for one in needs]
+    if len({one.backend for one in plans}) == 1:
+        return plan(need, plugins=plugins)
+    names = " + ".join(one.backend for one in plans)
+    told = [f"{p.program.n_examples} components to {one.reason}" for p, one in zip(parts, plans, strict=True)]
+    return Plan(names, str(need), "; ".join(told), parts=tuple(plans))
+
+
+def accepted_guarantee(
+    backend: str, asked: Guarantee = Guarantee.EXACT, weakest: Guarantee = Guarantee.HEURISTIC
+) -> Guarantee:
+    """Return the guarantee to demand of a backend.
+
+    ``auto`` takes what was asked for (exact backends by default), one that is named may be as weak as those who use
+    its answers can bear; both must be at least that.
+    """
+    return asked if backend == AUTO and asked.covers(weakest) else weakest
 
 
 def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known: Registry) -> Plan:

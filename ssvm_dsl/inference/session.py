@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import BackendFault, SsvmError
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.verify import Verifier
-from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
@@ -22,6 +22,33 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 _NO_LIMITS = Limits()
+
+
+class PlannedSession(Protocol):
+    """What the rest of the package asks questions of."""
+
+    plan: Plan
+    program: Program
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What an answer is worth."""
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = _NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer a question; the answer is verified."""
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return a compiled oracle, ``None`` without one."""
 
 
 class CheckedSession:
@@ -71,12 +98,20 @@ class CheckedSession:
             raise BackendFault(self.spec.name, f"it failed with {type(err).__name__}: {err}") from err
         return self._verify(theta, solution, examples, task, clamp)
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What an answer is worth."""
+        return self.spec.caps.guarantee
+
     def compiled(self) -> CompiledOracle | None:
         """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""
         offer = getattr(self._session, "compiled", None)
         return None if offer is None or self.program.constraints else offer()
 
 
-def open_plan(plan: Plan, program: Program, plugins: Registry | None = None) -> CheckedSession:
-    """Open the planned backend on a program."""
-    return CheckedSession(plan, program, registry() if plugins is None else plugins)
+def open_plan(plan: Plan, program: Program, plugins: Registry | None = None) -> PlannedSession:
+    """Open the planned backend (or one for each part) on a program."""
+    from ssvm_dsl.inference.parted_session import PartedSession
+
+    known = registry() if plugins is None else plugins
+    return PartedSession(plan, program, known) if plan.parts else CheckedSession(plan, program, known)

@@ -103,6 +103,11 @@ class Need:
         Entries of the largest factor table.
     n_examples, n_variables, n_factors : int
         Size of the whole batch.
+    max_clique_table : float
+        Base-2 logarithm of the largest table that exact elimination of an example needs (an upper bound;
+        :mod:`ssvm_dsl.ir.treewidth`).
+    properties : frozenset of str
+        What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -118,6 +123,8 @@ class Need:
     n_examples: int = 1
     n_variables: int = 1
     n_factors: int = 0
+    max_clique_table: float = 0.0
+    properties: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -126,6 +133,7 @@ class Need:
         tasks: frozenset[Task] = frozenset({Task.MAP}),
         guarantee: Guarantee = Guarantee.EXACT,
         loss_kinds: frozenset[str] = frozenset(),
+        properties: frozenset[str] = frozenset(),
     ) -> Need:
         """Return the need of a program."""
         longest = int(np.diff(program.var_ptr).max(initial=0))
@@ -143,6 +151,8 @@ class Need:
             n_examples=program.n_examples,
             n_variables=program.n_variables,
             n_factors=sum(group.n_factors for group in program.groups),
+            max_clique_table=_clique_table(program),
+            properties=properties,
         )
 
     def asking(self, *tasks: Task) -> Need:
@@ -159,6 +169,15 @@ class Need:
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
+
+
+def _clique_table(program: Program) -> float:
+    """Return the largest table of exact elimination in bits; two variables of a tree make one."""
+    if program.hardest_topology < Topology.LOOPY:
+        return 2.0 * float(np.log2(program.card.max(initial=1)))
+    from ssvm_dsl.ir.treewidth import largest_table
+
+    return largest_table(program)
 
 
 def _most_labellings(program: Program, longest: int) -> float:
@@ -229,4 +248,7 @@ class Caps:
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if "binary" in self.requires and need.max_card > 2:
             out.append("handles two states only")
+        unknown = sorted(self.requires - {"binary"} - need.properties) if need.max_arity > 1 else []
+        if unknown:
+            out.append(f"relies on {', '.join(unknown)} tables, which nothing guarantees here")
         return out

@@ -20,10 +20,10 @@ from threadpoolctl import ThreadpoolController
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, plan, tasks_for_training
+from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, plan_program, tasks_for_training
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.model_file import read_model, write_model
-from ssvm_dsl.ir.need import Need, Task
+from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
@@ -60,6 +60,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         Name of a trainer (``ssvm plugins list``).
     backend : str
         Name of an inference backend, or ``"auto"``.
+    guarantee : {"exact", "bound", "heuristic"}
+        The weakest answers ``auto`` may settle for: proved best ones, ones with a certified upper bound
+        (relaxations; training stays certified), or any.
     tol : float
         Relative duality gap at which training stops.
     max_passes : float
@@ -107,6 +110,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         lam: float | None = None,
         trainer: str = "bcfw",
         backend: str = AUTO,
+        guarantee: str = "exact",
         tol: float = 1e-3,
         max_passes: float = 500,
         max_seconds: float | None = None,
@@ -124,6 +128,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.lam = lam
         self.trainer = trainer
         self.backend = backend
+        self.guarantee = guarantee
         self.tol = tol
         self.max_passes = max_passes
         self.max_seconds = max_seconds
@@ -228,6 +233,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | np.integer) and value >= least):
                 raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
+        if self.guarantee not in [one.value for one in Guarantee]:
+            known = ", ".join(one.value for one in Guarantee)
+            raise OptionError(f"guarantee is one of {known}, got {self.guarantee!r}")
         if not (_is_number(self.tol) and self.tol >= 0):
             raise OptionError(f"tol is a non-negative number, got {self.tol!r}")
         if self.model.declaration.loss is None:
@@ -253,9 +261,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         if spec.needs.strongly_convex and not objective.strongly_convex:
             raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
         tasks, kinds = tasks_for_training(grounded.loss.kind)
-        guarantee = accepted_guarantee(self.backend, spec.needs.guarantee)
+        guarantee = accepted_guarantee(self.backend, Guarantee(self.guarantee), spec.needs.guarantee)
         need = Need.of(grounded.program, tasks, guarantee, kinds)
-        chosen = plan(need, self.backend, self.backend_options)
+        chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program)
         return MarginProblem(grounded.parameters, grounded.loss, objective, session, executor), chosen
 
@@ -377,7 +385,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded
 
-        question = Question(self.coef_, self.backend, self.backend_options, task, k)
+        guarantee = Guarantee(self.guarantee)
+        question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee)
         with self._executor() as executor:
             return question.each(grounder, len(examples), executor, read)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.inference.batch import split_examples
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -40,7 +40,7 @@ class MarginProblem:
     parameters : ParameterMap
     loss : LossTerm
     objective : RegularizedRisk
-    session : CheckedSession
+    session : PlannedSession
         The planned backend, opened on the program.
     executor : Executor
         Where the parts of a batch run.
@@ -51,7 +51,7 @@ class MarginProblem:
         parameters: ParameterMap,
         loss: LossTerm,
         objective: RegularizedRisk,
-        session: CheckedSession,
+        session: PlannedSession,
         executor: Executor,
     ) -> None:
         self.parameters, self.loss, self.objective = parameters, loss, objective
@@ -139,7 +139,7 @@ class MarginProblem:
         labels = np.where(is_truth[owner], second, first)
         labels = np.where(keep_truth[owner], truth, labels).astype(np.int32)
         value = np.where(keep_truth, 0.0, value)
-        if self.session.spec.caps.guarantee is Guarantee.EXACT:
+        if self.session.guarantee is Guarantee.EXACT:
             return labels, value, value.copy()
         return labels, value, np.maximum(solution.bound + self.loss.weight - of_truth, value)
 

@@ -1,0 +1,175 @@
+"""A session whose parts are answered by backends of their own; see :mod:`ssvm_dsl.inference.parts`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.inference.parts import Part, parts_of
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import members, runs
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, label_ptr, select
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.protocols import CompiledOracle
+from ssvm_dsl.registry import Registry
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+_NO_LIMITS = Limits()
+
+
+class PartedSession:
+    """Solves every part with its backend and puts the answers together.
+
+    Parameters
+    ----------
+    plan : Plan
+        With one plan for each part of the program.
+    program : Program
+    plugins : Registry
+    """
+
+    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
+        self.plan, self.program = plan, program
+        self.parts = parts_of(program)
+        self.sessions = [
+            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+        ]
+        self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What an answer is worth: the weakest of the parts."""
+        found = {session.guarantee for session in self.sessions}
+        return next(one for one in (Guarantee.HEURISTIC, Guarantee.BOUND, Guarantee.EXACT) if one in found)
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return ``None``: there is no single oracle."""
+        return None
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = _NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        end = None if limits.time is None else perf_counter() + limits.time
+        joined = _Joined(self.program, theta, examples, task)
+        warm_of = warm if isinstance(warm, dict) else {}
+        kept = {}
+        for number, (part, session) in enumerate(zip(self.parts, self.sessions, strict=True)):
+            components = self._components(part, select(self.program, examples))
+            if not len(components):
+                continue
+            left = limits if end is None else replace(limits, time=max(0.0, end - perf_counter()))
+            solution = session.solve(
+                part.theta(theta, self._states[number]),
+                examples=components,
+                task=task,
+                clamp=None if clamp is None else clamp[part.variables],
+                warm=warm_of.get(number),
+                limits=replace(left, progress=joined.progress(limits, last=part is self.parts[-1])),
+            )
+            joined.add(part, components, solution)
+            kept[number] = solution.warm
+        return joined.solution(kept if any(one is not None for one in kept.values()) else None)
+
+    @staticmethod
+    def _components(part: Part, ids: I64) -> I64:
+        """Return the components of the selected examples, example by example."""
+        first = np.searchsorted(part.example, ids, side="left")
+        return runs(first, np.searchsorted(part.example, ids, side="right") - first)
+
+
+class _Joined:
+    """The answer on the whole, put together from parts."""
+
+    def __init__(self, program: Program, theta: Theta, examples: I64 | None, task: Task) -> None:
+        self.program, self.task = program, task
+        self.ids = select(program, examples)
+        ptr, n = label_ptr(program, examples), len(self.ids)
+        self.place = np.full(program.n_examples, -1, dtype=np.int64)
+        self.place[self.ids] = np.arange(n)
+        self.labels = np.zeros(int(ptr[-1]), dtype=np.int32)
+        self.score, self.bound = theta.const[self.ids].copy(), theta.const[self.ids].copy()
+        self.stop, self.primal = np.zeros(n, np.int8), np.full(n, Primal.FEASIBLE, np.int8)
+        self.shift = np.zeros(program.n_examples, dtype=np.int64)
+        self.shift[self.ids] = ptr[:-1] - program.var_ptr[self.ids]
+        self.log_z, self.node, self.tables = None, np.zeros(0), tuple[F64, ...]()
+        if task is Task.MARGINALS:
+            self.log_z = theta.const[self.ids].copy()
+            states = program.state_ptr[program.var_ptr]
+            self.node = np.zeros(int((states[self.ids + 1] - states[self.ids]).sum()))
+            self.tables = tuple(np.zeros((len(members(g.ptr, self.ids)), g.n_configs)) for g in program.groups)
+
+    def progress(self, limits: Limits, last: bool) -> Any:
+        """Return what the last part tells its progress to: the finished parts are added."""
+        tell = limits.progress
+        if tell is None or not last or len(self.ids) != 1:
+            return None
+        score, bound = float(self.score[0]), float(self.bound[0])
+        return lambda more, above: tell(score + more, bound + above)
+
+    def add(self, part: Part, components: I64, solution: Solution) -> None:
+        """Add the answer on some components of a part."""
+        owner = self.place[part.example[components]]
+        np.maximum.at(self.stop, owner, solution.stop)
+        np.maximum.at(self.primal, owner, solution.primal)  # feasible < fractional < none < infeasible
+        if self.task is Task.MARGINALS:
+            self._add_marginals(part, components, owner, solution)
+            return
+        variables = part.variables[members(part.program.var_ptr, components)]
+        of_example = np.repeat(part.example[components], np.diff(part.program.var_ptr)[components])
+        self.labels[variables + self.shift[of_example]] = solution.labels
+        np.add.at(self.score, owner, solution.score)
+        np.add.at(self.bound, owner, solution.bound)
+
+    def _add_marginals(self, part: Part, components: I64, owner: I64, solution: Solution) -> None:
+        assert solution.marginals is not None
+        assert solution.log_partition is not None
+        assert self.log_z is not None
+        np.add.at(self.log_z, owner, solution.log_partition)
+        program, inner = self.program, part.program
+        of_example = np.repeat(part.example[components], np.diff(inner.var_ptr)[components])
+        variables = part.variables[members(inner.var_ptr, components)]
+        starts = program.state_ptr[program.var_ptr]
+        packed = np.zeros(program.n_examples, dtype=np.int64)
+        lengths = starts[self.ids + 1] - starts[self.ids]
+        packed[self.ids] = np.cumsum(lengths) - lengths
+        first = program.state_ptr[variables] - starts[of_example] + packed[of_example]
+        self.node[runs(first, program.card[variables])] = solution.marginals.node
+        for g, group in enumerate(program.groups):
+            counts = np.diff(group.ptr)[self.ids]
+            shift = np.zeros(program.n_examples, dtype=np.int64)
+            shift[self.ids] = np.cumsum(counts) - counts - group.ptr[self.ids]
+            mine = members(inner.groups[g].ptr, components)
+            owners_of = np.repeat(part.example[components], np.diff(inner.groups[g].ptr)[components])
+            self.tables[g][part.factors[g][mine] + shift[owners_of]] = solution.marginals.tables[g]
+
+    def solution(self, warm: Any) -> Solution:
+        """Return what was put together."""
+        primal, bound = self.primal, self.bound
+        bound = np.where(primal == Primal.INFEASIBLE, -np.inf, bound)
+        if self.task is Task.MARGINALS:
+            assert self.log_z is not None
+            nothing, none = np.zeros(0, np.int32), np.full(len(self.ids), np.nan)
+            marginals = Marginals(self.node, self.tables)
+            unknown = np.where(self.stop == Stop.FINISHED, self.log_z, np.nan)
+            return Solution(nothing, none, none.copy(), self.stop, primal, marginals, unknown)
+        score = np.where(primal == Primal.FEASIBLE, self.score, -np.inf)
+        return Solution(self.labels, score, bound, self.stop, primal, warm=warm)
