@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
 
+#: Risks that are a maximum over labellings, and smooth ones.
+PLANES = frozenset({"margin", "hm", "perceptron"})
+SMOOTH = frozenset({"log", "softmax-margin"})
+
 
 @hookimpl
 def ssvm_trainers() -> Iterable[TrainerSpec]:
@@ -15,7 +19,7 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             "bcfw",
             "ssvm_trainers.bcfw:BCFW",
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
-            needs=TrainerNeeds(strongly_convex=True),
+            needs=TrainerNeeds(risks=PLANES, strongly_convex=True),
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
                 Option("max_cached_passes", 20, "most cached passes after an exact one"),
@@ -27,6 +31,7 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             "subgradient",
             "ssvm_trainers.subgradient:Subgradient",
             "batch, stochastic or incremental subgradient steps, with averaging and projection",
+            needs=TrainerNeeds(risks=PLANES | SMOOTH, any_power=True),
             incremental=True,
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),

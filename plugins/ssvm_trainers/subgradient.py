@@ -18,14 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-
-
-
 
 
 class Subgradient:
@@ -133,10 +130,11 @@ class Run:
     def batch_step(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Take one step with the subgradient of the whole objective; evaluates w on the way."""
         w = self.w.copy()
-        primal, upper, planes = problem.evaluate(w)
+        found = problem.gradient(w)
         self.spent += 1.0
-        dual = hull.add(*aggregate(problem, planes))
-        self._move(problem, planes)
+        primal, upper = objectives(problem, w, found)
+        dual = hull.add(-found.vector / problem.n, found.offset / problem.n)
+        self._move(problem, found)
         if self.options.averaging == "none":
             return Iterate(w, self.spent, primal, upper, dual)
         return Iterate(self.weights(), self.spent, dual=dual)
@@ -160,25 +158,26 @@ class Run:
         v, b = np.zeros(problem.dim), 0.0
         for lo in range(0, problem.n, self.options.batch_size):
             batch = np.sort(order[lo : lo + self.options.batch_size])
-            planes = problem.oracle(self.w, batch)
-            v_batch, b_batch = aggregate(problem, planes)
-            v, b = v + v_batch, b + b_batch
-            self._move(problem, planes)
+            found = problem.gradient(self.w, batch)
+            v -= found.vector / problem.n
+            b += found.offset / problem.n
+            self._move(problem, found)
         return v, b
 
     def _single_steps(self, problem: TrainProblem) -> bool:
-        """Whether the compiled kernel takes these options."""
+        """Whether the compiled kernel takes these options and this risk."""
         from ssvm_trainers._subgradient_pass import applies
 
         plain = self.options.batch_size == 1 and self.options.radius is None
-        return plain and applies(problem)
+        return plain and problem.objective.power == 1.0 and applies(problem)
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Return the current iterate with its objective and the lower bound."""
         w = self.weights()
-        primal, upper, planes = problem.evaluate(w)
+        found = problem.gradient(w)
         self.spent += 1.0
-        return Iterate(w, self.spent, primal, upper, hull.add(*aggregate(problem, planes)))
+        dual = hull.add(-found.vector / problem.n, found.offset / problem.n)
+        return Iterate(w, self.spent, *objectives(problem, w, found), dual)
 
     def next_steps(self, n: int, lam: float) -> tuple[F64, F64]:
         """Return (length, share in the average) of the next n steps, and count them."""
@@ -194,14 +193,13 @@ class Run:
         self.average_weight += share
         self.average += (summed - share * self.average) / self.average_weight
 
-    def _move(self, problem: TrainProblem, planes: Planes) -> None:
-        """Take one step against the subgradient that the planes give."""
+    def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
+        """Take one step against a subgradient of the mean risk of a few examples."""
         objective = problem.objective
         lengths, shares = self.next_steps(1, objective.lam)
         step, share = float(lengths[0]), float(shares[0])
         self.w *= 1.0 - step * objective.lam * objective.scale
-        coef = step * objective.weight[planes.examples] / len(planes.examples)
-        problem.accumulate(planes, coef, self.w)
+        self.w -= step / len(found.value) * found.vector
         np.maximum(self.w, objective.lower, out=self.w)
         if self.options.radius is not None:
             self.w *= min(1.0, self.options.radius / max(float(np.linalg.norm(self.w)), 1e-300))
@@ -209,8 +207,6 @@ class Run:
             self.add_to_average(share * self.w, share)
 
 
-def aggregate(problem: TrainProblem, planes: Planes) -> tuple[F64, float]:
-    """Return the aggregated plane (v, b) of one plane for each example."""
-    share = problem.objective.weight[planes.examples] / problem.n
-    v = problem.accumulate(planes, share, np.zeros(problem.dim))
-    return v, float(np.dot(share, planes.loss))
+def objectives(problem: TrainProblem, w: F64, found: RiskGradient) -> tuple[float, float]:
+    """Return (objective, certified upper bound or nan) at w from the risks of all examples."""
+    return problem.objective.primal(w, found.value), problem.objective.primal(w, found.bound)

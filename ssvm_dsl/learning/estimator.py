@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, plan_program, tasks_for_training
+from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.need import Guarantee, Need, Task
@@ -30,7 +30,7 @@ from ssvm_dsl.learning.answers import Question, labellings, losses, probabilitie
 from ssvm_dsl.learning.certificate import FitReport
 from ssvm_dsl.learning.fit import Callback, Progress, relative, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks import Problem, check_pairing, find_risk
 from ssvm_dsl.learning.weights import Weights
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec, TrainerSpec
@@ -39,14 +39,12 @@ from ssvm_dsl.registry import registry
 F64 = NDArray[np.float64]
 T = TypeVar("T")
 
-RISK = "margin"
-
 
 class StructuredSVM(BaseEstimator):  # type: ignore[misc]
     """Structural support vector machine of a declared model.
 
-    Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``) with the
-    margin-rescaled hinge ``risk_i(w) = max_y [loss(y_i, y) + w . Phi(x_i, y)] - w . Phi(x_i, y_i)``.
+    Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
+    with the margin-rescaled hinge ``risk_i(w) = max_y [loss(y_i, y) + w . Phi(x_i, y)] - w . Phi(x_i, y_i)``.
 
     Parameters
     ----------
@@ -56,6 +54,11 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         Weight of the risks; not used when ``lam`` is given.
     lam : float, optional
         Regularisation strength; ``lam = 1 / (C n)``.
+    risk : str
+        What is minimised: ``"margin"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``
+        (:mod:`ssvm_dsl.learning.risks`).
+    power : float
+        Each risk is raised to this power, at least 1; 2 squares the slacks.
     trainer : str
         Name of a trainer (``ssvm plugins list``).
     backend : str
@@ -108,6 +111,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         model: type[Model],
         C: float = 1.0,
         lam: float | None = None,
+        risk: str = "margin",
+        power: float = 1.0,
         trainer: str = "bcfw",
         backend: str = AUTO,
         guarantee: str = "exact",
@@ -126,6 +131,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.model = model
         self.C = C
         self.lam = lam
+        self.risk = risk
+        self.power = power
         self.trainer = trainer
         self.backend = backend
         self.guarantee = guarantee
@@ -210,7 +217,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             problem, chosen = self._problem(grounded, executor, spec, sample_weight, seen)
             made = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
             w, state = made.partial(problem, None if stream is None else stream[1])
-            primal, upper, _ = problem.evaluate(w)
+            primal, upper = problem.value(w)
         self._keep(grounded, w, chosen)
         self._stream = (made, state, seen)
         unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
@@ -233,6 +240,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | np.integer) and value >= least):
                 raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
+        if not (_is_number(self.power) and 1 <= self.power < np.inf):
+            raise OptionError(f"power is a number of at least 1, got {self.power!r}")
         if self.guarantee not in [one.value for one in Guarantee]:
             known = ", ".join(one.value for one in Guarantee)
             raise OptionError(f"guarantee is one of {known}, got {self.guarantee!r}")
@@ -250,22 +259,22 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
 
     def _problem(
         self, grounded: Grounded, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[MarginProblem, Plan]:
+    ) -> tuple[Problem, Plan]:
         """Return the training problem and the plan for its oracle."""
         assert grounded.loss is not None
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
-        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization)
-        if RISK not in spec.needs.risks:
-            raise TrainingError(f"trainer '{spec.name}' minimises {', '.join(sorted(spec.needs.risks))}, not {RISK}")
+        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
+        risk = find_risk(self.risk)
+        check_pairing(spec, risk, self.power)
         if spec.needs.strongly_convex and not objective.strongly_convex:
             raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
-        tasks, kinds = tasks_for_training(grounded.loss.kind)
+        tasks, kinds = risk.asks(grounded.loss)
         guarantee = accepted_guarantee(self.backend, Guarantee(self.guarantee), spec.needs.guarantee)
         need = Need.of(grounded.program, tasks, guarantee, kinds)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program)
-        return MarginProblem(grounded.parameters, grounded.loss, objective, session, executor), chosen
+        return risk.problem(grounded.parameters, grounded.loss, objective, session, executor), chosen
 
     @contextmanager
     def _listeners(self, unit: float) -> Iterator[list[Callback]]:
@@ -288,7 +297,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
 
-    def _report(self, progress: Progress, problem: MarginProblem, unit: float, options: dict[str, Any]) -> FitReport:
+    def _report(self, progress: Progress, problem: Problem, unit: float, options: dict[str, Any]) -> FitReport:
         gap = unit * progress.gap
         if self.lam is not None:
             convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"

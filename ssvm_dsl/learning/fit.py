@@ -12,8 +12,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.learning.problem import MarginProblem
-from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEvent
+from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
 
@@ -64,7 +63,7 @@ def relative(gap: float, primal: float) -> float:
 
 def train(
     trainer: Trainer,
-    problem: MarginProblem,
+    problem: TrainProblem,
     stop: StopRule,
     *,
     unit: float = 1.0,
@@ -76,7 +75,7 @@ def train(
     Parameters
     ----------
     trainer : Trainer
-    problem : MarginProblem
+    problem : TrainProblem
     stop : StopRule
     unit : float
         Factor that turns objective values into the user's convention, for events.
@@ -109,7 +108,7 @@ def train(
     finally:
         steps.close()  # type: ignore[attr-defined]
     if not np.isfinite(progress.primal):
-        progress.primal, progress.upper, _ = problem.evaluate(progress.w)
+        progress.primal, progress.upper = problem.value(progress.w)
         progress.n_passes += 1.0
     progress.seconds = perf_counter() - begin
     return progress
@@ -127,7 +126,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
 
 
 def _event(
-    progress: Progress, iterate: Iterate, problem: MarginProblem, iteration: int, unit: float
+    progress: Progress, iterate: Iterate, problem: TrainProblem, iteration: int, unit: float
 ) -> TrainingEvent:
     known = np.isfinite(progress.primal)
     return TrainingEvent(

@@ -1,7 +1,8 @@
 """The training objective, in one place: every trainer, certificate and test uses this one.
 
-    P(w) = lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)      subject to  w >= lower
+    P(w) = lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)^power      subject to  w >= lower
 
+(``power`` is 1 unless said otherwise).
 A convex combination of planes ``risk_i(w) >= loss - w . psi`` of each example adds up to one aggregated plane
 ``1/n sum_i weight_i risk_i(w) >= b - v . w``, whose minimum over w is a lower bound of P:
 
@@ -42,6 +43,8 @@ class RegularizedRisk:
         Relative regularisation of each weight; 0 for weights that are not regularised.
     lower : ndarray of float64, shape (dim,)
         Lower bound of each weight, ``-inf`` without one.
+    power : float
+        Each risk is raised to this power, at least 1 (Ratliff et al. 2007, footnote 3; 2: squared slacks).
     """
 
     lam: float
@@ -49,6 +52,7 @@ class RegularizedRisk:
     weight: F64
     scale: F64
     lower: F64
+    power: float = 1.0
 
     @property
     def strongly_convex(self) -> bool:
@@ -61,7 +65,15 @@ class RegularizedRisk:
 
     def primal(self, w: F64, risks: F64) -> float:
         """Return P(w) for given risks of all examples."""
-        return self.regularizer(w) + float(np.dot(self.weight, risks)) / self.n
+        return self.regularizer(w) + float(np.dot(self.weight, self.powered(risks))) / self.n
+
+    def powered(self, risks: F64) -> F64:
+        """Return ``risk ** power``."""
+        return risks if self.power == 1.0 else np.asarray(risks**self.power)
+
+    def slopes(self, risks: F64) -> F64:
+        """Return the derivative of ``risk ** power``."""
+        return np.ones_like(risks) if self.power == 1.0 else np.asarray(self.power * risks ** (self.power - 1.0))
 
     def weights(self, v: F64) -> F64:
         """Return the weights that attain D(v, b): ``max(v / (lam scale), lower)``.
@@ -93,7 +105,11 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
 
 
 def regularized_risk(
-    parameters: ParameterMap, lam: float, weight: F64, regularization: Mapping[Any, float] | None = None
+    parameters: ParameterMap,
+    lam: float,
+    weight: F64,
+    regularization: Mapping[Any, float] | None = None,
+    power: float = 1.0,
 ) -> RegularizedRisk:
     """Return the objective of a grounded data set.
 
@@ -105,6 +121,7 @@ def regularized_risk(
         Weight of each example.
     regularization : mapping, optional
         Relative regularisation by factor or name; 1 where nothing is said.
+    power : float
 
     Raises
     ------
@@ -119,7 +136,7 @@ def regularized_risk(
             text = f"regularization: non-negative numbers for the factors {', '.join(blocks)}; got {name!r}: {value!r}"
             raise OptionError(text)
         scale[blocks[name].offset : blocks[name].stop] = value
-    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound)
+    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound, power)
 
 
 def factor_name(key: Factor | str) -> str:

@@ -25,7 +25,7 @@ from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.ir.solution import label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes
+from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -45,6 +45,8 @@ class MarginProblem:
     executor : Executor
         Where the parts of a batch run.
     """
+
+    smooth = False
 
     def __init__(
         self,
@@ -97,6 +99,18 @@ class MarginProblem:
         truth = self.truth[members(self.program.var_ptr, planes.examples)]
         self.parameters.accumulate(truth, coef, out, planes.examples)
         return self.parameters.accumulate(planes.labels, -coef, out, planes.examples)
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w."""
+        primal, upper, _ = self.evaluate(w)
+        return primal, upper
+
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+        planes = self.oracle(w, examples)
+        coef = -self.objective.slopes(planes.value) * self.objective.weight[planes.examples]
+        vector = self.accumulate(planes, coef, np.zeros(self.dim))
+        return RiskGradient.of(self.objective, planes.examples, planes.value, planes.bound, vector, w)
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""

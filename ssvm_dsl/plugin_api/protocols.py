@@ -159,8 +159,37 @@ class Planes:
     bound: F64
 
 
+@dataclass(frozen=True, eq=False)
+class RiskGradient:
+    """Risks of some examples at one w, and a subgradient of their weighted sum (the gradient of smooth risks).
+
+    The plane ``sum_i weight_i risk_i(w')^power >= offset + vector . w'`` holds for all w' and touches at w (with an
+    inexact oracle, it touches a lower bound of the risks).
+
+    Parameters
+    ----------
+    value : ndarray of float64, shape (m,)
+        The risks (not raised to the power).
+    bound : ndarray of float64, shape (m,)
+        Certified upper bounds on them; ``nan`` without.
+    vector : ndarray of float64, shape (dim,)
+    offset : float
+    """
+
+    value: F64
+    bound: F64
+    vector: F64
+    offset: float
+
+    @classmethod
+    def of(cls, objective: Objective, examples: I64, value: F64, bound: F64, vector: F64, w: F64) -> RiskGradient:
+        """Return the gradient at w; the offset follows from the values."""
+        total = float(np.dot(objective.weight[examples], objective.powered(value)))
+        return cls(value, bound, vector, total - float(np.dot(vector, w)))
+
+
 class Objective(Protocol):
-    """``lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)`` subject to ``w >= lower``."""
+    """``lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)^power`` subject to ``w >= lower``."""
 
     @property
     def lam(self) -> float:
@@ -178,6 +207,19 @@ class Objective(Protocol):
     def lower(self) -> F64:
         """Lower bound of each weight; ``shape (dim,)``."""
 
+    @property
+    def power(self) -> float:
+        """Each risk is raised to this power; 1 unless the user asked for another."""
+
+    def regularizer(self, w: F64) -> float:
+        """Return ``lam/2 sum_j scale_j w_j^2``."""
+
+    def powered(self, risks: F64) -> F64:
+        """Return ``risk ** power``."""
+
+    def slopes(self, risks: F64) -> F64:
+        """Return the derivative of ``risk ** power``."""
+
     def primal(self, w: F64, risks: F64) -> float:
         """Return the objective for given risks of all examples."""
 
@@ -189,12 +231,17 @@ class Objective(Protocol):
 
 
 class TrainProblem(Protocol):
-    """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost."""
+    """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost.
+
+    Every risk gives ``value`` and ``gradient``.  Risks that are a maximum over labellings (``smooth`` is False) also
+    give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``.
+    """
 
     dim: int
     n: int
     n_oracle_calls: int
     oracle_seconds: float
+    smooth: bool
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -217,6 +264,12 @@ class TrainProblem(Protocol):
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples (in a buffer that the next call overwrites)."""
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w."""
+
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return the risks of the selected examples and a subgradient of their weighted sum."""
 
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the most violated plane of each selected example."""

@@ -149,12 +149,15 @@ class TrainerNeeds:
         Questions it asks of the backend.
     strongly_convex : bool
         Whether every weight must be regularised.
+    any_power : bool
+        Whether it minimises powers of risks, too.
     """
 
     risks: frozenset[str] = frozenset({"margin"})
     guarantee: Guarantee = Guarantee.HEURISTIC
     tasks: frozenset[Task] = frozenset({Task.MAP})
     strongly_convex: bool = False
+    any_power: bool = False
 
 
 @dataclass(frozen=True)

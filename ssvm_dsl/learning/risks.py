@@ -1,0 +1,136 @@
+"""The risks a model can be trained with: what each asks of a backend, and the training problem it makes.
+
+With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, the risk of example i is
+
+    margin          max_y [Delta(y) + s(y)] - s(y_i)              Taskar et al. 2003, Tsochantaridis et al. 2005
+    hm              max_{y != y_i} [1 + s(y)] - s(y_i), or 0      Altun et al. 2003 (HM-SVM); the unstructured margin
+    perceptron      max_y s(y) - s(y_i)                           Collins 2002
+    log             log sum_y exp s(y) - s(y_i)                   Lafferty et al. 2001 (conditional random field)
+    softmax-margin  log sum_y exp(Delta(y) + s(y)) - s(y_i)       Gimpel and Smith 2010
+
+and any power q >= 1 of it (q = 2: squared slacks).  The first three are maxima of *planes*, one for each labelling;
+the others are smooth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.inference.planner import tasks_for_training
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.smooth_problem import SmoothProblem
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.registry import registry
+
+Problem = MarginProblem | SmoothProblem
+ProblemMaker = Callable[[ParameterMap, LossTerm, RegularizedRisk, PlannedSession, Executor], Problem]
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A risk.
+
+    Parameters
+    ----------
+    name : str
+    summary : str
+    loss : callable
+        Turns the declared loss into the one that is added to the scores.
+    smooth : bool
+        Whether it asks for marginals instead of best labellings.
+    """
+
+    name: str
+    summary: str
+    loss: Callable[[LossTerm], LossTerm]
+    smooth: bool = False
+
+    def asks(self, loss: LossTerm) -> tuple[frozenset[Task], frozenset[str]]:
+        """Return (tasks, loss kinds) that a backend must cover, for the declared loss."""
+        used = self.loss(loss)
+        if not self.smooth:
+            return tasks_for_training(used.kind)
+        if used.kind != ADDITIVE:
+            raise OptionError(f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}")
+        return frozenset({Task.MARGINALS}), frozenset()
+
+    def problem(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+    ) -> Problem:
+        """Return the training problem."""
+        make: ProblemMaker = SmoothProblem if self.smooth else MarginProblem
+        return make(parameters, self.loss(loss), objective, session, executor)
+
+
+def no_loss(loss: LossTerm) -> LossTerm:
+    """Return a loss of zero everywhere."""
+    return LossTerm(loss.truth, np.zeros_like(loss.node), np.zeros_like(loss.const))
+
+
+def constant_margin(loss: LossTerm) -> LossTerm:
+    """Return the loss that is 1 for every labelling but the truth."""
+    return LossTerm(loss.truth, np.zeros_like(loss.node), np.zeros_like(loss.const), ZERO_ONE, 1.0)
+
+
+def declared(loss: LossTerm) -> LossTerm:
+    """Return the loss of the model."""
+    return loss
+
+
+RISKS = {
+    risk.name: risk
+    for risk in (
+        Risk("margin", "margin rescaling: the declared loss is the margin", declared),
+        Risk("hm", "a margin of 1 to every labelling but the truth (HM-SVM)", constant_margin),
+        Risk("perceptron", "no margin: the best labelling against the truth", no_loss),
+        Risk("log", "negative log-likelihood (conditional random field)", no_loss, smooth=True),
+        Risk("softmax-margin", "log-loss of scores with the declared loss added", declared, smooth=True),
+    )
+}
+
+
+def find_risk(name: str) -> Risk:
+    """Return a risk by name.
+
+    Raises
+    ------
+    OptionError
+        There is no such risk; names those there are.
+    """
+    if name not in RISKS:
+        raise OptionError(f"there is no risk {name!r}; the risks are: {', '.join(RISKS)}")
+    return RISKS[name]
+
+
+def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
+    """Refuse a trainer that does not minimise a risk, before anything is computed.
+
+    Raises
+    ------
+    TrainingError
+        Names the trainers that do.
+    """
+    if risk.name in spec.needs.risks and (power == 1.0 or spec.needs.any_power):
+        return
+    able = [
+        other.name
+        for other in registry().specs(TrainerSpec)
+        if risk.name in other.needs.risks and (power == 1.0 or other.needs.any_power)
+    ]
+    asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
+    raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {', '.join(able) or 'none'}")
