@@ -26,6 +26,11 @@ _HOMES = {
     "ssvm_dsl.lang.builder": ("ModelBuilder",),
     "ssvm_dsl.compiler": ("estimate", "ground"),
     "ssvm_dsl.registry": ("register",),
+    "ssvm_dsl.io.read_problem": ("read_problem",),
+    "ssvm_dsl.io.uai_writer": ("write_uai",),
+    "ssvm_dsl.io.lp_file": ("write_lp",),
+    "ssvm_dsl.io.mps_file": ("write_mps",),
+    "ssvm_dsl.io.networkx_graph": ("from_networkx",),
     "ssvm_dsl.learning.estimator": ("StructuredSVM",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -48,6 +53,11 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from ssvm_dsl.compiler import estimate as estimate
     from ssvm_dsl.compiler import ground as ground
+    from ssvm_dsl.io.lp_file import write_lp as write_lp
+    from ssvm_dsl.io.mps_file import write_mps as write_mps
+    from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
+    from ssvm_dsl.io.read_problem import read_problem as read_problem
+    from ssvm_dsl.io.uai_writer import write_uai as write_uai
     from ssvm_dsl.lang.builder import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor

@@ -115,3 +115,11 @@ class TrainingError(SsvmError):
 
 class FileFormatError(SsvmError, ValueError):
     """A file does not hold what its format promises."""
+
+
+class ScoreError(SsvmError, ValueError):
+    """The scores lack a property that the chosen backend relies on, e.g. submodularity."""
+
+
+class TooLargeError(SsvmError, ValueError):
+    """An exact method would need more memory than it is allowed; says how much, and what is allowed."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ssvm_dsl.inference.planner import Candidate
     from ssvm_dsl.ir.need import Need
+    from ssvm_dsl.ir.program import Program
     from ssvm_dsl.lang.declaration import Declaration
     from ssvm_dsl.lang.losses import Loss
     from ssvm_dsl.lang.model import Model
@@ -105,22 +106,22 @@ def _examples(args: Namespace, model: type[Model], module: Any) -> tuple[Any, st
 def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answer], str]:
     """Return what the backends say to prediction and to training, and a note on features that failed."""
     from ssvm_dsl.compiler import ground
-    from ssvm_dsl.inference.planner import tasks_for_training
-    from ssvm_dsl.ir.need import Need, Task
+    from ssvm_dsl.inference.planner import need_of, tasks_for_training
+    from ssvm_dsl.ir.need import Guarantee, Task
 
     note = ""
     try:
-        program = ground(declaration, X).program
+        parameters = ground(declaration, X).parameters
     except Exception as err:
         if not (made_up and declaration.functions):
             raise
         note = f"a feature function failed on made-up inputs ({type(err).__name__}: {err}); planned without features"
-        program = ground(without_features(declaration), X).program
-    asked = [("predict", Need.of(program, frozenset({Task.MAP})))]
+        parameters = ground(without_features(declaration), X).parameters
+    asked = [("predict", need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT))]
     if declaration.loss is not None:
         tasks, kinds = tasks_for_training(_loss_kind(declaration.loss))
-        asked.append(("train", Need.of(program, tasks, loss_kinds=kinds)))
-    return [_answer(question, need) for question, need in asked], note
+        asked.append(("train", need_of(parameters, tasks, Guarantee.EXACT, kinds)))
+    return [_answer(question, need, parameters.program) for question, need in asked], note
 
 
 def _loss_kind(loss: Loss) -> str:
@@ -143,9 +144,9 @@ def without_features(declaration: Declaration) -> Declaration:
     return replace(declaration, symbols=tuple(bare.get(symbol.name, symbol) for symbol in declaration.symbols))
 
 
-def _answer(question: str, need: Need) -> Answer:
+def _answer(question: str, need: Need, program: Program) -> Answer:
     from ssvm_dsl.errors import NoBackendError
-    from ssvm_dsl.inference.planner import consider, plan
+    from ssvm_dsl.inference.planner import consider, plan_program
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 
@@ -154,7 +155,7 @@ def _answer(question: str, need: Need) -> Answer:
     candidates = [consider(need, spec)[0] for spec in specs]
     outsiders = {spec.name for spec in specs if not known.owner(spec).allowed}
     try:
-        chosen = plan(need)
+        chosen = plan_program(program, need)
     except NoBackendError:
         return Answer(question, need, candidates, outsiders, None, None)
     return Answer(question, need, candidates, outsiders, chosen.backend, chosen.reason)

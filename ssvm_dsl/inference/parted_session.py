@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -55,6 +56,9 @@ class PartedSession:
     def compiled(self) -> CompiledOracle | None:
         """Return ``None``: there is no single oracle."""
         return None
+
+    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> None:
+        """Return ``None``: marginals come from ``solve``."""
 
     def solve(
         self,

@@ -12,7 +12,9 @@ from ssvm_dsl.errors import NoBackendError, PluginError
 from ssvm_dsl.inference.parts import SEPARABLE, parts_of
 from ssvm_dsl.ir.loss import ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
+from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.properties import guaranteed_properties
 from ssvm_dsl.plugin_api.protocols import Backend
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
@@ -143,6 +145,19 @@ def plan(
     reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
     reason += f"; next: {others})" if others else ")"
     return Plan(best.name, str(need), reason, candidates, known.find(BackendSpec, best.name).resolve(None))
+
+
+def need_of(
+    parameters: ParameterMap,
+    tasks: frozenset[Task],
+    guarantee: Guarantee,
+    loss_kinds: frozenset[str] = frozenset(),
+) -> Need:
+    """Return the need of a model laid over data: that of its program, with what its weights can make of tables."""
+    program = parameters.program
+    loopy = program.hardest_topology is Topology.LOOPY  # chains and forests need no such properties
+    known = guaranteed_properties(parameters) if loopy else frozenset()
+    return Need.of(program, tasks, guarantee, loss_kinds, known)
 
 
 def plan_program(

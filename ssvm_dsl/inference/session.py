@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
 
+F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
@@ -49,6 +51,9 @@ class PlannedSession(Protocol):
 
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle, ``None`` without one."""
+
+    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add weighted marginals and return log partitions, or ``None`` where that is not offered."""
 
 
 class CheckedSession:
@@ -107,6 +112,16 @@ class CheckedSession:
         """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""
         offer = getattr(self._session, "compiled", None)
         return None if offer is None or self.program.constraints else offer()
+
+    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Let the session add weighted marginals (see :class:`~ssvm_dsl.plugin_api.SumSession`), where it can."""
+        offer = getattr(self._session, "expect", None)
+        if offer is None or self.program.constraints:
+            return None
+        log_z: F64 | None = offer(theta, ids, coef, node, tables)
+        if log_z is not None and (log_z.shape != ids.shape or np.isnan(log_z).any()):
+            raise BackendFault(self.spec.name, f"expect returned log partitions of shape {log_z.shape}, or nan")
+        return log_z
 
 
 def open_plan(plan: Plan, program: Program, plugins: Registry | None = None) -> PlannedSession:

@@ -1,1 +1,1 @@
-"""Files: saved models.  Parsed with limits, never executed, written atomically."""
+"""Files: saved models and factor graphs.  Parsed with limits, never executed, written atomically."""

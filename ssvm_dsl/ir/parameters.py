@@ -148,7 +148,7 @@ class ParameterMap:
 
     # -- Phi' mu ---------------------------------------------------------------------------------------
 
-    def adjoint(self, mu: Theta, out: F64 | None = None) -> F64:
+    def adjoint(self, mu: Theta, out: F64 | None = None, examples: I64 | None = None) -> F64:
         """Return ``Phi' mu`` for weights ``mu`` on the entries of Theta: ``<Phi w, mu> = <w, Phi' mu>``.
 
         Parameters
@@ -157,15 +157,26 @@ class ParameterMap:
             A number for each score, e.g. marginals summed over the factors that share a table row.
         out : ndarray of float64, shape (dim,), optional
             Where to add the result.
+        examples : ndarray of int64, optional
+            Only what belongs to these examples, and the tables that all examples share, is looked at.
         """
         grad = np.zeros(self.dim) if out is None else out
         for fmap in self.maps:
             if fmap.group == NODE:
-                start = self.program.state_ptr[fmap.scope[:, 0]]
-                values = mu.node[start[:, None] + np.arange(fmap.cards[0])]
-                _scatter(fmap, values, slice(None), grad)
+                factors = positions(fmap.ptr, examples)
+                if self.program.uniform_card and self._covers[fmap.name]:
+                    values = mu.node.reshape(-1, self.program.uniform_card)[factors]
+                else:
+                    values = mu.node[self.program.state_ptr[fmap.scope[factors, 0]][:, None] + np.arange(fmap.cards[0])]
+                _scatter(fmap, values, factors, grad)
+            elif fmap.features is None:
+                fmap.weights(grad)[:, :, 0] += _to_basis(fmap, mu.tables[fmap.group])
+            elif fmap.joint or fmap.unit is not None:
+                factors = positions(fmap.ptr, examples)
+                _scatter(fmap, mu.tables[fmap.group][factors], factors, grad)
             else:
-                _scatter(fmap, mu.tables[fmap.group], None, grad)
+                rows = positions(fmap.row_ptr, examples)
+                _scatter_rows(fmap, _to_basis(fmap, mu.tables[fmap.group][rows]), rows, fmap.weights(grad)[0])
         return grad
 
     def accumulate(self, labels: I32, coef: F64, out: F64, examples: I64 | None = None) -> F64:
@@ -273,49 +284,45 @@ def _fill_tables(fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) ->
         tables[rows] = _plain_rows(fmap, w, rows)
 
 
-def _scatter(fmap: FeatureMap, values: F64, by_factor: slice | None, grad: F64) -> None:
-    """Add the adjoint of one map; ``values`` are by factor for node maps, by table row (``None``) for groups."""
+def _to_basis(fmap: FeatureMap, values: F64) -> F64:
+    """Return numbers on joint states as numbers on the functions of the form."""
+    return values if fmap.basis is None else values @ fmap.basis.T
+
+
+def _scatter(fmap: FeatureMap, values: F64, factors: slice | I64, grad: F64) -> None:
+    """Add the adjoint of one map; ``values`` holds the joint states of each selected factor."""
     target = fmap.weights(grad)
+    unit = None if fmap.unit is None else fmap.unit[factors]
     if fmap.joint:
-        _scatter_joint(fmap, values, target)
+        assert isinstance(fmap.features, np.ndarray)
+        stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
+        _add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
         return
-    projected = values if fmap.basis is None else values @ fmap.basis.T
+    projected = _to_basis(fmap, values)
     if fmap.features is None:
-        if by_factor is None:
-            target[:, :, 0] += projected
-        else:
-            _add_by_unit(target[:, :, 0], fmap.unit, projected)
+        _add_by_unit(target[:, :, 0], unit, projected)
         return
-    if fmap.unit is None:
-        if by_factor is not None and fmap.row is not None:
-            by_row = np.zeros((fmap.features.shape[0], projected.shape[1]))
-            np.add.at(by_row, fmap.row, projected)
-            projected = by_row
-        _scatter_rows(fmap, projected, np.arange(len(projected)), target[0])
+    rows = factors if fmap.row is None else fmap.row[factors].astype(np.int64)
+    if unit is None:
+        _scatter_rows(fmap, projected, rows, target[0])
         return
-    row = np.arange(fmap.n_factors) if fmap.row is None else fmap.row
-    for u in np.unique(fmap.unit):
-        mine = fmap.unit == u
-        _scatter_rows(fmap, projected[mine], row[mine].astype(np.int64), target[u])
+    row = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    for u in np.unique(unit):
+        mine = unit == u
+        _scatter_rows(fmap, projected[mine], row[mine], target[u])
 
 
-def _scatter_rows(fmap: FeatureMap, projected: F64, rows: I64, target: F64) -> None:
+def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
         from ssvm_dsl.ir.kernels import add_sparse_outer
 
         sparse = fmap.features
-        add_sparse_outer(sparse.data, sparse.indices, sparse.ptr, rows, np.ascontiguousarray(projected), target)
+        ids = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        add_sparse_outer(sparse.data, sparse.indices, sparse.ptr, ids, np.ascontiguousarray(projected), target)
     else:
         assert fmap.features is not None
         target += projected.T @ fmap.features[rows]
-
-
-def _scatter_joint(fmap: FeatureMap, values: F64, target: F64) -> None:
-    assert isinstance(fmap.features, np.ndarray)
-    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)
-    per_factor = np.einsum("fcp,fc->fp", stacked, values)
-    _add_by_unit(target[:, 0, :], fmap.unit, per_factor)
 
 
 def _add_by_unit(target: F64, unit: I32 | None, values: F64) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.ir.theta import Theta
 
 F64 = NDArray[np.float64]
@@ -149,3 +150,29 @@ def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None =
     total = np.zeros(len(ids))
     add_node_scores(node, program.state_ptr, program.var_ptr, ids, label_ptr(program, examples), labels, total)
     return total
+
+
+def add_marginals(
+    program: Program, marginals: Marginals, coef: F64, ids: I64, node: F64, tables: Sequence[F64]
+) -> None:
+    """Add ``coef_i`` times the marginals of each listed example to numbers laid out as a Theta.
+
+    Parameters
+    ----------
+    marginals : Marginals
+        Packed over the listed examples.
+    coef : ndarray of float64, shape (n,)
+    ids : ndarray of int64, shape (n,)
+        Distinct examples.
+    node : ndarray of float64, shape (S,)
+    tables : sequence of ndarray, shape (n_tables, prod(cards))
+        One for each group; factors that share a row add up.
+    """
+    starts = program.state_ptr[program.var_ptr]
+    node[positions(starts, ids)] += np.repeat(coef, starts[ids + 1] - starts[ids]) * marginals.node
+    for group, table, given in zip(program.groups, tables, marginals.tables, strict=True):
+        by_factor = np.repeat(coef, group.ptr[ids + 1] - group.ptr[ids])
+        if len(table) == 1:
+            table[0] += by_factor @ given
+        else:
+            np.add.at(table, group.table[members(group.ptr, ids)], by_factor[:, None] * given)

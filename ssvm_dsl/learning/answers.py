@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.batch import solve_batch
-from ssvm_dsl.inference.planner import accepted_guarantee, plan_program
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -78,7 +78,8 @@ class Question:
         return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
-        need = Need.of(grounded.program, frozenset({self.task}), accepted_guarantee(self.backend, self.guarantee))
+        guarantee = accepted_guarantee(self.backend, self.guarantee)
+        need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
         session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
         return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
 

@@ -20,10 +20,10 @@ from threadpoolctl import ThreadpoolController
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, plan_program
+from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.model_file import read_model, write_model
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
@@ -271,7 +271,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
         tasks, kinds = risk.asks(grounded.loss)
         guarantee = accepted_guarantee(self.backend, Guarantee(self.guarantee), spec.needs.guarantee)
-        need = Need.of(grounded.program, tasks, guarantee, kinds)
+        need = need_of(grounded.parameters, tasks, guarantee, kinds)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program)
         return risk.problem(grounded.parameters, grounded.loss, objective, session, executor), chosen

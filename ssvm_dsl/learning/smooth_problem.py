@@ -9,20 +9,21 @@ with ``Delta = 0`` for the log-loss.  Expectations are the adjoint of the parame
 
 from __future__ import annotations
 
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.batch import join_solutions, split_examples
+from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import members, positions
-from ssvm_dsl.ir.solution import Marginals, Solution, score_labels, select
+from ssvm_dsl.ir.solution import add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
@@ -64,7 +65,9 @@ class SmoothProblem:
         self.blocks: tuple[Block, ...] = parameters.blocks
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
-        self._theta = Theta.zeros(self.program)
+        self._theta, self._mu = Theta.zeros(self.program), Theta.zeros(self.program)
+        shared = {m.group for m in parameters.maps if m.features is None}
+        self._shared = [number in shared for number in range(len(self.program.groups))]
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
@@ -98,45 +101,62 @@ class SmoothProblem:
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(program.state_ptr[program.var_ptr], ids)
         found = self.executor.map(lambda part: self._part(w, part), parts)
-        value = np.concatenate([risk for risk, _ in found])
-        solution = join_solutions([one for _, one in found])
-        assert solution.marginals is not None
-        coef = self.objective.slopes(value) * self.objective.weight[ids]
-        vector = self._expectation(solution.marginals, coef, ids)
-        self.parameters.accumulate(self.loss.truth[members(program.var_ptr, ids)], -coef, vector, ids)
+        value, coef = (np.concatenate(numbers) for numbers in zip(*(part[:2] for part in found), strict=True))
+        for number, table in enumerate(self._mu.tables):
+            if self._shared[number]:
+                table[...] = sum(tables[number] for _, _, tables in found)
+        vector = self.parameters.adjoint(self._mu, examples=examples)
+        vector -= self._of_truth(ids, coef, whole=examples is None)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
         return RiskGradient.of(self.objective, ids, value, value, vector, w)
 
-    def _part(self, w: F64, ids: I64) -> tuple[F64, Solution]:
-        """Return (risks, answer) of one part of a batch."""
-        theta, program = self._theta, self.program
+    def _part(self, w: F64, ids: I64) -> tuple[F64, F64, list[F64]]:
+        """Return (risks, coefficients of the gradient, sums for the shared tables) of one part of a batch.
+
+        Sums for what belongs to the examples alone go to ``_mu`` (parts are disjoint: safe in threads).
+        """
+        theta, mu, program = self._theta, self._mu, self.program
         self.parameters.fill_examples(w, theta, ids)
         of_truth = score_labels(program, theta, self.loss.truth[positions(program.var_ptr, ids)], ids)
         states = positions(program.state_ptr[program.var_ptr], ids)
         theta.node[states] += self.loss.node[states]
+        mu.node[states] = 0.0
+        tables = [np.zeros_like(t) if shared else t for t, shared in zip(mu.tables, self._shared, strict=True)]
+        for group, table, shared in zip(program.groups, tables, self._shared, strict=True):
+            if not shared:
+                table[group.table[positions(group.ptr, ids)]] = 0.0
+        coef, shift = self.objective.weight[ids], self.loss.const[ids] - of_truth
+        log_z = self.session.expect(theta, ids, coef, mu.node, tables) if self.objective.power == 1.0 else None
+        if log_z is not None:
+            return _checked(log_z + shift, ids), coef, tables
         solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
-        assert solution.log_partition is not None
-        risk = solution.log_partition + self.loss.const[ids] - of_truth
-        if not np.isfinite(risk).all():
-            bad = int(ids[np.flatnonzero(~np.isfinite(risk))[0]])
-            raise TrainingError(f"example {bad} has no partition function: the backend did not finish it")
-        return np.maximum(risk, 0.0), solution
+        assert solution.log_partition is not None and solution.marginals is not None
+        risk = _checked(solution.log_partition + shift, ids)
+        coef = coef * self.objective.slopes(risk)
+        add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
+        return risk, coef, tables
 
-    def _expectation(self, marginals: Marginals, coef: F64, ids: I64) -> F64:
-        """Return ``sum_i coef_i E_i Phi(x_i, y)``."""
-        program, mu = self.program, Theta.zeros(self.program)
-        starts = program.state_ptr[program.var_ptr]
-        per_state = np.repeat(coef, starts[ids + 1] - starts[ids])
-        mu.node[positions(starts, ids)] = per_state * marginals.node
-        for group, table, given in zip(program.groups, mu.tables, marginals.tables, strict=True):
-            factors = members(group.ptr, ids)
-            rows = given * np.repeat(coef, np.diff(group.ptr)[ids])[:, None]
-            if group.n_tables == 1:
-                table[0] = rows.sum(axis=0)
-            else:
-                np.add.at(table, group.table[factors], rows)
-        return self.parameters.adjoint(mu)
+    def _of_truth(self, ids: I64, coef: F64, whole: bool) -> F64:
+        """Return ``sum_i coef_i Phi(x_i, y_i)``; for all examples and plain risks it is always the same."""
+        if whole and self.objective.power == 1.0:
+            return self._observed
+        truth = self.loss.truth[members(self.program.var_ptr, ids)]
+        return self.parameters.accumulate(truth, coef, np.zeros(self.dim), ids)
+
+    @cached_property
+    def _observed(self) -> F64:
+        """``sum_i weight_i Phi(x_i, y_i)``."""
+        return self.parameters.accumulate(self.loss.truth, self.objective.weight, np.zeros(self.dim))
+
+
+def _checked(risk: F64, ids: I64) -> F64:
+    """Return risks without the rounding below 0; refuse those that are not known."""
+    unknown = np.flatnonzero(~np.isfinite(risk))
+    if len(unknown):
+        text = "has no finite log-loss: the backend did not finish it, or the truth is ruled out"
+        raise TrainingError(f"example {int(ids[unknown[0]])} {text}")
+    return np.maximum(risk, 0.0)
 
 
 def _no_planes() -> TrainingError:

@@ -107,6 +107,34 @@ class Session(Protocol):
         """
 
 
+class SumSession(Session, Protocol):
+    """A session that adds up marginals as it finds them, for the gradients of smooth risks.
+
+    An offer a session may make; without it marginals come from ``solve``, factor by factor.
+    """
+
+    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add ``coef_i`` times the marginals of each listed example and return its log partition.
+
+        Parameters
+        ----------
+        theta : Theta
+            Scores, as in ``solve``.
+        ids : ndarray of int64, shape (n,)
+            Distinct examples.
+        coef : ndarray of float64, shape (n,)
+        node : ndarray of float64, shape (S,)
+            Where to add the marginals of variables; laid out as ``theta.node``.
+        tables : sequence of ndarray
+            Where to add those of factors; shaped as ``theta.tables``, factors that share a row add up.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,), or None
+            ``-inf`` for examples without a labelling.  ``None``: not for this program; nothing was added.
+        """
+
+
 class Backend(Protocol):
     """An inference method."""
 

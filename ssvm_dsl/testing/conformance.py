@@ -15,6 +15,7 @@ import numpy as np
 
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Caps, Guarantee, Need, Task
+from ssvm_dsl.ir.properties import table_properties
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
@@ -124,10 +125,7 @@ class _Run:
         check = Check("planning")
         self.report.checks.append(check)
         refusals: Counter[str] = Counter()
-        special = bool(self.spec.caps.requires & {"submodular", "metric"})
         for problem in problems:
-            if special and problem.name.startswith("catalogue") and problem.program.groups:
-                continue  # the tables of corner cases are not submodular
             tasks = [task for task in sorted(self.spec.caps.tasks) if self._takes(problem, task, check, refusals)]
             if tasks:
                 self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks)))
@@ -135,7 +133,8 @@ class _Run:
 
     def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
         """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
-        need = Need.of(problem.program, frozenset({task}), guarantee=Guarantee.HEURISTIC)
+        known = table_properties(problem.program, problem.theta)
+        need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
         if self.spec.caps.refusals(need) or len(check.failures) >= MAX_FAILURES:
             return False
         check.cases += 1

@@ -142,7 +142,7 @@ class Recipe:
 def random_recipe(rng: np.random.Generator, caps: Caps) -> Recipe:
     """Return a recipe whose problems a backend of these capabilities covers."""
     topology = caps.topology if rng.random() < 0.5 else Topology(int(rng.integers(0, caps.topology + 1)))
-    regular = bool(caps.requires & {"submodular", "metric"})
+    regular = bool(caps.requires & {"submodular", "metric", "semimetric"})
     arity = min(caps.max_arity, 4 if topology is Topology.LOOPY and not regular else 2)
     likely = dict(zip(("same_card", "shuffled", "turned", "repeats", "tied"), rng.random(5) < 0.5, strict=True))
     rarer = dict(zip(("masks", "forbidden", "empty"), rng.random(3) < 0.35, strict=True))

@@ -17,7 +17,7 @@ _ANY = Caps(topology=Topology.LOOPY, max_arity=4)
 
 def recipes(caps: Caps = _ANY) -> SearchStrategy[Recipe]:
     """Return a strategy for recipes whose problems these capabilities cover; simple ones come first."""
-    regular = bool(caps.requires & {"submodular", "metric"})
+    regular = bool(caps.requires & {"submodular", "metric", "semimetric"})
     arity = caps.max_arity if caps.topology is Topology.LOOPY and not regular else min(2, caps.max_arity)
     return st.builds(
         Recipe,

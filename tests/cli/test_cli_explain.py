@@ -45,7 +45,7 @@ class Big(Model):
     y = Label(H, W, 5)
     data = Factor(y, features=x)
     net = Factor(grid(y))
-    loss = Hamming(y)
+    loss = ZeroOne(y)
 
 class Graph(Model):
     N, M = Dim(), Dim()
@@ -129,15 +129,16 @@ def test_without_a_loss_there_is_no_training(capsys, file):
 
 def test_when_nothing_fits_the_status_is_one(capsys, file):
     status, told = explained(capsys, f"{file}:Big", "--size", "H=20", "--size", "W=20")
-    assert status == 1
-    assert told["predict"]["backend"] is None
-    assert not any(one["fits"] for one in told["predict"]["candidates"])
+    assert status == 1  # two best labellings of a large grid: nobody finds them
+    assert told["predict"]["backend"] is not None
+    assert told["train"]["backend"] is None
+    assert not any(one["fits"] for one in told["train"]["candidates"])
     assert inside(capsys, "explain", f"{file}:Big", "--size", "H=20", "--size", "W=20")[0] == 1
 
 
 def test_edge_lists_can_be_trees(capsys, file):
     assert explained(capsys, f"{file}:Graph", "--size", "N=30", "--trees")[1]["predict"]["backend"] == "tree"
-    assert explained(capsys, f"{file}:Graph", "--size", "N=30")[0] == 1
+    assert explained(capsys, f"{file}:Graph", "--size", "N=30")[1]["predict"]["backend"] != "tree"
 
 
 def test_a_feature_function_that_fails_is_left_out(capsys, file):

@@ -242,7 +242,8 @@ def test_an_impossible_backend_lists_its_reasons():
         StructuredSVM(small.Loopy, backend="chain").fit(data.X, data.Y)
     text = str(caught.value)
     assert "chain: handles disjoint chains, this is a graph with cycles" in text
-    assert "these would fit: brute-force" in text
+    assert "these would fit: " in text
+    assert "brute-force" in text
 
 
 def test_no_backend_at_all_lists_all_of_them():

@@ -1,0 +1,188 @@
+"""``ssvm solve FILE``: the best labelling, or the marginals, of a factor graph in a file."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from contextlib import nullcontext
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.screen import aside, complain, console, write_json
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.solve_answer import Answer, Question
+    from ssvm_dsl.inference.planner import Plan
+    from ssvm_dsl.io.graph_problem import GraphProblem
+    from ssvm_dsl.ir.need import Need
+
+#: Exit statuses.
+SOLVED, UNSOLVED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm solve``."""
+    parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp or .fg file, possibly with .gz behind")
+    parser.add_argument("--format", help="the format, when the name of the file does not tell it")
+    parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
+    parser.add_argument("--task", choices=("map", "marginals"), default="map", help="what to ask (default: map)")
+    parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
+    parser.add_argument(
+        "--option", type=_option, action="append", default=[], metavar="K=V",
+        help="an option of the named backend (may be repeated)",
+    )  # fmt: skip
+    parser.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for each backend")
+    parser.add_argument("--all", action="store_true", help="ask every backend that fits, one after the other")
+    parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
+    add_json(parser)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Read ``K=V``; the value is JSON where it can be, else a string."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise ArgumentTypeError(f"expected a positive number of seconds, got {text!r}")
+    return seconds
+
+
+def run(args: Namespace) -> int:
+    """Solve a problem; the exit status is 1 when it has no answer or no backend fits."""
+    from ssvm_dsl.errors import OptionError
+
+    if args.all and (args.backend != "auto" or args.option):
+        raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
+    try:
+        question, read = _question(args)
+    except OSError as err:
+        complain(f"{err.filename}: {err.strerror}")
+        return UNUSABLE
+    return _run_all(args, question, read) if args.all else _run_one(args, question, read)
+
+
+def _question(args: Namespace) -> tuple[Question, float]:
+    """Return what the files ask, and the seconds it took to read them."""
+    from ssvm_dsl.cli.solve_answer import Question
+    from ssvm_dsl.io.read_problem import read_problem
+    from ssvm_dsl.io.uai import read_evidence
+
+    start = perf_counter()
+    problem = read_problem(args.file, args.format)
+    clamp = read_evidence(args.evidence, problem) if args.evidence else None
+    observed = clamp if clamp is not None and (clamp >= 0).any() else None
+    return Question(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start
+
+
+def _need(question: Question) -> Need:
+    from ssvm_dsl.ir.need import Need
+    from ssvm_dsl.ir.properties import table_properties
+
+    problem = question.problem
+    known = table_properties(problem.program, problem.theta)
+    return Need.of(problem.program, frozenset({question.task}), properties=known)
+
+
+def _run_one(args: Namespace, question: Question, read: float) -> int:
+    from ssvm_dsl.cli.solve_show import show_answer
+    from ssvm_dsl.errors import NoBackendError
+
+    need = _need(question)
+    try:
+        plan = _plan(question.problem, need, args.backend, dict(args.option))
+    except NoBackendError as err:
+        complain(str(err) + _weaker(need, args.backend))
+        return UNSOLVED
+    answer = _ask(plan, question)
+    if args.json:
+        write_json(answer.summary())
+    else:
+        show_answer(console(), question, answer, read, args.labels)
+    if answer.answered:
+        return SOLVED
+    return INTERRUPTED if answer.status == "interrupted" else UNSOLVED
+
+
+def _plan(problem: GraphProblem, need: Need, backend: str, options: dict[str, Any]) -> Plan:
+    """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
+    from ssvm_dsl.inference.planner import accepted_guarantee, plan_program
+
+    return plan_program(problem.program, replace(need, guarantee=accepted_guarantee(backend)), backend, options)
+
+
+def _weaker(need: Need, backend: str) -> str:
+    """Return a hint that names the backends which would fit if no proof were asked for."""
+    from ssvm_dsl.inference.planner import AUTO
+
+    if backend != AUTO:
+        return ""
+    fitting = [f"{plan.backend} ({word})" for plan, word in _fitting(need)[0]]
+    if not fitting:
+        return ""
+    return f"\n  hint: without a proof of optimality these would fit, name one with --backend: {', '.join(fitting)}"
+
+
+def _fitting(need: Need) -> tuple[list[tuple[Plan, str]], dict[str, str]]:
+    """Return ((plan, its guarantee) of each backend that fits, reasons of those that refuse)."""
+    from ssvm_dsl.errors import NoBackendError
+    from ssvm_dsl.inference.planner import accepted_guarantee, plan
+    from ssvm_dsl.plugin_api.specs import BackendSpec
+    from ssvm_dsl.registry import registry
+
+    fitting, refused = [], {}
+    for spec in registry().specs(BackendSpec):
+        try:
+            made = plan(replace(need, guarantee=accepted_guarantee(spec.name)), spec.name)
+        except NoBackendError as err:
+            refused[spec.name] = "; ".join(err.refusals[0][1])
+        else:
+            fitting.append((made, spec.caps.guarantee.value))
+    return fitting, refused
+
+
+def _run_all(args: Namespace, question: Question, read: float) -> int:
+    from ssvm_dsl.cli.solve_show import show_comparison
+    from ssvm_dsl.errors import SsvmError
+
+    fitting, refused = _fitting(_need(question))
+    answers: list[Answer] = []
+    for plan, _ in fitting:
+        if answers and answers[-1].status == "interrupted":
+            refused[plan.backend] = "not asked: interrupted"
+            continue
+        try:
+            answers.append(_ask(plan, question))
+        except (SsvmError, MemoryError) as err:  # one that fails must not hide what the others say
+            refused[plan.backend] = " ".join(f"failed: {type(err).__name__}: {err}".split())
+    if args.json:
+        write_json({"answers": [answer.summary() for answer in answers], "refused": refused})
+    else:
+        show_comparison(console(), question, answers, refused, read)
+    return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
+
+
+def _ask(plan: Plan, question: Question) -> Answer:
+    """Ask one backend, with a live line where standard error is a terminal."""
+    from ssvm_dsl.cli.solve_answer import ask
+    from ssvm_dsl.report.solve_progress import SolveProgress
+
+    screen = aside()
+    live = SolveProgress(plan.backend, screen) if screen.is_terminal else nullcontext()
+    with live as progress:
+        return ask(plan, question, progress)
+
+
+COMMAND = Command("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)

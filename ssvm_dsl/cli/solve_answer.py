@@ -1,0 +1,189 @@
+"""One question of ``ssvm solve`` to one backend, and what its verified answer is worth.
+
+The status is derived, never taken over:
+
+* ``optimal``: a labelling that counts, with ``bound - score`` within tolerance (``Solution.optimal``);
+* ``infeasible``: the certified bound says that no labelling counts;
+* ``interrupted``, ``feasible`` (a labelling, not proved optimal), ``bound only``, ``no answer``: what is left;
+* for marginals ``exact`` or ``approximate``, by what the backend guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, isnan, nan
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
+
+I32 = NDArray[np.int32]
+
+#: Statuses that answer the question.
+ANSWERED = ("optimal", "feasible", "exact", "approximate")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked about a problem.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+    marginals : bool
+        Marginals and log Z instead of the best labelling.
+    clamp : ndarray of int32, shape (V,), optional
+        Observed states, -1 where free.
+    time_limit : float, optional
+        Seconds, opening the backend included.
+    """
+
+    problem: GraphProblem
+    marginals: bool = False
+    clamp: I32 | None = None
+    time_limit: float | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task to plan for."""
+        if self.marginals:
+            return Task.MARGINALS
+        return Task.MAP if self.clamp is None else Task.MAP_CLAMPED
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a backend answered.
+
+    Parameters
+    ----------
+    plan : Plan
+    status : str
+    seconds : float
+    score, bound : float
+        ``nan`` where there is none.
+    labels : list of int, optional
+    log_partition : float, optional
+        For marginals; ``nan`` where there is none.
+    node : ndarray of float64, optional
+        Marginals of all states of all variables.
+    note : str
+        What else there is to know.
+    """
+
+    plan: Plan
+    status: str
+    seconds: float
+    score: float = nan
+    bound: float = nan
+    labels: list[int] | None = None
+    log_partition: float | None = None
+    node: NDArray[np.float64] | None = None
+    note: str = ""
+
+    @property
+    def gap(self) -> float:
+        """``bound - score``, ``nan`` where one is missing."""
+        return self.bound - self.score if isfinite(self.bound) and isfinite(self.score) else nan
+
+    @property
+    def answered(self) -> bool:
+        """Whether it answers the question."""
+        return self.status in ANSWERED or self.labels is not None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the content of ``--json``."""
+        told: dict[str, Any] = {
+            "score": _finite(self.score),
+            "bound": _finite(self.bound),
+            "gap": _finite(self.gap),
+            "status": self.status,
+            "labels": self.labels,
+            "backend": self.plan.backend,
+            "seconds": self.seconds,
+        }
+        if self.log_partition is not None:
+            told["log_partition"] = _finite(self.log_partition)
+        return told
+
+
+def ask(plan: Plan, question: Question, progress: Callable[[float, float], None] | None = None) -> Answer:
+    """Return a backend's answer; an interrupt that the backend does not catch leaves no labelling.
+
+    Raises
+    ------
+    SsvmError
+        The backend broke its contract.
+    """
+    start = perf_counter()
+    try:
+        session = open_plan(plan, question.problem.program)
+        solution = _solve(session, question, progress, start)
+    except KeyboardInterrupt:
+        return Answer(plan, "interrupted", perf_counter() - start, log_partition=nan if question.marginals else None)
+    seconds = perf_counter() - start
+    if question.marginals:
+        return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
+    return _of_labels(plan, question.problem, solution, seconds)
+
+
+def _solve(
+    session: PlannedSession, question: Question, progress: Callable[[float, float], None] | None, start: float
+) -> Solution:
+    left = None
+    if question.time_limit is not None:
+        left = max(question.time_limit - (perf_counter() - start), 1e-3)
+    limits, theta = Limits(time=left, progress=progress), question.problem.theta
+    if not question.marginals:
+        return session.solve(theta, task=question.task, clamp=question.clamp, limits=limits)
+    if question.clamp is not None:
+        theta = question.problem.given(question.clamp)
+    return session.solve(theta, task=Task.MARGINALS, limits=limits)
+
+
+def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: float) -> Answer:
+    score, bound = float(solution.score[0]), float(solution.bound[0])
+    there = solution.primal[0] == Primal.FEASIBLE and score > -inf
+    counts, note = there and score > problem.floor, ""
+    if there and not counts:
+        note = f"the best labelling found has score {score:.10g}; the file asks for more than {problem.floor:.10g}"
+    status = _status(bool(solution.optimal()[0]), counts, bound, problem.floor, int(solution.stop[0]))
+    labels = solution.labels.tolist() if counts else None
+    return Answer(plan, status, seconds, score if counts else nan, bound, labels, note=note)
+
+
+def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) -> str:
+    if optimal:
+        return "optimal" if counts else "infeasible"
+    if bound <= floor:
+        return "infeasible"
+    if stop == Stop.INTERRUPTED:
+        return "interrupted"
+    if counts:
+        return "feasible"
+    return "bound only" if isfinite(bound) else "no answer"
+
+
+def _of_marginals(plan: Plan, exact: bool, solution: Solution, seconds: float) -> Answer:
+    log_z = nan if solution.log_partition is None else float(solution.log_partition[0])
+    node = None if solution.marginals is None else solution.marginals.node
+    stop = int(solution.stop[0])
+    if stop == Stop.INTERRUPTED:
+        return Answer(plan, "interrupted", seconds, log_partition=nan)
+    if isnan(log_z) or (exact and stop != Stop.FINISHED):
+        return Answer(plan, "no answer", seconds, log_partition=nan)
+    if log_z == -inf:
+        return Answer(plan, "infeasible" if exact else "no answer", seconds, log_partition=nan)
+    return Answer(plan, "exact" if exact else "approximate", seconds, log_partition=log_z, node=node)
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

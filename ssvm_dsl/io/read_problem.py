@@ -1,0 +1,53 @@
+"""Read a factor graph from a file, the format told by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.io.fg import parse_fg
+from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
+from ssvm_dsl.io.uai import parse_uai
+from ssvm_dsl.io.wcsp import parse_wcsp
+
+#: The formats that are read, by name and suffix.
+FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
+    "uai": parse_uai,
+    "wcsp": parse_wcsp,
+    "fg": parse_fg,
+}
+
+
+def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
+    """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, each possibly with ``.gz`` behind.
+
+    Parameters
+    ----------
+    path : str or Path
+    format : str, optional
+        ``"uai"``, ``"wcsp"`` or ``"fg"``; told by the suffix when left out.
+    limits : FileLimits
+        How much memory the file may ask for.
+
+    Returns
+    -------
+    GraphProblem
+        A program of one example and its scores, to be maximised.
+
+    Raises
+    ------
+    FileFormatError
+        The format is unknown, or the file does not hold what its format promises: one line with the file, line
+        and column, what was expected and what is there.
+    OSError
+        The file cannot be opened.
+    """
+    path = Path(path)
+    suffixes = [suffix.lstrip(".").lower() for suffix in path.suffixes]
+    told = format or next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")
+    if told not in FORMATS:
+        listed = ", ".join(FORMATS)
+        raise FileFormatError(f"{path}: expected a format out of {listed}, found {told!r} (name one with format=)")
+    return FORMATS[told](str(path), read_source(path, limits), limits)

@@ -1,0 +1,91 @@
+"""The bytes of a problem file: plain or gzip, never more than a limit.
+
+A file says how large it is itself (``stat``), a gzip stream does not: it is unpacked piece by piece and given up
+as soon as it exceeds the limit, so a small file that unpacks to gigabytes costs no more than the limit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.units import bytes_text
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+#: Bytes read at a time.
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileLimits:
+    """How much memory a problem file may ask for.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Length of the text after unpacking.
+    n_entries : int
+        States of all variables and entries of all tables together (8 bytes each).
+    """
+
+    n_bytes: int = 100_000_000
+    n_entries: int = 50_000_000
+
+
+#: The limits when none are given.
+STANDARD = FileLimits()
+
+
+def read_source(path: Path, limits: FileLimits) -> bytes:
+    """Return the content of a file, unpacked when it is a gzip file (whatever its name).
+
+    Raises
+    ------
+    FileFormatError
+        Longer than the limit, or a damaged gzip file.
+    OSError
+        The file cannot be opened.
+    """
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        file.seek(0)
+        try:
+            data = (_unpack if packed else _copy)(file, limits.n_bytes + 1)
+        except (EOFError, zlib.error) as err:
+            raise FileFormatError(f"{path}: expected a whole gzip file, found a damaged one ({err})") from err
+    if len(data) > limits.n_bytes:
+        most = bytes_text(limits.n_bytes)
+        raise FileFormatError(f"{path}: expected at most {most} of text, found more (FileLimits.n_bytes raises this)")
+    return data
+
+
+def _copy(file: IO[bytes], most: int) -> bytes:
+    """Return at most ``most`` bytes of a file; memory is taken as they come."""
+    parts: list[bytes] = []
+    while most > 0 and (part := file.read(min(most, _PIECE))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def _unpack(file: IO[bytes], most: int) -> bytes:
+    """Return at most ``most`` unpacked bytes of a gzip file of one or more members."""
+    parts: list[bytes] = []
+    room, pending = most, b""
+    while room > 0:
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        while not member.eof and room > 0:
+            pending = pending or file.read(_PIECE)
+            if not pending:
+                raise EOFError("it ends in the middle")
+            parts.append(member.decompress(pending, room))
+            room -= len(parts[-1])
+            pending = member.unused_data if member.eof else member.unconsumed_tail
+        pending = (pending or file.read(_PIECE)).lstrip(b"\0")  # padding after the last member is allowed
+        if not pending:
+            break
+    return b"".join(parts)
