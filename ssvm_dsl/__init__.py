@@ -32,6 +32,7 @@ _HOMES = {
     "ssvm_dsl.io.mps_file": ("write_mps",),
     "ssvm_dsl.io.networkx_graph": ("from_networkx",),
     "ssvm_dsl.learning.estimator": ("StructuredSVM",),
+    "ssvm_dsl.learning.path": ("regularization_path",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -92,4 +93,5 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.relations import grid as grid
     from ssvm_dsl.lang.relations import pairs as pairs
     from ssvm_dsl.learning.estimator import StructuredSVM as StructuredSVM
+    from ssvm_dsl.learning.path import regularization_path as regularization_path
     from ssvm_dsl.registry import register as register

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, StopRule, TrainProblem
+from ssvm_trainers._plane_arrays import Cache
 from ssvm_trainers._planes import DualState, start_state
 
 F64 = NDArray[np.float64]
@@ -68,9 +70,20 @@ class BCFW:
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run = _Run(self, problem)
+        run = self._run = _Run(self, problem)
         if start is not None:
             yield run.seed(start)
+        while True:
+            yield run.iterate(stop)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state after the last iterate; see :class:`~ssvm_dsl.plugin_api.ResumableTrainer`."""
+        return self._run.state_arrays()
+
+    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
+        """Yield the iterates that follow a state."""
+        run = self._run = _Run(self, problem)
+        run.restore(state)
         while True:
             yield run.iterate(stop)
 
@@ -118,6 +131,31 @@ class _Run:
         self._cached(0.0, 0.0, always=True)
         self.dual = self.state.refresh()
         return Iterate(w, self.passes, primal, upper, self.dual)
+
+    def state_arrays(self) -> dict[str, Any]:
+        """Return everything the next iterate depends on."""
+        s = self.state
+        return {
+            **s.cache._asdict(),
+            "w": s.w, "free": s.free, "gap": s.gap, "gain": s.gain, "average": self.average,
+            "now": self.now, "passes": self.passes, "dual": self.dual, "trust": self.trust,
+            "operations": int(s.work.counter[0]),
+            "random": self.random.bit_generator.state,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        s = self.state
+        while s.capacity < state["alpha"].shape[1]:
+            s.grow()
+        s.cache = Cache(**{name: state[name] for name in Cache._fields})
+        for name in ("w", "free", "gap", "gain"):
+            getattr(s, name)[:] = state[name]
+        self.average[:] = state["average"]
+        self.now, self.passes = state["now"], state["passes"]
+        self.dual, self.trust = state["dual"], state["trust"]
+        s.work.counter[0] = state["operations"]
+        self.random.bit_generator.state = state["random"]
 
     def _choose(self) -> I64:
         """Return the examples of the next exact pass, in order."""
@@ -189,6 +227,7 @@ class _Run:
     def _certify(self, estimate: float) -> Iterate:
         """Return the iterate with its certificate; the planes found on the way go into the cache."""
         dual = self.dual = self.state.refresh()
+        plane = self.state.aggregate()
         w = self.state.w.copy()
         primal, upper, planes = self.problem.evaluate(w)
         if self.options.averaging:
@@ -200,7 +239,7 @@ class _Run:
             # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
             self.trust = float(np.clip((primal - dual) / estimate, 1e-3, 10.0))
         self.dual += self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
-        return Iterate(w, self.passes, primal, upper, dual)
+        return Iterate(w, self.passes, primal, upper, dual, plane=plane)
 
 
 def _exact_cost(problem: TrainProblem) -> float:

@@ -71,10 +71,31 @@ class Subgradient:
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run = Run(self, problem.dim, start)
-        hull = PlaneHull(problem.objective)
+        run, hull = self._run, self._hull = Run(self, problem.dim, start), PlaneHull(problem.objective)
         if start is not None:  # its first steps are long: what they leave behind may be better
             yield run.evaluated(problem, hull)
+        yield from self._go_on(problem, stop)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state after the last iterate; see :class:`~ssvm_dsl.plugin_api.ResumableTrainer`."""
+        run, hull = self._run, self._hull
+        numbers = {name: getattr(run, name) for name in ("average_weight", "t", "n_passes", "spent")}
+        plane = {} if hull.v is None else {"hull_v": hull.v, "hull_b": hull.b}
+        return {"w": run.w, "average": run.average, "random": run.random.bit_generator.state, **numbers, **plane}
+
+    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
+        """Yield the iterates that follow a state."""
+        run, hull = self._run, self._hull = Run(self, problem.dim, state["w"]), PlaneHull(problem.objective)
+        for name in ("average", "average_weight", "t", "n_passes", "spent"):
+            setattr(run, name, state[name])
+        run.random.bit_generator.state = state["random"]
+        if "hull_v" in state:
+            hull.v, hull.b = state["hull_v"], state["hull_b"]
+        yield from self._go_on(problem, stop)
+
+    def _go_on(self, problem: TrainProblem, stop: StopRule) -> Iterator[Iterate]:
+        """Yield an iterate after each pass."""
+        run, hull = self._run, self._hull
         while True:
             if self.order == "batch":
                 yield run.batch_step(problem, hull)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.plugin_api.protocols import TrainingEvent
 from ssvm_dsl.units import seconds_text
 
@@ -22,8 +25,44 @@ REASONS = {
     "seconds": "the time limit was reached",
     "interrupt": "interrupted; the best model so far is kept",
     "callback": "a callback asked to stop",
+    "ended": "the trainer found nothing left to improve",
     "stream": "one pass of partial_fit",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Weights, their risk, and a plane below all risks: what bounds the optimum for every C.
+
+    Parameters
+    ----------
+    objective : RegularizedRisk
+    regularizer : float
+        ``1/2 sum_j scale_j w_j^2``.
+    risk : float
+        Certified upper bound of ``1/n sum_i weight_i risk_i(w)``; ``nan`` without one.
+    plane : tuple (v, b), optional
+        ``1/n sum_i weight_i risk_i(w) >= b - v . w`` for all w.
+    """
+
+    objective: RegularizedRisk
+    regularizer: float
+    risk: float
+    plane: tuple[NDArray[np.float64], float] | None
+
+    @classmethod
+    def of(cls, progress: Progress, objective: RegularizedRisk) -> Certificate:
+        """Return what a finished fit certifies."""
+        size = objective.regularizer(progress.w)
+        return cls(objective, size / objective.lam, progress.upper - size, progress.plane)
+
+    def relative_gap(self, C: float) -> float:
+        """Return the relative gap of the weights for another C."""
+        if self.plane is None:
+            return float("nan")
+        other = replace(self.objective, lam=1.0 / (C * self.objective.n))
+        primal = other.lam * self.regularizer + self.risk
+        return relative(primal - other.dual(*self.plane), primal)
 
 
 @dataclass(frozen=True, eq=False)

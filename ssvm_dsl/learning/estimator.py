@@ -27,9 +27,12 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
-from ssvm_dsl.learning.certificate import FitReport
-from ssvm_dsl.learning.fit import Callback, Progress, relative, train
+from ssvm_dsl.learning.certificate import Certificate, FitReport
+from ssvm_dsl.learning.check_parameters import check_parameters
+from ssvm_dsl.learning.checkpoint import Checkpoint, fingerprint
+from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.risks import Problem, check_pairing, find_risk
 from ssvm_dsl.learning.weights import Weights
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
@@ -87,6 +90,11 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         Show progress while fitting.
     callbacks : sequence of callables, optional
         Each is told about every iteration (:class:`~ssvm_dsl.plugin_api.TrainingEvent`); returning True stops.
+    checkpoint : str, optional
+        A file that ``fit`` keeps its state in.  When it is there (the process was killed, or a limit was reached),
+        the same fit goes on from it, bit for bit; it is removed once the tolerance is reached.
+    checkpoint_seconds : float
+        Least time between two writes of it.
 
     Attributes
     ----------
@@ -127,6 +135,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         verbose: bool = False,
         callbacks: Sequence[Callback] | None = None,
+        checkpoint: str | None = None,
+        checkpoint_seconds: float = 60.0,
     ) -> None:
         self.model = model
         self.C = C
@@ -147,6 +157,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
 
     # -- learning --------------------------------------------------------------------------------------
 
@@ -169,7 +181,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         OptionError, PluginError, NoBackendError
             Parameters, options or the combination of trainer and backend cannot be used.
         """
-        self._check_parameters()
+        check_parameters(self)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
         keep = self._fitted if start is not None else None
@@ -182,8 +194,11 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
             with self._listeners(unit) as listeners:
                 made = spec.load()(**options, random_state=self.random_state)
-                progress = train(made, problem, stop, unit=unit, start=start, callbacks=listeners)
-        self._keep(grounded, progress.w, chosen)
+                kept = self._checkpoint(problem, spec, options, start)
+                progress = train(
+                    made, problem, stop, unit=unit, start=start, callbacks=listeners, checkpoint=kept
+                )
+        self._keep(grounded, progress, problem, chosen)
         self._stream: tuple[Any, Any, int] | None = None
         self.report_ = self._report(progress, problem, unit, options)
         if progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
@@ -205,7 +220,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         TrainingError
             The trainer cannot learn from a stream; names those that can.
         """
-        self._check_parameters()
+        check_parameters(self)
         spec, options = self._trainer_spec()
         if not spec.incremental:
             able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
@@ -218,37 +233,12 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             made = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
             w, state = made.partial(problem, None if stream is None else stream[1])
             primal, upper = problem.value(w)
-        self._keep(grounded, w, chosen)
+        progress = Progress(w, primal, upper, n_passes=2.0, reason="stream")
+        self._keep(grounded, progress, problem, chosen)
         self._stream = (made, state, seen)
         unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
-        progress = Progress(w, primal, upper, n_passes=2.0, reason="stream")
         self.report_ = self._report(progress, problem, unit, options)
         return self
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense before anything is computed."""
-        if not (isinstance(self.model, type) and issubclass(self.model, Model)):
-            raise OptionError(f"model is a Model class, got {self.model!r}")
-        strength, name = (self.C, "C") if self.lam is None else (self.lam, "lam")
-        if not (_is_number(strength) and 0 < strength < np.inf):
-            raise OptionError(f"{name} is a positive number, got {strength!r}")
-        for name in ("max_passes", "max_seconds"):
-            value = getattr(self, name)
-            if not (_is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
-                raise OptionError(f"{name} is a positive number, got {value!r}")
-        for name, least in (("n_threads", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | np.integer) and value >= least):
-                raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
-        if not (_is_number(self.power) and 1 <= self.power < np.inf):
-            raise OptionError(f"power is a number of at least 1, got {self.power!r}")
-        if self.guarantee not in [one.value for one in Guarantee]:
-            known = ", ".join(one.value for one in Guarantee)
-            raise OptionError(f"guarantee is one of {known}, got {self.guarantee!r}")
-        if not (_is_number(self.tol) and self.tol >= 0):
-            raise OptionError(f"tol is a non-negative number, got {self.tol!r}")
-        if self.model.declaration.loss is None:
-            raise TrainingError(f"model {self.model.__name__} declares no loss; add e.g. loss = Hamming(y)")
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         spec = registry().find(TrainerSpec, self.trainer)
@@ -276,6 +266,19 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         session = open_plan(chosen, grounded.program)
         return risk.problem(grounded.parameters, grounded.loss, objective, session, executor), chosen
 
+    def _checkpoint(
+        self, problem: Problem, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+    ) -> Checkpoint | None:
+        """Return where the fit keeps its state, if it is to."""
+        if self.checkpoint is None:
+            return None
+        if not spec.resumable:
+            able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
+            raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
+        begun = None if start is None else start.tolist()
+        told = {"trainer": spec.name, "options": options, "seed": self.random_state, "risk": self.risk, "w": begun}
+        return Checkpoint(Path(self.checkpoint), fingerprint(problem, told), self.checkpoint_seconds)
+
     @contextmanager
     def _listeners(self, unit: float) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
@@ -291,8 +294,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         with FitProgress(self.tol, self.max_passes, unit) as shown:
             yield [*listeners, shown.update]
 
-    def _keep(self, grounded: Grounded, w: F64, chosen: Plan) -> None:
-        self.coef_ = w
+    def _keep(self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan) -> None:
+        self.coef_ = progress.w
+        self._certificate = Certificate.of(progress, problem.objective)
         self.plan_ = chosen
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
@@ -371,11 +375,20 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         examples.
         """
         self._check_fitted()
-        self._check_parameters()
+        check_parameters(self)
         weight = check_sample_weight(sample_weight, len(X))
         lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
         lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
         return 1.0 - lost / most if most > 0 else 1.0
+
+    def certified_gap(self, C: float) -> float:
+        """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
+
+        Weights and the bound of the optimum stay valid when C changes; how far they are apart follows without
+        looking at the data again (Giesen, Jaggi and Laue 2012).
+        """
+        self._check_fitted()
+        return self._certificate.relative_gap(C)
 
     def _answers(
         self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
@@ -449,10 +462,6 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
 def _thread_pools() -> ThreadpoolController:
     """Return the controller of the BLAS libraries in this process (finding them takes milliseconds)."""
     return ThreadpoolController()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)
 
 
 def _custom_loss(kind: str) -> Any:

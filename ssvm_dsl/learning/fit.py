@@ -6,59 +6,19 @@ Stopping rules, callbacks, history and Ctrl-C live here once, for every trainer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.learning.checkpoint import Checkpoint
+from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
 
 #: Told about every iteration; returns True to stop.
 Callback = Callable[[TrainingEvent], bool | None]
-
-
-@dataclass(eq=False)
-class Progress:
-    """What is known while training; values of the objective in lam convention."""
-
-    w: F64
-    primal: float = np.inf
-    upper: float = np.nan
-    dual: float = -np.inf
-    n_passes: float = 0.0
-    reason: str = "passes"
-    seconds: float = 0.0
-    history: list[TrainingEvent] = field(default_factory=list)
-
-    def take(self, iterate: Iterate, keep_best: bool) -> None:
-        """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest)."""
-        self.n_passes = iterate.n_passes
-        self.dual = max(self.dual, iterate.dual)
-        known = not np.isnan(iterate.primal)
-        if not keep_best or (known and iterate.primal < self.primal) or not np.isfinite(self.primal):
-            self.w = iterate.w.copy()
-            self.primal = iterate.primal if known else np.inf
-            self.upper = iterate.upper if known else np.nan
-
-    @property
-    def gap(self) -> float:
-        """Certified gap of the kept weights, ``nan`` without bounds."""
-        return self.upper - self.dual
-
-    @property
-    def relative_gap(self) -> float:
-        """Certified gap over the size of the objective."""
-        return relative(self.gap, self.primal)
-
-
-def relative(gap: float, primal: float) -> float:
-    """Return ``gap / |primal|`` (0 when both are 0)."""
-    if not np.isfinite(primal) or np.isnan(gap):
-        return np.nan
-    return gap / max(abs(primal), 1e-300) if gap > 0.0 else 0.0
 
 
 def train(
@@ -69,6 +29,7 @@ def train(
     unit: float = 1.0,
     start: F64 | None = None,
     callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
 ) -> Progress:
     """Run a trainer until a stopping rule holds.
 
@@ -83,26 +44,37 @@ def train(
         Weights to start from.
     callbacks : sequence of callables
         Told about every iteration; one that returns True stops training.
+    checkpoint : Checkpoint, optional
+        Where to go on from, and where to keep the state (of a :class:`ResumableTrainer`).
 
     Notes
     -----
     Ctrl-C ends training; what is known so far is returned.
     """
-    begin = perf_counter()
     progress = Progress(np.zeros(problem.dim) if start is None else start.copy())
     keep_best = bool(getattr(trainer, "best_iterate", True))
-    steps = trainer.steps(problem, stop, start)
+    saved = None if checkpoint is None else checkpoint.read(problem)
+    if saved is None:
+        steps = trainer.steps(problem, stop, start)
+    else:
+        progress, state = saved
+        steps = trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    begin = perf_counter() - progress.seconds
     try:
-        for iteration, iterate in enumerate(steps, 1):
+        for iteration, iterate in enumerate(steps, 1 + len(progress.history)):
             progress.take(iterate, keep_best)
             progress.seconds = perf_counter() - begin
             event = _event(progress, iterate, problem, iteration, unit)
             progress.history.append(event)
+            if checkpoint is not None:
+                checkpoint.keep(progress, trainer, problem)  # type: ignore[arg-type]
             asked = [callback(event) for callback in callbacks]
             reason = _reason(progress, stop, any(asked))
             if reason is not None:
                 progress.reason = reason
                 break
+        else:
+            progress.reason = "ended"
     except KeyboardInterrupt:
         progress.reason = "interrupt"
     finally:
@@ -111,6 +83,8 @@ def train(
         progress.primal, progress.upper = problem.value(progress.w)
         progress.n_passes += 1.0
     progress.seconds = perf_counter() - begin
+    if checkpoint is not None and progress.reason == "tolerance":
+        checkpoint.remove()
     return progress
 
 

@@ -95,8 +95,9 @@ class MarginProblem:
         return self.session.compiled() if self.loss.kind == ADDITIVE else None
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
-        """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""
+        """Add ``sum_k coef_k scale_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""
         truth = self.truth[members(self.program.var_ptr, planes.examples)]
+        coef = coef * planes.scale
         self.parameters.accumulate(truth, coef, out, planes.examples)
         return self.parameters.accumulate(planes.labels, -coef, out, planes.examples)
 
@@ -170,4 +171,5 @@ def join_planes(parts: Sequence[Planes]) -> Planes:
         np.concatenate([part.loss for part in parts]),
         np.concatenate([part.value for part in parts]),
         np.concatenate([part.bound for part in parts]),
+        np.concatenate([part.scale for part in parts]),
     )

@@ -162,7 +162,7 @@ class Executor(Protocol):
 class Planes:
     """Lower bounds of the risks, one for each listed example, kept as labellings.
 
-    The plane of example i is ``risk_i(w) >= loss - w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i, labels)``.
+    The plane of example i is ``risk_i(w) >= loss - scale w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i, labels)``.
 
     Parameters
     ----------
@@ -174,9 +174,11 @@ class Planes:
     loss : ndarray of float64, shape (m,)
         Loss of each labelling.
     value : ndarray of float64, shape (m,)
-        ``loss - w . psi`` at the w of the oracle call: the risk when the oracle is exact.
+        ``loss - scale w . psi`` at the w of the oracle call: the risk when the oracle is exact.
     bound : ndarray of float64, shape (m,)
         Certified upper bound on the risk at that w; ``nan`` without one.
+    scale : ndarray of float64, shape (m,)
+        Ones but for slack rescaling, where it is the loss; ones where nothing is given.
     """
 
     examples: I64
@@ -185,6 +187,11 @@ class Planes:
     loss: F64
     value: F64
     bound: F64
+    scale: F64 = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != len(self.examples):
+            object.__setattr__(self, "scale", np.ones(len(self.examples)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +310,7 @@ class TrainProblem(Protocol):
         """Return the most violated plane of each selected example."""
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
-        """Add ``sum_k coef_k psi_k`` to ``out`` and return it."""
+        """Add ``sum_k coef_k scale_k psi_k`` to ``out`` and return it."""
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
@@ -345,6 +352,8 @@ class Iterate:
         Certified lower bound on the optimum, or ``-inf``.
     extra : dict
         Counters of the trainer's own, for reports.
+    plane : tuple (v, b), optional
+        The aggregated plane whose value is ``dual``; with it the certificate holds for other regularisations, too.
     """
 
     w: F64
@@ -353,6 +362,7 @@ class Iterate:
     upper: float = np.nan
     dual: float = -np.inf
     extra: dict[str, float] = field(default_factory=dict)
+    plane: tuple[F64, float] | None = None
 
 
 class Trainer(Protocol):
@@ -369,6 +379,16 @@ class Trainer(Protocol):
         start : ndarray of float64, shape (dim,), optional
             Weights to start from.
         """
+
+
+class ResumableTrainer(Trainer, Protocol):
+    """A trainer that can be stopped after an iterate and go on later as if it had not been."""
+
+    def state(self) -> dict[str, Any]:
+        """Return everything the next iterate depends on: arrays, and values that JSON can hold."""
+
+    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
+        """Yield the iterates that follow a state."""
 
 
 @dataclass(frozen=True)

@@ -169,10 +169,13 @@ class TrainerSpec(OptionedSpec):
     needs : TrainerNeeds
     incremental : bool
         Whether it can learn from a stream (``partial_fit``).
+    resumable : bool
+        Whether it can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`).
     """
 
     needs: TrainerNeeds = TrainerNeeds()
     incremental: bool = False
+    resumable: bool = False
 
 
 @dataclass(frozen=True)

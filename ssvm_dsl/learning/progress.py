@@ -1,0 +1,55 @@
+"""``Progress``: what is known of a fit while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.plugin_api.protocols import Iterate, TrainingEvent
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Progress:
+    """What is known while training; values of the objective in lam convention."""
+
+    w: F64
+    primal: float = np.inf
+    upper: float = np.nan
+    dual: float = -np.inf
+    n_passes: float = 0.0
+    reason: str = "passes"
+    seconds: float = 0.0
+    history: list[TrainingEvent] = field(default_factory=list)
+    plane: tuple[F64, float] | None = None
+
+    def take(self, iterate: Iterate, keep_best: bool) -> None:
+        """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest)."""
+        self.n_passes = iterate.n_passes
+        if iterate.dual > self.dual:
+            self.dual, self.plane = iterate.dual, iterate.plane
+        known = not np.isnan(iterate.primal)
+        if not keep_best or (known and iterate.primal < self.primal) or not np.isfinite(self.primal):
+            self.w = iterate.w.copy()
+            self.primal = iterate.primal if known else np.inf
+            self.upper = iterate.upper if known else np.nan
+
+    @property
+    def gap(self) -> float:
+        """Certified gap of the kept weights, ``nan`` without bounds."""
+        return self.upper - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """Certified gap over the size of the objective."""
+        return relative(self.gap, self.primal)
+
+
+def relative(gap: float, primal: float) -> float:
+    """Return ``gap / |primal|`` (0 when both are 0)."""
+    if not np.isfinite(primal) or np.isnan(gap):
+        return np.nan
+    return gap / max(abs(primal), 1e-300) if gap > 0.0 else 0.0
