@@ -87,12 +87,16 @@ class Clock:
 class ExampleSession(ABC):
     """Solves example by example.
 
+    ``compact`` may be set by solvers that do not take variables of a single state.
+
     Parameters
     ----------
     program : Program
     options : mapping
         The backend's options.
     """
+
+    compact = False
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program, self.options = program, options
@@ -115,7 +119,7 @@ class ExampleSession(ABC):
     ) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         ids, clock = select(self.program, examples), Clock.start(limits)
-        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp)
+        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=self.compact)
         warm_of = warm if isinstance(warm, dict) else {}
         answers: list[Answer] = []
         for number, (here, example) in enumerate(zip(reduced.ids, ids, strict=True)):

@@ -41,6 +41,8 @@ class Reduced:
         Packed labels of the examples asked for, right for every variable that was taken out.
     state : ndarray of int32
         For each state of ``instance`` the state it was.
+    slot : ndarray of int64
+        For each slot of ``instance`` the slot it was.
     """
 
     instance: Instance
@@ -49,6 +51,7 @@ class Reduced:
     kept: I64 | None
     decided: I32
     state: I32
+    slot: I64
 
     @property
     def label_ptr(self) -> I64:
@@ -95,9 +98,13 @@ def reduce_problem(
     """
     node = masked_node(program, theta.node, clamp)
     instance = Instance(graph, node, theta.pool, theta.const)
-    if not (always or node.min(initial=0.0) == -np.inf or theta.pool.min(initial=0.0) == -np.inf):
+    # fmin: scores of examples that are not asked for may be nan
+    lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))
+    if not (always or lowest == -np.inf):
         none = np.zeros(0, np.int32)
-        return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none)
+        return Reduced(
+            instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64)
+        )
     return condition(instance, ids, node > -np.inf)
 
 
@@ -158,7 +165,7 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     )
     decided = first_alive[variables].astype(np.int32)
     left = Instance(made, node, pool, const)
-    return Reduced(left, np.arange(len(ids), dtype=np.int64), feasible, kept, decided, state)
+    return Reduced(left, np.arange(len(ids), dtype=np.int64), feasible, kept, decided, state, open_slots[1][slots])
 
 
 def _open_slots(graph: Graph, ids: I64, numbers: I64, free: Bools) -> tuple[I64, I64, tuple[I64, I64]]:

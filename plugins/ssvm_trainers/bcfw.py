@@ -130,7 +130,7 @@ class _Run:
         self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
         self._cached(0.0, 0.0, always=True)
         self.dual = self.state.refresh()
-        return Iterate(w, self.passes, primal, upper, self.dual)
+        return Iterate(w, self.passes, primal, upper, self.dual, plane=self.state.aggregate())
 
     def state_arrays(self) -> dict[str, Any]:
         """Return everything the next iterate depends on."""

@@ -185,7 +185,8 @@ def eliminate(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     if min(one.log2_largest for one in found) > _HARD:
         rank = _end_to_end(slot_ptr, scope, len(card))
         found.append(_greedy(neighbours, bits, lambda around, bits, v: (rank[v], 0.0)))
-    return min(found, key=lambda one: (not one.complete, one.log2_total, one.log2_largest))
+    # time goes with all tables, memory with the largest
+    return min(found, key=lambda one: (not one.complete, one.log2_total + one.log2_largest))
 
 
 def _end_to_end(slot_ptr: I64, scope: I32, n: int) -> list[float]:

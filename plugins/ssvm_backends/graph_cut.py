@@ -1,0 +1,117 @@
+"""``graph-cut``: exact maximisation for binary submodular models by minimum cuts.
+
+Factors join two variables, or three (one more node each); the construction is in :mod:`ssvm_backends._cut_graph`,
+the flow in :mod:`ssvm_backends._maxflow`.  Structure is laid out once for a program; a call prices capacities and
+runs the flow example by example in one kernel, and looks at the clock every few milliseconds.
+
+Whether scores are submodular shows at solve time only (it depends on weights): a table that is not raises
+:class:`~ssvm_dsl.errors.ScoreError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ssvm_backends._by_example import NO_LIMITS, Clock, pack_arrays
+from ssvm_backends._graph import I32, I64, build_graph
+from ssvm_backends._reduce import Reduced, reduce_problem
+from ssvm_backends._score_errors import lacking
+from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.solution import select
+from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends._cut_graph import CutGraph
+
+#: Arcs looked at between two looks at the clock: a few milliseconds.
+BUDGET = 1_000_000
+
+_WANTED = "t(0, 0) + t(1, 1) >= t(0, 1) + t(1, 0) in every table (of three variables: whatever the third)"
+_HINT = "keep the weights of such factors non-negative (form=POTTS, nonneg=True), or use 'qpbo', 'trws' or 'combi'"
+
+
+class GraphCut:
+    """Boykov-Kolmogorov maximum flow; near linear on the sparse graphs of images, O(V^2 E C) at worst."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept binary problems; whether they are submodular shows when scores are there."""
+        return Verdict(True, 60.0 * (need.n_variables + need.n_factors))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> GraphCutSession:
+        """Return a session."""
+        return GraphCutSession(program)
+
+
+class GraphCutSession:
+    """Minimum cuts on the examples of a program.
+
+    Parameters
+    ----------
+    program : Program
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.graph = build_graph(program)
+        self._single = bool((program.card < 2).any())
+
+    @cached_property
+    def _cut(self) -> CutGraph:
+        from ssvm_backends._cut_graph import build_cut_graph
+
+        return build_cut_graph(self.graph)
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`.
+
+        Raises
+        ------
+        ScoreError
+            A table is not submodular.
+        """
+        ids, clock = select(self.program, examples), Clock.start(limits)
+        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=self._single)
+        labels, reached, stop = self._labels(reduced, ids, clock)
+        there = (np.arange(len(ids)) < reached) & reduced.feasible
+        bound = np.where(there, -np.inf, np.nan)  # lifted to the score of the labelling
+        stops = np.where(np.arange(len(ids)) < reached, Stop.FINISHED, stop).astype(np.int8)
+        return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stops)
+
+    def _labels(self, reduced: Reduced, ids: I64, clock: Clock) -> tuple[I32, int, Stop]:
+        """Return (packed labels of the reduced instance, examples that are finished, why not more)."""
+        from ssvm_backends._cut_graph import build_cut_graph
+        from ssvm_backends._cut_kernels import STATE_SIZE, cut_batch
+        from ssvm_backends._maxflow import CONTROL_SIZE, workspace
+
+        instance, ptr = reduced.instance, reduced.label_ptr
+        cut = self._cut if reduced.kept is None else build_cut_graph(instance.graph)
+        node, arc = workspace(*cut.room(reduced.ids))
+        labels = np.zeros(int(ptr[-1]), dtype=np.int32)
+        control, state = np.zeros(CONTROL_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
+        state[2] = -1
+        try:
+            while not clock.over:
+                if cut_batch(
+                    instance.graph, cut, instance.node, instance.pool, reduced.ids, ptr, labels, node, arc, control,
+                    state, BUDGET,
+                ):  # fmt: skip
+                    return labels, len(ids), Stop.FINISHED
+                if state[2] >= 0:
+                    raise lacking("graph-cut", _WANTED, _HINT, self.program, ids, reduced, int(state[2]))
+        except KeyboardInterrupt:
+            return labels, int(state[0]), Stop.INTERRUPTED
+        return labels, int(state[0]), Stop.TIME

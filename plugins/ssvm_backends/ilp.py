@@ -1,0 +1,80 @@
+"""``ilp``: exact maximisation as an integer program, by CP-SAT or HiGHS.
+
+The variables are those of the local polytope (:mod:`ssvm_backends._local_polytope`), now 0 or 1; all rows are kept
+because each one propagates.  Any topology, arity and number of states; time is exponential in the worst case.
+
+Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best of its block is rounded to multiples
+of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
+example's blocks can lose together, as far as all of it fits 61 bits.  The bound that is reported contains the rounding
+error there really was.  HiGHS works in float64 with tolerances of its own, which its bound gets added.
+When the bound of a finished answer is not within twice :data:`SCORE_ATOL` of its score, the search is repeated from
+that answer, which closes every column with a larger loss and so allows a finer scale; if that does not help the
+problem is refused, not passed off as solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends._by_example import Clock
+from ssvm_backends._cp_sat import CpSat
+from ssvm_backends._local_polytope import Priced
+from ssvm_backends._milp import highs_milp
+from ssvm_backends._polytope_session import Answer, PolytopeSession
+from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.ir import Need, Program, Stop
+from ssvm_dsl.plugin_api import Verdict
+
+#: Accuracy of finished answers, relative to max(1, |score|); the same number stands in the spec.
+SCORE_ATOL = 1e-6
+
+#: Joint states of the largest factor that is turned into columns.
+MAX_TABLE = 1 << 20
+
+
+class ILP:
+    """Integer programming over labellings."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything but factors with too large tables."""
+        if need.max_table > MAX_TABLE:
+            return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
+        columns = (need.n_variables * need.max_card + need.n_factors * need.max_table) / max(need.n_examples, 1)
+        return Verdict(True, need.n_examples * (1e7 + 1e3 * float(columns) ** 2))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
+        """Return a session."""
+        return ILPSession(program, options)
+
+
+class ILPSession(PolytopeSession):
+    """Integer programs of one program's examples."""
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        super().__init__(program, options, redundant=True)
+        self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
+
+    def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
+        """Solve one example.
+
+        Raises
+        ------
+        SsvmError
+            The scores of the example span more than the solver's numbers resolve.
+        """
+        answer = self._solver(priced, clock, warm)
+        if _too_coarse(answer):
+            answer = self._solver(priced, clock, answer.labels)
+        if _too_coarse(answer):
+            raise SsvmError(
+                f"example {priced.polytope.example}: the scores span too wide a range for whole numbers "
+                f"(best found {answer.score!r}, proved bound {answer.bound!r}); forbid states by -inf, not by penalties"
+            )
+        return answer
+
+
+def _too_coarse(answer: Answer) -> bool:
+    """Whether an answer is finished, but not proved to the accuracy claimed."""
+    slack = 2 * SCORE_ATOL * max(1.0, abs(answer.score))
+    return answer.stop is Stop.FINISHED and answer.labels is not None and answer.bound - answer.score > slack

@@ -1,0 +1,117 @@
+"""``lp``: the best score over the local polytope, by GLOP, PDLP or HiGHS.
+
+Answers are honest about what a relaxation can say.  The bound is not the solver's objective but what its duals
+prove (:mod:`ssvm_backends._local_polytope`).  Where the solution is whole it is a labelling and, if the bound meets its
+score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals and without
+labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._rounding`); then the labels and their own
+score come with the bound of the relaxation.
+
+Scores go to the solver as losses against the best of their block, divided by the largest loss: neither huge nor tiny
+scores meet its absolute tolerances unprepared.  Fractional solutions are feasible up to these tolerances; what leaves
+this module has been clipped at zero and normalised block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends._by_example import Clock
+from ssvm_backends._local_polytope import F64, I32, I64, Priced
+from ssvm_backends._lp_solvers import Highs, MathOpt, Outcome, Solver
+from ssvm_backends._polytope_session import Answer, PolytopeSession, pack_marginals
+from ssvm_backends._rounding import rounded
+from ssvm_dsl.ir import Need, Primal, Program, Solution, Task
+from ssvm_dsl.plugin_api import Verdict
+
+#: How far from 0 and 1 numbers may be to count as whole.
+WHOLE_ATOL = 1e-6
+
+#: Columns from which on ``auto`` takes PDLP (a simplex basis then costs more than many gradient steps).
+MANY_COLUMNS = 100_000
+
+#: Joint states of the largest factor that is turned into columns.
+MAX_TABLE = 1 << 20
+
+
+class LP:
+    """Linear programming over the local polytope."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything but factors with too large tables."""
+        if need.max_table > MAX_TABLE:
+            return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
+        return Verdict(True, need.n_examples * (2e6 + 150 * columns_of(need) ** 1.5))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
+        """Return a session."""
+        return LPSession(program, options)
+
+
+def columns_of(need: Need) -> float:
+    """Return about how many columns an example has."""
+    columns = float(need.n_variables) * need.max_card + float(need.n_factors) * need.max_table
+    return columns / max(need.n_examples, 1)
+
+
+class LPSession(PolytopeSession):
+    """Linear programs of one program's examples."""
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        super().__init__(program, options, redundant=False)
+        self._solvers: dict[str, Solver] = {}
+        wanted = ("glop", "pdlp") if options["solver"] == "auto" else (options["solver"],)
+        for name in wanted:
+            self._solvers[name] = Highs() if name == "highs" else MathOpt(name)
+
+    def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
+        """Solve the relaxation of one example."""
+        losses = priced.losses()
+        closed = losses == np.inf
+        largest = float(np.max(losses, where=~closed, initial=0.0)) or 1.0
+        score = np.where(closed, 0.0, -losses / largest)
+        outcome = self._solver(priced)(priced.polytope, score, closed, clock, warm)
+        if outcome.infeasible:
+            return Answer(bound=-np.inf)
+        bound = priced.bound(None if outcome.duals is None else outcome.duals * largest)
+        mu = None if outcome.mu is None else normalised(outcome.mu, closed, priced.polytope.block_ptr)
+        return self._labelled(priced, outcome, mu, bound)
+
+    def _solver(self, priced: Priced) -> Solver:
+        if len(self._solvers) == 1:
+            return next(iter(self._solvers.values()))
+        return self._solvers["pdlp" if priced.polytope.n_columns >= MANY_COLUMNS else "glop"]
+
+    def _packed(self, ids: I64, ptr: I64, answers: list[Answer], task: Task) -> Solution:
+        """Return the solution; the task ``relaxed`` has no labels, and the scores are those of the marginals."""
+        solution = super()._packed(ids, ptr, answers, task)
+        solution.marginals = pack_marginals(self.program, ids, [answer.mu for answer in answers])
+        if task is Task.RELAXED and self.options["rounding"] == "none":
+            solution.labels = np.zeros(0, np.int32)
+        else:
+            solution.score[solution.primal != Primal.FEASIBLE] = -np.inf
+        return solution
+
+    def _labelled(self, priced: Priced, outcome: Outcome, mu: F64 | None, bound: float) -> Answer:
+        stats = {"lp_iterations": outcome.iterations}
+        if mu is None:
+            return Answer(bound=bound, stop=outcome.stop, warm=outcome.warm, stats=stats)
+        rule, likely = self.options["rounding"], priced.polytope.labels_of(mu)
+        labels: I32 | None = likely
+        if mu[priced.polytope.chosen(likely)].min() < 1.0 - WHOLE_ATOL:
+            labels = None if rule == "none" else rounded(priced, mu, rule)
+        score = -np.inf if labels is None else priced.score_of(labels)
+        if score == -np.inf:
+            return Answer(None, priced.value(mu), bound, outcome.stop, mu, outcome.warm, stats)
+        return Answer(labels, score, max(bound, score), outcome.stop, mu, outcome.warm, stats)
+
+
+def normalised(mu: F64, closed: Any, block_ptr: I64) -> F64 | None:
+    """Return a solver's solution as probabilities: not negative, zero where closed, summing to one in each block."""
+    clean = np.where(closed, 0.0, np.maximum(mu, 0.0))
+    total = np.add.reduceat(clean, block_ptr[:-1])
+    if not (total > 0.5).all():
+        return None
+    return clean / np.repeat(total, np.diff(block_ptr))

@@ -1,0 +1,275 @@
+"""``combi``: equal to brute force, to dynamic programming and to the optima others proved; honest when stopped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from lp_problems import complete, grid, interrupted_after
+
+from ssvm_backends._combi_core import C0, EPS, TAU, UB, make_core, make_state
+from ssvm_backends._combi_eliminate import eliminate
+from ssvm_backends._combi_propagate import load, propagate_root, rest_of_tables
+from ssvm_backends._combi_search import labels_cost
+from ssvm_backends._combi_split import components, single, split
+from ssvm_backends._graph import Instance, build_graph, instance_of
+from ssvm_backends.combi import Combi
+from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.ir import Group, Limits, Primal, Program, Stop, Theta
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+
+OPTIONS = {"max_entries": 64, "max_arity": 6}
+
+
+def solve(program, theta, options=(), **question):
+    return Combi().open(program, OPTIONS | dict(options)).solve(theta, **question)
+
+
+def rough_grid(height, width, card, scale=1.0, seed=0):
+    """A grid with random scores: hard for a search, easy for dynamic programming by columns."""
+    problem = grid(height, width, card, seed)
+    problem.theta.tables[0][:] *= scale
+    return problem.program, problem.theta
+
+
+def best_by_columns(program, theta, height, width, card):
+    """The optimum of a grid by dynamic programming over whole columns."""
+    table = {tuple(int(v) for v in e): t.reshape(card, card) for e, t in zip(program.groups[0].scope, theta.tables[0])}
+    node = theta.node.reshape(height, width, card)
+    columns = np.array(list(itertools.product(range(card), repeat=height)))
+    best = np.zeros(len(columns))
+    for j in range(width):
+        own = sum(node[i, j, columns[:, i]] for i in range(height))
+        for i in range(height - 1):
+            own = own + table[i * width + j, (i + 1) * width + j][columns[:, i], columns[:, i + 1]]
+        if j:
+            step = sum(
+                table[i * width + j - 1, i * width + j][columns[:, i][:, None], columns[:, i]] for i in range(height)
+            )
+            own = own + (best[:, None] + step).max(axis=0)
+        best = own
+    return float(best.max())
+
+
+def random_instance(seed, **recipe):
+    problem = seeded(Recipe(n_examples=1, max_variables=7, max_card=3, max_arity=4, **recipe), seed)
+    return instance_of(build_graph(problem.program), problem.theta)
+
+
+def all_labels(instance):
+    return itertools.product(*(range(c) for c in instance.graph.card))
+
+
+def score(instance, labels):
+    """The score of one labelling, by definition."""
+    g, labels = instance.graph, np.asarray(labels, dtype=np.int64)
+    total = instance.const[0] + instance.node[g.state_ptr[:-1] + labels].sum()
+    for f in range(g.n_factors):
+        slots = slice(g.slot_ptr[f], g.slot_ptr[f + 1])
+        total += instance.pool[g.table_ptr[f] + (labels[g.scope[slots]] * g.stride[slots]).sum()]
+    return float(total)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_keeps_every_promise_of_a_backend(seed):
+    report = check_backend("combi", n_problems=40 if seed == 0 else 20, seed=seed)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limits", [(1, 1), (9, 2), (64, 6)])
+def test_elimination_keeps_the_optimum_and_finds_the_way_back(seed, limits):
+    instance = random_instance(seed, repeats=True, forbidden=seed % 3 == 0, masks=False)
+    taken = eliminate(instance, 0, *limits)
+    best = max((score(instance, y) for y in all_labels(instance)), default=-math.inf)
+    if best == -math.inf:
+        return
+    left = max(all_labels(taken.instance), key=lambda y: score(taken.instance, y))
+    assert score(taken.instance, left) == pytest.approx(best)
+    assert score(instance, taken.lift(np.array(left, dtype=np.int32))) == pytest.approx(best)
+
+
+def test_elimination_keeps_its_limits():
+    problem = complete(8, 3)
+    instance = instance_of(build_graph(problem.program), problem.theta)
+    for entries, arity in [(1, 1), (3**4, 4), (3**4, 3)]:
+        left = eliminate(instance, 0, entries, arity).instance.graph
+        assert left.n_variables == 8  # seven neighbours are too many, whatever the table may hold
+    path, scores = rough_grid(1, 9, 4)
+    assert eliminate(instance_of(build_graph(path), scores), 0, 1, 1).instance.graph.n_variables == 0
+
+
+def test_splits_into_components():
+    program, theta = rough_grid(3, 3, 2)
+    twice = Program(
+        np.array([0, 18]),
+        np.full(18, 2, np.int32),
+        (Group("g", (2, 2), np.concatenate([program.groups[0].scope, program.groups[0].scope + 9]),
+               np.array([0, 24]), np.tile(np.arange(12, dtype=np.int32), 2), 12),),
+    )  # fmt: skip
+    doubled = Theta.of(twice, np.tile(theta.node, 2), [theta.tables[0]])
+    instance = single(instance_of(build_graph(twice), doubled), 0)
+    assert components(instance.graph).tolist() == [0] * 9 + [1] * 9
+    for part, variables in split(instance):
+        alone = single(instance_of(build_graph(program), theta), 0)
+        labels = np.random.default_rng(3).integers(0, 2, 9)
+        assert score(part, labels) == pytest.approx(score(alone, labels))
+        assert len(variables) == 9
+    assert solve(twice, doubled).score[0] == pytest.approx(2 * solve(program, theta).score[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_moves_change_no_labelling_and_removed_states_are_in_none_that_is_better(seed):
+    problem = seeded(Recipe(n_examples=1, max_variables=6, max_card=3, max_arity=3), seed)
+    instance = single(instance_of(build_graph(problem.program), problem.theta), 0)
+    scores = {y: score(instance, y) for y in all_labels(instance)}
+    core = make_core(instance)
+    state = make_state(instance.graph, core)
+    messages = np.random.default_rng(seed).standard_normal(int(instance.graph.message_ptr[-1]))
+    cutoff = sorted(scores.values())[-min(4, len(scores))]
+    state.real[UB], state.real[EPS], state.real[TAU] = instance.const[0] - cutoff, 0.0, 1e-9
+    load(core, state, messages)
+    if not propagate_root(core, state):
+        assert max(scores.values()) <= cutoff + 1e-9
+        return
+    assert state.real[C0] <= instance.const[0] - max(scores.values()) + 1e-9
+    pool = np.empty_like(instance.pool)
+    rest_of_tables(core, state.value, pool)
+    rest = Instance(instance.graph, -state.value[core.n_messages :], pool, instance.const - state.real[C0])
+    open_states = state.place < np.repeat(state.size, instance.graph.card)
+    for labels, true in scores.items():
+        assert labels_cost(core, np.array(labels, np.int32)) == pytest.approx(instance.const[0] - true)
+        if open_states[instance.graph.state_ptr[:-1] + np.array(labels)].all():
+            assert score(rest, labels) == pytest.approx(true)
+        else:
+            assert true <= cutoff + 1e-9
+
+
+@pytest.mark.parametrize("options", [{}, {"max_entries": 1, "max_arity": 1}], ids=["eliminating", "searching"])
+@pytest.mark.parametrize(("height", "width", "card", "scale"), [(8, 12, 2, 2.0), (5, 8, 3, 2.0), (4, 9, 4, 1.0)])
+def test_grids_beyond_brute_force(height, width, card, scale, options):
+    program, theta = rough_grid(height, width, card, scale)
+    solution = solve(program, theta, options)
+    assert solution.score[0] == pytest.approx(best_by_columns(program, theta, height, width, card), abs=1e-8)
+    assert solution.optimal().all()
+    assert solution.stop[0] == Stop.FINISHED
+
+
+@pytest.mark.parametrize("scores", [Scores.NORMAL, Scores.INTEGER], ids=str)
+def test_complete_graphs_without_elimination(scores):
+    recipe = Recipe(
+        n_examples=4, max_variables=9, max_card=3, same_card=True, density=1.0, scores=scores, max_arity=3, masks=True
+    )
+    for seed in range(6):
+        problem = seeded(recipe, seed)
+        mine = solve(problem.program, problem.theta, {"max_entries": 1, "max_arity": 1})
+        truth = BruteForce().open(problem.program, {}).solve(problem.theta)
+        assert mine.score == pytest.approx(truth.score)
+
+
+def hard():
+    """A problem that takes far longer than a test may."""
+    problem = complete(45, 3)
+    return problem.program, problem.theta
+
+
+def test_time_limit_incumbent_and_bound():
+    program, theta = hard()
+    heard = []
+    session = Combi().open(program, OPTIONS)
+    start = time.perf_counter()
+    solution = session.solve(theta, limits=Limits(time=1.0, progress=lambda s, b: heard.append((s, b))))
+    assert time.perf_counter() - start < 1.2
+    assert solution.stop[0] == Stop.TIME
+    assert solution.primal[0] == Primal.FEASIBLE
+    assert solution.bound[0] > solution.score[0] + 1e-3
+    assert len(heard) > 3
+    assert heard[-1] == pytest.approx((solution.score[0], solution.bound[0]))
+    for (score_a, bound_a), (score_b, bound_b) in itertools.pairwise(heard):
+        assert score_b >= score_a
+        assert bound_b <= bound_a
+        assert (score_b, bound_b) != (score_a, bound_a)
+
+
+def test_every_bound_on_the_way_is_valid():
+    program, theta = rough_grid(8, 11, 2, 3.0)
+    heard = []
+    solution = solve(
+        program, theta, {"max_entries": 1, "max_arity": 1}, limits=Limits(progress=lambda *p: heard.append(p))
+    )
+    best = best_by_columns(program, theta, 8, 11, 2)
+    assert all(score <= best + 1e-8 and bound >= best - 1e-8 for score, bound in heard)
+    assert solution.score[0] == pytest.approx(best)
+
+
+def test_interruption_returns_the_incumbent():
+    program, theta = hard()
+    session = Combi().open(program, OPTIONS)
+    with interrupted_after(0.5):
+        solution = session.solve(theta)
+    assert solution.stop[0] == Stop.INTERRUPTED
+    assert solution.primal[0] == Primal.FEASIBLE
+    assert solution.bound[0] > solution.score[0]
+
+
+def test_the_same_answer_every_time():
+    problem = complete(14, 3)
+    first, second = (solve(problem.program, problem.theta) for _ in range(2))
+    assert (first.labels == second.labels).all()
+    assert first.stats == second.stats
+
+
+def test_no_labelling_at_all():
+    problem = complete(4, 3)
+    program, theta = problem.program, problem.theta
+    for k in range(len(theta.tables[0])):
+        theta.tables[0][k] = np.where(np.eye(3).ravel() == 1, -np.inf, 0.0)  # four neighbours, three colours
+    solution = solve(program, theta)
+    assert solution.primal[0] == Primal.INFEASIBLE
+    assert solution.bound[0] == -np.inf
+
+
+SLOW = {"celar6sub0", "cap131", "10_1"}  # a second or more: they are in the benchmark
+
+
+@pytest.mark.data
+def test_optima_of_wcsp_files(data_dir):
+    for path in sorted((data_dir / "map" / "wcsp").glob("*.wcsp")):
+        if path.stem not in SLOW:
+            problem = read_problem(path)
+            solution = solve(problem.program, problem.theta, limits=Limits(time=10.0))
+            cost = float(path.with_suffix(".ub").read_text())
+            assert solution.optimal()[0], path.stem
+            assert solution.score[0] == pytest.approx(-cost), path.stem
+
+
+@pytest.mark.data
+def test_optima_of_ad3_files(data_dir):
+    folder = data_dir / "map" / "ad3"
+    for row in json.loads((folder / "optima.json").read_text()):
+        problem = read_problem(folder / (row["file"] + ".gz"))
+        solution = solve(problem.program, problem.theta, limits=Limits(time=10.0))
+        assert solution.optimal()[0], row["file"]
+        assert solution.score[0] == pytest.approx(row["best_log_score"], abs=1e-6), row["file"]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name",
+    ["Promedas_11", "Promedas_29", "Promedas_43", "Promedas_71", "Segmentation_11", "Segmentation_13", "wcsp_13"],
+)
+def test_optima_of_uai_2014_files(data_dir, name):
+    folder = data_dir / "map" / "uai2014"
+    rows = {row["file"]: row for row in json.loads((folder / "optima.json").read_text())}
+    problem = read_problem(folder / f"{name}.uai.gz")
+    numbers = [int(word) for word in (folder / f"{name}.uai.evid").read_text().split()]
+    clamp = problem.clamp(zip(numbers[1::2], numbers[2::2], strict=True))
+    solution = solve(problem.program, problem.theta, clamp=clamp, limits=Limits(time=20.0))
+    assert solution.optimal()[0]
+    assert solution.score[0] == pytest.approx(rows[f"{name}.uai"]["best_log_score"], abs=1e-6)

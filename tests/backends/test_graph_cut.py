@@ -1,0 +1,509 @@
+"""Cuts: exact on submodular problems, roof duality equal to its linear program, moves that cannot be improved."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lp_problems import complete, grid_edges, naive_relaxation, pairwise
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from ssvm_backends import _cut_kernels, _maxflow, _move_kernels
+from ssvm_backends._by_example import Clock
+from ssvm_backends._maxflow import ARC, CONTROL_SIZE, NODE, UNBOUNDED, advance, linked, on_source_side, start
+from ssvm_backends.alpha_beta_swap import AlphaBetaSwap
+from ssvm_backends.alpha_expansion import AlphaExpansion
+from ssvm_backends.chain import Chain
+from ssvm_backends.graph_cut import GraphCut
+from ssvm_backends.qpbo import QPBO
+from ssvm_dsl.errors import ScoreError
+from ssvm_dsl.ir import Group, Limits, Primal, Program, Stop, Task, Theta
+from ssvm_dsl.ir.properties import table_properties
+from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
+
+NAMES = ["graph-cut", "alpha-expansion", "alpha-beta-swap", "qpbo"]
+MOVES = [AlphaExpansion, AlphaBetaSwap]
+INF = np.inf
+
+
+def best(problem, **question):
+    return BruteForce().open(problem.program, {}).solve(problem.theta, **question).score
+
+
+def solve(backend, problem, options=(), **question):
+    return backend().open(problem.program, dict(options)).solve(problem.theta, **question)
+
+
+def qpbo(problem, rest="icm", **question):
+    return solve(QPBO, problem, {"rest": rest}, **question)
+
+
+def repaired(problem, seed):
+    """The problem with binary tables changed just enough to be submodular, at a corner drawn at random."""
+    rng, theta = np.random.default_rng(seed), problem.theta.copy()
+    for group, tables in zip(problem.program.groups, theta.tables):
+        for row in tables:
+            t = row.reshape(group.cards)
+            for i, j in itertools.combinations(range(t.ndim), 2):
+                if t.shape[i] == t.shape[j] == 2:
+                    two = np.moveaxis(t, (i, j), (0, 1))
+                    lack = np.max(two[0, 1] + two[1, 0] - two[0, 0] - two[1, 1])
+                    lack = lack if lack > 0 else 0.0
+                    two[(0, 0) if rng.random() < 0.5 else (1, 1)] += lack * (1 if t.ndim == 2 else 2)
+    return Problem(f"repaired({problem.name}, {seed})", problem.program, theta)
+
+
+def potts(n, card, edges, rng, strength=1.0):
+    weight = strength * np.abs(rng.normal(size=len(edges)))
+    return pairwise(n, card, edges, rng, tables=-np.outer(weight, 1.0 - np.eye(card).ravel()))
+
+
+def potts_grid(h, w, card, seed=0, strength=1.0):
+    return potts(h * w, card, grid_edges(h, w), np.random.default_rng(seed), strength)
+
+
+# -- conformance ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_conformance(name, seed):
+    report = check_backend(registry().find(BackendSpec, name), seed=seed, n_problems=8)
+    assert report.ok, report
+
+
+# -- maximum flow --------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 40), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_flow_and_cut_are_those_of_scipy_however_often_it_is_interrupted(seed, n, m, budget):
+    rng = np.random.default_rng(seed)
+    tail = rng.integers(0, n, m).astype(np.int32)
+    head = ((tail + rng.integers(1, n, m)) % n).astype(np.int32)
+    there, back, excess = rng.integers(0, 9, m), rng.integers(0, 9, m), rng.integers(-20, 21, n)
+    node, arc, number = linked(n, tail, head)
+    assert node.dtype == NODE
+    assert arc.dtype == ARC
+    arc["cap"][number], arc["cap"][arc["sister"][number]], node["excess"][:n] = there, back, excess
+    control = np.zeros(CONTROL_SIZE, np.int64)
+    start(node, n, control)
+    while not advance(node, arc, control, budget):
+        pass
+    rows = [*tail, *head, *[n] * n, *range(n)]
+    columns = [*head, *tail, *range(n), *[n + 1] * n]
+    caps = np.array([*there, *back, *np.maximum(excess, 0), *np.maximum(-excess, 0)], np.int32)
+    flow = maximum_flow(csr_array((caps, (rows, columns)), shape=(n + 2, n + 2)), n, n + 1).flow_value
+    assert np.maximum(excess, 0).sum() - np.maximum(node["excess"][:n], 0).sum() == flow
+    side = np.array([on_source_side(node, v) for v in range(n)])
+    cut = there[side[tail] & ~side[head]].sum() + back[side[head] & ~side[tail]].sum()
+    assert cut + np.maximum(excess, 0)[~side].sum() + np.maximum(-excess, 0)[side].sum() == flow
+    assert UNBOUNDED < 2**62
+
+
+# -- graph-cut -----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.sampled_from([2, 3]), st.sampled_from(list(Scores)), st.booleans(), st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_graph_cut_is_exact_on_submodular_problems(seed, arity, scores, tied, masks):
+    recipe = Recipe(max_arity=arity, max_card=2, max_variables=8, scores=scores, tied=tied, masks=masks, same_card=True)
+    problem = repaired(seeded(recipe, seed), seed)
+    if arity == 2:
+        assert "submodular" in table_properties(problem.program, problem.theta)
+    elif "submodular" not in table_properties(problem.program, problem.theta):
+        with pytest.raises(ScoreError):
+            solve(GraphCut, replace(problem, program=replace(problem.program, allowed=None)))
+        return
+    solution, optimum = solve(GraphCut, problem), best(problem)
+    np.testing.assert_allclose(solution.score, optimum, rtol=1e-11, atol=1e-9)
+    np.testing.assert_array_equal(solution.bound, solution.score)
+
+
+def supermodular_triples(n, n_triples, rng):
+    """Random sums of the extreme rays of submodular tables of three binary variables, of either kind."""
+    x = np.indices((2, 2, 2)).reshape(3, 8)
+    pairs = [(x[i] == x[j]).astype(float) for i, j in itertools.combinations(range(3), 2)]
+    rays = np.array([x.prod(axis=0), (1 - x).prod(axis=0), *pairs])
+    tables = rng.exponential(size=(n_triples, 5)) * (rng.random((n_triples, 5)) < 0.6) @ rays
+    tables += rng.normal(size=(n_triples, 3)) @ x
+    scope = np.array([rng.permutation(n)[:3] for _ in range(n_triples)], np.int32)
+    rows = np.arange(n_triples, dtype=np.int32)
+    group = Group("t", (2, 2, 2), scope, np.array([0, n_triples]), rows, n_triples)
+    program = Program(np.array([0, n]), np.full(n, 2, np.int32), (group,)).validate()
+    return Problem("triples", program, Theta.of(program, rng.normal(size=2 * n), [tables]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_graph_cut_is_exact_on_tables_of_three_variables(seed):
+    problem = supermodular_triples(8, 6, np.random.default_rng(seed))
+    assert "submodular" in table_properties(problem.program, problem.theta)
+    np.testing.assert_allclose(solve(GraphCut, problem).score, best(problem), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "table", [[[0, -INF], [-INF, 1]], [[0, -INF], [2, 1]], [[0, 2], [-INF, 1]], [[-INF, -INF], [1, 0]]]
+)
+def test_forbidden_pairs_are_never_cut(table):
+    rng = np.random.default_rng(3)
+    soft = -np.abs(rng.normal(size=(4, 1))) * [[0, 1, 1, 0]]
+    tables = np.concatenate([np.tile(np.ravel(table), (4, 1)), soft])
+    edges = [(0, 1), (1, 2), (4, 3), (5, 4), (0, 5), (2, 3), (1, 4), (6, 0)]
+    problem = pairwise(7, 2, edges, rng, node=5 * rng.normal(size=14), tables=tables)
+    np.testing.assert_allclose(solve(GraphCut, problem).score, best(problem), rtol=1e-13)
+
+
+def test_rounding_is_forgiven_and_more_is_refused():
+    rng = np.random.default_rng(0)
+    for slip, fine in [(1e-13, True), (1e-9, False)]:
+        problem = pairwise(3, 2, [(0, 1), (1, 2)], rng, tables=np.array([[0.1, 0.3, 0.0, 0.2 - slip], [1, 0, 0, 1.0]]))
+        assert ("submodular" in table_properties(problem.program, problem.theta)) == fine
+        if fine:
+            np.testing.assert_allclose(solve(GraphCut, problem).score, best(problem), rtol=1e-12)
+            continue
+        with pytest.raises(ScoreError, match=r"'graph-cut' needs .* group 'e' of example 0 .* variables \[0, 1\]"):
+            solve(GraphCut, problem)
+
+
+def test_the_refused_factor_is_named_as_the_user_numbers_it():
+    problem = seeded(Recipe(max_card=2, same_card=True, max_variables=3, n_examples=1), 0)
+    card = np.full(6, 2, np.int32)
+    scope = np.array([[0, 1], [3, 5]], np.int32)
+    group = Group("g", (2, 2), scope, np.array([0, 1, 2]), np.arange(2, dtype=np.int32), 2)
+    allowed = np.array([1] * 8 + [1, 0] + [1, 1], bool)
+    program = Program(np.array([0, 3, 6]), card, (group,), allowed=allowed).validate()
+    theta = Theta.of(program, np.zeros(12), [[[0, 0, 0, 0], [0, 7, 0, 0]]])
+    problem = replace(problem, program=program, theta=theta)
+    for examples in (None, np.array([1])):
+        with pytest.raises(ScoreError, match=r"group 'g' of example 1 .* variables \[0, 2\]"):
+            solve(GraphCut, problem, examples=examples)
+
+
+def test_a_stopped_cut_has_no_answer_but_those_of_finished_examples():
+    problem = potts_grid(400, 400, 2)
+    session = GraphCut().open(problem.program, {})
+    session.solve(problem.theta)
+    begin = time.perf_counter()
+    solution = session.solve(problem.theta, limits=Limits(time=0.05))
+    assert time.perf_counter() - begin < 0.25
+    assert solution.stop.tolist() == [Stop.TIME]
+    assert solution.primal.tolist() == [Primal.NONE]
+    assert np.isnan(solution.bound).all()
+
+
+def ctrl_c(monkeypatch, kernel, after, budget):
+    """Let a kernel of the backends work in small steps and Ctrl-C come after some of them."""
+    module, name = kernel
+    real, calls = getattr(module, name), itertools.count()
+
+    def interrupted(*args):
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        return real(*args[:-1], budget)
+
+    monkeypatch.setattr(module, name, interrupted)
+
+
+def test_ctrl_c_keeps_the_finished_examples(monkeypatch):
+    problem = seeded(Recipe(max_card=2, same_card=True, regular=True, n_examples=5, max_variables=7), 3)
+    ctrl_c(monkeypatch, (_cut_kernels, "cut_batch"), 15, 1)
+    solution, optimum = solve(GraphCut, problem), best(problem)
+    done = solution.stop == Stop.FINISHED
+    assert 0 < done.sum() < 5
+    assert (solution.stop[~done] == Stop.INTERRUPTED).all()
+    assert (solution.primal[~done] == Primal.NONE).all()
+    np.testing.assert_allclose(solution.score[done], optimum[done])
+
+
+def test_ctrl_c_keeps_the_best_labelling_and_bound_so_far(monkeypatch):
+    problem = potts_grid(12, 12, 3)
+    start_labels = problem.theta.node.reshape(-1, 3).argmax(axis=1).astype(np.int32)
+    alone = score_labels(problem.program, problem.theta, start_labels)[0]
+    for backend in MOVES:
+        full = solve(backend, problem)
+        with monkeypatch.context() as patch:
+            ctrl_c(patch, (_move_kernels, "improve_by_moves"), 4, 1)
+            solution = solve(backend, problem)
+        assert solution.stop.tolist() == [Stop.INTERRUPTED]
+        assert alone < solution.score[0] < full.score[0]
+    binary = potts_grid(12, 12, 2)
+    with monkeypatch.context() as patch:
+        ctrl_c(patch, (_maxflow, "advance"), 3, 50)
+        solution = qpbo(binary)
+    optimum = solve(GraphCut, binary).score[0]
+    assert solution.stop.tolist() == [Stop.INTERRUPTED]
+    assert solution.primal.tolist() == [Primal.FEASIBLE]
+    assert solution.score[0] <= optimum < solution.bound[0]
+
+
+# -- qpbo ----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.sampled_from(list(Scores)), st.booleans(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_roof_duality_is_the_linear_program_and_decided_states_are_optimal(seed, scores, masks, forbidden):
+    recipe = Recipe(
+        max_card=2, n_examples=2, max_variables=6, scores=scores, masks=masks, forbidden=forbidden, density=1.0
+    )
+    problem = seeded(recipe, seed)
+    solution, optimum = qpbo(problem), best(problem)
+    for e in range(problem.program.n_examples):
+        scale = max(1.0, float(np.abs(problem.theta.pool[np.isfinite(problem.theta.pool)]).max(initial=1.0)))
+        if optimum[e] == -INF:
+            assert solution.score[e] == -INF
+            continue
+        assert solution.score[e] <= optimum[e] + 1e-9 * scale
+        assert solution.bound[e] >= optimum[e] - 1e-9 * scale
+        if scores in (Scores.INTEGER, Scores.NORMAL):
+            np.testing.assert_allclose(solution.bound[e], naive_relaxation(problem, e), atol=1e-6)
+
+
+def decided_states(problem):
+    """The persistent part of each variable of a one-example problem, read where the backend makes it."""
+    seen = {}
+    session = QPBO().open(problem.program, {"rest": "icm"})
+    fill = session._filled
+
+    def spy(instance, example, decided, clock: Clock):
+        seen["decided"] = decided.copy()
+        return fill(instance, example, decided, clock)
+
+    session._filled = spy
+    return session.solve(problem.theta), seen["decided"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_decided_states_belong_to_an_optimum(seed):
+    rng = np.random.default_rng(seed)
+    edges = list(itertools.combinations(range(7), 2))
+    kept = [edge for edge in edges if rng.random() < 0.35] or edges[:1]
+    tables = rng.integers(-2, 3, size=(len(kept), 4)) if seed % 2 else rng.normal(size=(len(kept), 4))
+    node = rng.integers(-2, 3, 14) if seed % 2 else rng.normal(size=14)
+    problem = pairwise(7, 2, kept, rng, node=node, tables=tables.astype(float))
+    solution, decided = decided_states(problem)
+    clamp = decided.astype(np.int32)
+    assert best(problem, task=Task.MAP_CLAMPED, clamp=clamp) == pytest.approx(best(problem), abs=1e-9)
+    assert solution.stats["decided"] == (decided >= 0).sum()
+    if (decided >= 0).all():
+        np.testing.assert_allclose(solution.bound, best(problem), atol=1e-9)
+        np.testing.assert_allclose(solution.score, best(problem), atol=1e-9)
+    elif qpbo(problem, "none").primal[0] != Primal.NONE:
+        raise AssertionError("an open state was filled in without being asked for")
+
+
+def test_overwriting_with_decided_states_never_hurts():
+    n_decided = 0
+    for seed in range(20):
+        problem = complete(9, 2, seed)
+        _, decided = decided_states(problem)
+        labellings = np.array(list(itertools.product([0, 1], repeat=9)), np.int32)
+        for labels in labellings[:: 1 + seed]:
+            before = score_labels(problem.program, problem.theta, labels)
+            overwritten = np.where(decided >= 0, decided, labels).astype(np.int32)
+            after = score_labels(problem.program, problem.theta, overwritten)
+            assert after[0] >= before[0] - 1e-9
+        n_decided += int((decided >= 0).sum()) * int((decided < 0).any())
+    assert n_decided > 10  # partial labellings were met
+
+
+def test_qpbo_decides_everything_in_submodular_problems_ties_included():
+    for seed in range(10):
+        problem = potts_grid(6, 7, 2, seed)
+        if seed % 2:
+            problem.theta.node[:] = np.round(problem.theta.node)
+            problem.theta.pool[:] = np.round(problem.theta.pool)
+        solution = qpbo(problem, "none")
+        assert solution.primal.tolist() == [Primal.FEASIBLE]
+        np.testing.assert_allclose(solution.score, solve(GraphCut, problem).score, rtol=1e-12)
+        np.testing.assert_allclose(solution.bound, solution.score, rtol=1e-12)
+
+
+def test_the_bound_of_a_stopped_flow_still_holds():
+    problem = potts_grid(300, 300, 2, strength=3.0)
+    session = QPBO().open(problem.program, {"rest": "icm"})
+    full = session.solve(problem.theta)
+    begin = time.perf_counter()
+    solution = session.solve(problem.theta, limits=Limits(time=0.1))
+    assert time.perf_counter() - begin < 0.3
+    assert solution.stop.tolist() == [Stop.TIME]
+    assert solution.score[0] <= full.score[0] <= full.bound[0] < solution.bound[0]
+    assert solution.primal.tolist() == [Primal.FEASIBLE]
+
+
+# -- moves ---------------------------------------------------------------------------------------------------
+
+
+def expansions(labels, card):
+    """All labellings one expansion away."""
+    for alpha in range(card):
+        yield from itertools.product(*({int(l), alpha} for l in labels))
+
+
+def swaps(labels, card):
+    """All labellings one swap away."""
+    for a, b in itertools.combinations(range(card), 2):
+        yield from itertools.product(*((a, b) if l in (a, b) else (int(l),) for l in labels))
+
+
+def truncated_linear(n, card, edges, rng):
+    gap = np.minimum(np.abs(np.subtract.outer(np.arange(card), np.arange(card))), 2).ravel()
+    return pairwise(n, card, edges, rng, tables=-np.outer(np.abs(rng.normal(size=len(edges))), gap))
+
+
+def semimetric(n, card, edges, rng):
+    """Quadratic distances, not symmetric: no triangle inequality."""
+    gap = np.square(np.subtract.outer(np.arange(card), np.arange(card))) + rng.random((card, card)) * (1 - np.eye(card))
+    return pairwise(n, card, edges, rng, tables=-np.outer(np.abs(rng.normal(size=len(edges))), gap.ravel()))
+
+
+@pytest.mark.parametrize(
+    ("backend", "make", "neighbours"),
+    [(AlphaExpansion, potts, expansions), (AlphaExpansion, truncated_linear, expansions),
+     (AlphaBetaSwap, truncated_linear, swaps), (AlphaBetaSwap, semimetric, swaps)],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", range(12))
+def test_no_move_improves_the_answer(backend, make, neighbours, seed):
+    edges = [*grid_edges(2, 4), (0, 7), (3, 4)]
+    problem = make(8, 4, edges, np.random.default_rng(seed))
+    solution = solve(backend, problem)
+    assert np.isnan(solution.bound).all()
+    for other in neighbours(solution.labels, 4):
+        assert score_labels(problem.program, problem.theta, np.array(other, np.int32))[0] <= solution.score[0] + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_expansion_is_within_a_factor_of_two_on_potts(seed):
+    problem = potts(7, 3, list(itertools.combinations(range(7), 2)), np.random.default_rng(seed))
+    problem.theta.node[:] -= problem.theta.node.max()
+    assert solve(AlphaExpansion, problem).score[0] >= 2 * best(problem)[0] - 1e-9
+
+
+@pytest.mark.parametrize("backend", MOVES)
+def test_moves_with_masks_and_different_numbers_of_states(backend):
+    found = []
+    for seed in range(30):
+        recipe = Recipe(max_card=4, max_variables=6, n_examples=3, masks=True, regular=True)
+        problem = seeded(recipe, seed)
+        solution, optimum = solve(backend, problem), best(problem)
+        assert (solution.score <= optimum + 1e-9).all()
+        found += ((solution.score >= optimum - 1e-9) | (optimum == -INF)).tolist()
+    assert np.mean(found) > 0.9  # small problems: nearly always the optimum
+
+
+@pytest.mark.parametrize("backend", MOVES)
+def test_warm_starts_from_labels_never_lose(backend):
+    problem = potts_grid(12, 12, 4)
+    session = backend().open(problem.program, {})
+    first = session.solve(problem.theta)
+    again = session.solve(problem.theta, warm=first.warm)
+    assert again.score[0] == first.score[0]
+    assert again.stats["moves"] <= first.stats["moves"]
+    clamp = np.full(144, -1, np.int32)
+    clamp[:20] = first.labels[:20]
+    clamped = session.solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp, warm=first.warm)
+    assert clamped.score[0] >= first.score[0] - 1e-9
+
+
+@pytest.mark.parametrize("backend", MOVES)
+def test_limits_of_moves(backend):
+    problem = potts_grid(150, 150, 6, strength=0.8)
+    session = backend().open(problem.program, {})
+    told = []
+    full = session.solve(problem.theta, limits=Limits(progress=lambda score, bound: told.append((score, bound))))
+    scores = [score for score, _ in told]
+    assert scores == sorted(scores)
+    assert all(bound == INF for _, bound in told)
+    np.testing.assert_array_less(scores, full.score[0] + 1e-6)
+    one = session.solve(problem.theta, limits=Limits(iterations=1))
+    assert one.stop.tolist() == [Stop.ITERATIONS]
+    assert one.score[0] < full.score[0]
+    begin = time.perf_counter()
+    short = session.solve(problem.theta, limits=Limits(time=0.06))
+    assert time.perf_counter() - begin < 0.26
+    assert short.stop.tolist() == [Stop.TIME]
+    assert short.primal.tolist() == [Primal.FEASIBLE]
+
+
+def test_scores_that_are_no_metric_are_refused():
+    rng = np.random.default_rng(0)
+    convex = -np.square(np.subtract.outer(np.arange(4), np.arange(4))).ravel().astype(float)
+    problem = pairwise(9, 4, grid_edges(3, 3), rng, node=20 * rng.normal(size=36), tables=np.tile(convex, (12, 1)))
+    assert table_properties(problem.program, problem.theta) == {"submodular", "semimetric"}
+    with pytest.raises(ScoreError, match=r"'alpha-expansion' needs .* \(a metric\)"):
+        solve(AlphaExpansion, problem)
+    solve(AlphaBetaSwap, problem)
+    repulsive = pairwise(9, 4, grid_edges(3, 3), rng, tables=np.tile(-convex, (12, 1)))
+    for backend in MOVES:
+        with pytest.raises(ScoreError):
+            solve(backend, repulsive)
+        hard = pairwise(9, 4, grid_edges(3, 3), rng, tables=np.tile(np.where(np.eye(4) > 0, 0, -INF).ravel(), (12, 1)))
+        with pytest.raises(ScoreError, match="finite"):
+            solve(backend, hard)
+
+
+# -- a real image --------------------------------------------------------------------------------------------
+
+
+def stereo(folder, n_labels=12, strength=12.0):
+    """Potts stereo: absolute colour difference, truncated, of left pixels and right pixels shifted by the label."""
+    with np.load(folder / "stereo" / "motorcycle_div6.npz") as data:
+        left, right, truth = (data[key].astype(float) for key in ("left", "right", "disp"))
+    h, w = truth.shape
+    cost = np.full((h, w, n_labels), 40.0)
+    for d in range(n_labels):
+        difference = np.abs(left[:, d:] - right[:, : w - d]).mean(axis=2)
+        cost[:, d:, d] = np.minimum(difference, 40.0)
+    edges = grid_edges(h, w)
+    table = -strength * (1.0 - np.eye(n_labels).ravel())
+    problem = pairwise(h * w, n_labels, edges, None, node=-cost.ravel(), tables=np.tile(table, (len(edges), 1)))
+    return problem, truth, (h, w)
+
+
+def decomposition_bound(problem, shape, steps=80):
+    """A certified bound from rows and columns: exact chains with half the unary scores each, and multipliers."""
+    (h, w), card = shape, int(problem.program.card[0])
+    n_rows, table = h * (w - 1), problem.theta.tables[0]
+    half, total = 0.5 * problem.theta.node, INF
+    sessions, tables = [], []
+    for lo, hi in ((0, n_rows), (n_rows, len(table))):
+        scope = problem.program.groups[0].scope[lo:hi]
+        group = Group("c", (card, card), scope, np.array([0, hi - lo]), np.arange(hi - lo, dtype=np.int32), hi - lo)
+        program = Program(np.array([0, h * w]), problem.program.card, (group,)).validate()
+        sessions.append((program, Chain().open(program, {})))
+        tables.append(table[lo:hi])
+    multiplier, step = np.zeros(h * w * card), 8.0
+    at = np.arange(h * w) * card
+    for k in range(steps):
+        answers = [
+            session.solve(Theta.of(program, half + sign * multiplier, [rows]))
+            for (program, session), sign, rows in zip(sessions, (1, -1), tables)
+        ]
+        total = min(total, sum(float(answer.score[0]) for answer in answers))
+        np.subtract.at(multiplier, at + answers[0].labels, step / (1 + 0.2 * k))
+        np.add.at(multiplier, at + answers[1].labels, step / (1 + 0.2 * k))
+    return total
+
+
+@pytest.mark.data
+def test_expansion_on_a_stereo_pair(data_dir):
+    problem, truth, shape = stereo(data_dir)
+    bound = decomposition_bound(problem, shape)
+    start_labels = problem.theta.node.reshape(-1, 12).argmax(axis=1).astype(np.int32)
+    alone = score_labels(problem.program, problem.theta, start_labels)[0]
+    expansion, swap = (solve(backend, problem) for backend in MOVES)
+    assert alone < swap.score[0] <= expansion.score[0] <= bound
+    assert bound - expansion.score[0] < 0.02 * abs(bound)
+    known = np.isfinite(truth) & (truth > 0) & (truth < 12)
+    wrong = [np.mean(np.abs(l.reshape(shape) - truth)[known] > 1.0) for l in (start_labels, expansion.labels)]
+    assert wrong[1] < 0.6 * wrong[0]

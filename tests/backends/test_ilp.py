@@ -1,0 +1,213 @@
+"""The ILP backend: CP-SAT and HiGHS against brute force; honest arithmetic; anytime behaviour."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lp_problems import complete, eight_wide, grid, interrupted_after, pairwise, timed
+
+from ssvm_backends._cp_sat import integer_losses
+from ssvm_backends._local_polytope import build_polytope, first_incumbent
+from ssvm_backends.ilp import ILP, SCORE_ATOL
+from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.ir import Limits, Need, Primal, Stop, Task
+from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+
+SOLVERS = ["cp-sat", "highs"]
+PROBLEMS = [
+    seeded(Recipe(max_arity=4, density=1.0, max_variables=7, scores=scores, masks=k % 2 == 0, forbidden=k > 0), k)
+    for k in range(2)
+    for scores in Scores
+]
+
+
+def session(problem, solver="cp-sat", num_workers=1):
+    return ILP().open(problem.program, {"solver": solver, "num_workers": num_workers})
+
+
+def best(problem, **question):
+    return BruteForce().open(problem.program, {}).solve(problem.theta, **question).score
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=range(len(PROBLEMS)))
+def test_exact_on_random_problems(problem, solver):
+    solution, optimum = session(problem, solver).solve(problem.theta), best(problem)
+    there = optimum > -np.inf
+    np.testing.assert_array_equal(solution.primal == Primal.FEASIBLE, there)
+    np.testing.assert_array_equal(solution.primal == Primal.INFEASIBLE, ~there)
+    slack = SCORE_ATOL * np.maximum(1.0, np.abs(optimum))
+    assert (solution.bound >= optimum)[there].all()
+    assert (solution.score >= optimum - slack)[there].all()
+    assert (solution.bound[there] - solution.score[there] <= 2 * slack[there]).all()
+    assert (solution.stop == Stop.FINISHED).all()
+
+
+def test_three_exact_solvers_on_a_complete_graph():
+    problem = complete(12, 2, seed=5)
+    scores = [session(problem, solver).solve(problem.theta).score[0] for solver in SOLVERS]
+    np.testing.assert_allclose(scores, best(problem)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_arity_eight(solver):
+    problem = eight_wide()
+    np.testing.assert_allclose(session(problem, solver).solve(problem.theta).score, best(problem))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_clamps(solver):
+    problem = complete(8, 2, seed=2)
+    clamp = np.array([1, -1, 0, 1, -1, 0, -1, -1], np.int32)
+    solution = session(problem, solver).solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    np.testing.assert_allclose(solution.score, best(problem, task=Task.MAP_CLAMPED, clamp=clamp))
+    assert (solution.labels[clamp >= 0] == clamp[clamp >= 0]).all()
+
+
+@given(seed=st.integers(0, 10**6), exponents=st.lists(st.integers(-12, 12), min_size=2, max_size=2))
+@settings(max_examples=60, deadline=None)
+def test_whole_numbers_prove_true_bounds(seed, exponents):
+    """For every labelling: true score <= what its whole-number loss proves, and not far from it."""
+    problem = seeded(Recipe(max_arity=3, density=1.0, n_examples=1, max_variables=4, forbidden=True), seed)
+    problem.theta.node[:] *= 10.0 ** exponents[0]
+    problem.theta.pool[:] *= 10.0 ** exponents[1]
+    polytope = build_polytope(problem.program, 0, redundant=True)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    if (priced.peaks == -np.inf).any():
+        return
+    losses = priced.losses()
+    integers = integer_losses(priced, losses)
+    assert integers.loss.min() >= 0
+    assert float(integers.loss.sum()) < 2.0**62
+    every = np.indices(tuple(problem.program.card)).reshape(problem.program.n_variables, -1).T
+    finite = np.maximum.reduceat(np.where(losses < np.inf, losses, 0.0), polytope.block_ptr[:-1]).sum()
+    for labels in every[:200].astype(np.int32):
+        true = score_labels(problem.program, problem.theta, labels)[0]
+        if true == -np.inf:
+            continue
+        proved = integers.bound(int(integers.loss[polytope.chosen(labels)].sum()))
+        assert true <= proved <= true + 1e-12 * finite + 4e-6 * min(1.0, finite) + 1e-12 * abs(true)
+
+
+def test_columns_that_alone_lose_more_than_the_start_are_closed_and_no_others():
+    problem = pairwise(2, 3, [(0, 1)], None, np.array([0.0, -3.0, -1.0, -2.0, 0.0, -2.5]), np.zeros((1, 9)))
+    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program)
+    labels, losses = first_incumbent(priced, None)
+    assert labels.tolist() == [0, 1]
+    np.testing.assert_array_equal(losses[:6], [0.0, np.inf, np.inf, np.inf, 0.0, np.inf])
+    _, losses = first_incumbent(priced, np.array([0, 2], np.int32))
+    np.testing.assert_array_equal(losses[:6], [0.0, np.inf, 1.0, 2.0, 0.0, 2.5])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_penalties_instead_of_minus_infinity(solver):
+    """Penalties of 1e15 leave few digits for the other scores in one scale; a second search closes them."""
+    rng = np.random.default_rng(0)
+    differ = np.tile([-1e15, 0.0, 0.0, -1e15], (3, 1)) + rng.normal(size=(3, 4))
+    problem = pairwise(4, 2, [(0, 1), (1, 2), (2, 3)], rng, tables=differ)
+    problem.theta.node[:] = np.tile([0.3, 0.0], 4)
+    solution, optimum = session(problem, solver).solve(problem.theta), best(problem)
+    np.testing.assert_allclose(solution.score, optimum)
+    np.testing.assert_allclose(solution.bound, optimum, atol=2e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_scores_that_cancel_are_refused(solver):
+    """No float64 says what 1e20 + 1e-3 - 1e20 is, so nobody can prove it to 1e-6."""
+    node = np.array([1e20, 0.0, -1e20, -1.1e20, 1e-3, 0.0])
+    problem = pairwise(3, 2, [], None, node, np.zeros((0, 4)))
+    with pytest.raises(SsvmError, match="-inf"):
+        session(problem, solver).solve(problem.theta)
+
+
+def test_the_accuracy_in_the_spec_is_the_one_that_is_kept():
+    assert registry().find(BackendSpec, "ilp").caps.score_atol == SCORE_ATOL
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_time_limit(solver):
+    problem = grid(20, 20, 5)
+    backend = session(problem, solver)
+    solution, seconds = timed(lambda: backend.solve(problem.theta, limits=Limits(time=0.8)), 1.0)
+    assert seconds < 1.0
+    assert solution.stop.tolist() == [Stop.TIME]
+    assert solution.bound[0] >= 934.1038  # there is a labelling of this score
+
+
+def test_the_relaxation_inside_proves_a_grid_quickly():
+    """With CP-SAT's default linearisation this takes minutes."""
+    problem = grid(10, 10, 3)
+    solutions = [session(problem, solver).solve(problem.theta, limits=Limits(time=20.0)) for solver in SOLVERS]
+    assert [one.optimal(1e-6).all() for one in solutions] == [True, True]
+    assert solutions[0].score[0] == pytest.approx(solutions[1].score[0])
+
+
+def test_incumbents_rise_and_bounds_fall():
+    problem, told = complete(12, 3, seed=1), []
+    backend = session(problem)
+    solution = backend.solve(problem.theta, limits=Limits(time=3.0, progress=lambda *pair: told.append(pair)))
+    scores, bounds = np.array(told).T
+    assert len(told) > 3
+    assert (np.diff(scores) >= 0).all()
+    assert (np.diff(bounds) <= 0).all()
+    assert bounds.min() >= solution.score[0] - 1e-9
+    assert scores[-1] == solution.score[0]
+
+
+def test_trouble_of_the_listener_reaches_the_caller():
+    def listener(score, bound):
+        raise LookupError("nobody home")
+
+    problem = complete(12, 3)
+    with pytest.raises(LookupError, match="nobody home"):
+        session(problem).solve(problem.theta, limits=Limits(progress=listener))
+
+
+def test_ctrl_c_inside_a_solve_returns_the_incumbent():
+    problem = grid(20, 20, 5)
+    with interrupted_after(1.0):
+        begin = time.perf_counter()
+        solution = session(problem).solve(problem.theta)
+        assert time.perf_counter() - begin < 2.0
+    assert solution.stop.tolist() == [Stop.INTERRUPTED]
+    assert solution.primal.tolist() == [Primal.FEASIBLE]
+    np.testing.assert_allclose(score_labels(problem.program, problem.theta, solution.labels), solution.score)
+    assert solution.bound[0] > solution.score[0]
+
+
+def test_a_warm_start_is_the_first_incumbent_and_changes_no_proved_answer():
+    problem = complete(10, 2, seed=7)
+    backend = session(problem)
+    first = backend.solve(problem.theta)
+    again = backend.solve(problem.theta, warm=first.warm)
+    assert again.score[0] == first.score[0]
+    early = backend.solve(problem.theta, warm=first.warm, limits=Limits(iterations=1))
+    assert early.score[0] == first.score[0]
+    worst = {0: (1 - first.labels).astype(np.int32)}
+    assert backend.solve(problem.theta, warm=worst).score[0] == pytest.approx(first.score[0])
+
+
+def test_several_workers_find_the_same_optimum():
+    problem = complete(9, 3, seed=2)
+    one, two = (session(problem, num_workers=k).solve(problem.theta) for k in (1, 2))
+    assert one.score[0] == pytest.approx(two.score[0])
+
+
+def test_refuses_tables_that_do_not_fit():
+    assert not ILP().check(Need(max_table=1 << 30)).ok
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_conformance(solver):
+    only = () if solver == "cp-sat" else ("map", "map_clamped", "bounds", "forbidden scores")
+    report = check_backend("ilp", n_problems=0, seed=3, options={"solver": solver}, only=only)
+    assert report.ok, str(report)

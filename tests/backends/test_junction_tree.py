@@ -1,0 +1,306 @@
+"""The junction tree against brute force, closed forms in plain numpy, and published partition functions."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+
+import numpy as np
+import pytest
+from lp_problems import complete, grid, interrupted_after, pairwise, timed
+
+from ssvm_backends import junction_tree as module
+from ssvm_backends._elimination_plan import Space
+from ssvm_backends.junction_tree import JunctionTree
+from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.io.read_problem import read_problem
+from ssvm_dsl.io.uai import read_evidence
+from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Stop, Task, Theta, Topology
+from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
+
+
+def session(problem, max_entries=2**26, marginals="all"):
+    return JunctionTree().open(problem.program, {"max_entries": max_entries, "marginals": marginals})
+
+
+def brute(problem):
+    return BruteForce().open(problem.program, {})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_conformance(seed):
+    report = check_backend("junction-tree", seed=seed, n_problems=6)
+    assert report.ok, str(report)
+
+
+def mixed(cards, n_factors, seed):
+    """One example of some cardinalities with random factors of two to four variables."""
+    rng, n = np.random.default_rng(seed), len(cards)
+    scopes = [rng.permutation(n)[: rng.integers(2, 5)] for _ in range(n_factors)]
+    groups = []
+    for scope in scopes:
+        shape = tuple(int(cards[v]) for v in scope)
+        row = np.zeros(1, np.int32)
+        groups.append(Group(f"g{len(groups)}", shape, scope[None].astype(np.int32), np.array([0, 1]), row, 1))
+    program = Program(np.array([0, n]), np.array(cards, np.int32), tuple(groups)).validate()
+    tables = [rng.normal(size=(1, g.n_configs)) for g in groups]
+    return Problem("mixed", program, Theta.of(program, rng.normal(size=program.n_states), tables, [0.7]))
+
+
+#: Tables larger than a block, axes that parts skip, single states, three and more numbers of states.
+LARGE = {
+    "complete": complete(17, 2),
+    "grid": grid(4, 4, 2),
+    "mixed": mixed([2, 3, 1, 4, 2, 5, 2, 3, 2, 2, 3, 2], 14, 0),
+    "dense mixed": mixed([3, 2, 4, 2, 3, 2, 2, 4, 3, 2], 30, 1),
+    "many states": mixed([11, 2, 13, 17, 1, 19, 2], 9, 2),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_tables_larger_than_a_block_agree_with_brute_force(name):
+    problem = LARGE[name]
+    mine, right = session(problem), brute(problem)
+    best, true = mine.solve(problem.theta), right.solve(problem.theta)
+    np.testing.assert_allclose(best.score, true.score, rtol=1e-12)
+    np.testing.assert_array_equal(best.bound, best.score)
+    found, true = (s.solve(problem.theta, task=Task.MARGINALS) for s in (mine, right))
+    np.testing.assert_allclose(found.log_partition, true.log_partition, rtol=1e-12)
+    np.testing.assert_allclose(found.marginals.node, true.marginals.node, atol=1e-12)
+    for a, b in zip(found.marginals.tables, true.marginals.tables):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    alone = session(problem, marginals="none").solve(problem.theta, task=Task.MARGINALS)
+    assert alone.marginals is None
+    np.testing.assert_allclose(alone.log_partition, found.log_partition, rtol=1e-13)
+
+
+@pytest.mark.parametrize("blow_up", [1.0, 300.0, 1e5])
+def test_scores_that_do_not_fit_into_probabilities(blow_up):
+    """Spans beyond the range of doubles switch single steps to logarithms; zeros stay zeros."""
+    problem = mixed([2, 3, 2, 4, 2, 3, 2, 2], 12, 3)
+    theta = problem.theta.copy()
+    theta.node[:] *= blow_up
+    theta.pool[:] *= blow_up
+    theta.pool[np.random.default_rng(0).random(len(theta.pool)) < 0.1] = -np.inf
+    problem = Problem("blown up", problem.program, theta)
+    found, true = (s.solve(theta, task=Task.MARGINALS) for s in (session(problem), brute(problem)))
+    np.testing.assert_allclose(found.log_partition, true.log_partition, rtol=1e-12)
+    np.testing.assert_allclose(found.marginals.node, true.marginals.node, atol=1e-9)
+    for a, b in zip(found.marginals.tables, true.marginals.tables):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_log_partition_of_a_grid_by_transfer_matrices():
+    """Row by row in plain numpy: an independent sum over 2^144 labellings."""
+    h = w = 12
+    problem = grid(h, w, 2, seed=5)
+    node = problem.theta.node.reshape(h, w, 2)
+    table = problem.theta.tables[0].reshape(-1, 2, 2)
+    across, down = table[: h * (w - 1)].reshape(h, w - 1, 2, 2), table[h * (w - 1) :].reshape(h - 1, w, 2, 2)
+    states = np.array(list(itertools.product([0, 1], repeat=w)))
+    inside = [
+        node[r][np.arange(w), states].sum(1) + across[r][np.arange(w - 1), states[:, :-1], states[:, 1:]].sum(1)
+        for r in range(h)
+    ]
+    total, weight = inside[0].max(), np.exp(inside[0] - inside[0].max())
+    for r in range(1, h):
+        weight = weight.reshape((2,) * w)
+        for c in range(w):  # one column after the other: sum over its state in the row above
+            weight = np.moveaxis(np.tensordot(np.exp(down[r - 1, c]), weight, axes=(0, c)), 0, c)
+        weight = weight.ravel() * np.exp(inside[r])
+        total += np.log(weight.max())
+        weight /= weight.max()
+    found = session(problem, marginals="none").solve(problem.theta, task=Task.MARGINALS)
+    assert found.log_partition[0] == pytest.approx(total + np.log(weight.sum()), rel=1e-12)
+
+
+def test_messages_over_the_same_variables_share_memory():
+    """A complete bipartite graph: sums over 2^12 labellings of one side, the other side in closed form."""
+    n = 12
+    problem = pairwise(2 * n, 2, [(u, v) for u in range(n) for v in range(n, 2 * n)], np.random.default_rng(1))
+    node, table = problem.theta.node.reshape(-1, 2), problem.theta.tables[0].reshape(n, n, 2, 2)
+    left = np.array(list(itertools.product([0, 1], repeat=n)))
+    given = node[None, n:] + table[np.arange(n), :, left].sum(1)  # (labellings of the left, right variable, state)
+    own = node[np.arange(n), left].sum(1)
+    best = (own + given.max(2).sum(1)).max()
+    log_z = np.logaddexp.reduce(own + np.logaddexp.reduce(given, axis=2).sum(1))
+    few = session(problem, max_entries=40_000, marginals="none")  # twelve messages of 4096 would not fit
+    assert few.solve(problem.theta).score[0] == pytest.approx(best, rel=1e-12)
+    assert few.solve(problem.theta, task=Task.MARGINALS).log_partition[0] == pytest.approx(log_z, rel=1e-12)
+
+
+def test_more_than_256_states():
+    problem = pairwise(3, 300, [(0, 1), (1, 2), (2, 0)], np.random.default_rng(2))
+    problem.theta.node.reshape(3, 300)[:, 257:] += 2.0  # best states that take two bytes
+    node, table = problem.theta.node.reshape(3, 300), problem.theta.tables[0].reshape(3, 300, 300)
+    # best over y of x-y-z, then over x and z
+    middle = np.array([(table[0][x][:, None] + node[1][:, None] + table[1]).max(0) for x in range(300)])
+    best = (middle + node[0][:, None] + node[2][None] + table[2].T).max()
+    found = session(problem).solve(problem.theta)
+    assert found.score[0] == pytest.approx(best, rel=1e-12)
+    assert score_labels(problem.program, problem.theta, found.labels)[0] == pytest.approx(best, rel=1e-12)
+    assert (found.labels > 256).any()
+
+
+def test_evidence_makes_a_graph_simple():
+    """A grid too wide for the limit; a clamped row in the middle cuts it in two."""
+    problem = grid(13, 13, 2)
+    small = session(problem, max_entries=20_000)
+    with pytest.raises(TooLargeError, match=r"clique table of 1\.6e\+04 entries and .* numbers .*allowed are 2e\+04"):
+        small.solve(problem.theta)
+    clamp = np.full(169, -1, np.int32)
+    clamp[::13] = clamp[6::13] = 1
+    found = small.solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    exact = session(problem).solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    assert found.score[0] == pytest.approx(exact.score[0], rel=1e-12)
+    assert (found.labels[clamp >= 0] == 1).all()
+
+
+def test_too_wide_graphs_are_refused_when_planning_and_when_solving():
+    problem = grid(30, 30, 4)
+    need = Need.of(problem.program)
+    verdict = JunctionTree().check(need)
+    assert not verdict.ok
+    assert "clique table of at least" in verdict.reasons[0]
+    with pytest.raises(NoBackendError, match="clique table of at least"):
+        plan(need, "junction-tree")
+    with pytest.raises(TooLargeError, match="at least"):
+        session(problem).solve(problem.theta)
+    wide = Need(topology=Topology.LOOPY, max_clique_table=27.0)
+    assert JunctionTree().check(wide).reasons[0].startswith("exact elimination meets a clique table of 1.3e+08 entries")
+
+
+def test_marginals_need_more_memory_than_log_z():
+    problem = grid(11, 11, 2)
+    with pytest.raises(TooLargeError, match="marginals='none'"):
+        session(problem, max_entries=60_000).solve(problem.theta, task=Task.MARGINALS)
+    log_z = session(problem, 60_000, "none").solve(problem.theta, task=Task.MARGINALS).log_partition
+    full = session(problem).solve(problem.theta, task=Task.MARGINALS).log_partition
+    np.testing.assert_allclose(log_z, full, rtol=1e-13)
+
+
+@pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS, Task.KBEST])
+def test_time_limits_are_kept(task):
+    problem = grid(15, 30, 2)
+    one = session(problem, 2**27, "none")
+    one.solve(problem.theta, task=task, limits=Limits(time=0.05), k=50)  # compiles
+    found, seconds = timed(lambda: one.solve(problem.theta, task=task, limits=Limits(time=0.1), k=50), 0.3)
+    assert found.stop[0] == Stop.TIME
+    assert found.primal[0] == Primal.NONE
+    assert np.isnan(found.bound[0])
+    assert seconds < 0.3
+
+
+def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
+    monkeypatch.setattr(module, "BUDGET", 200_000)
+    small, big = complete(4, 2), grid(15, 60, 2)
+    groups = tuple(
+        Group("e", (2, 2), np.concatenate([a.scope, b.scope + 4]), np.array([0, 6, 6 + b.n_factors]),
+              np.arange(6 + b.n_factors, dtype=np.int32), 6 + b.n_factors)
+        for a, b in zip(small.program.groups, big.program.groups)
+    )  # fmt: skip
+    program = Program(np.array([0, 4, 904]), np.full(904, 2, np.int32), groups).validate()
+    both = Theta.of(
+        program,
+        np.concatenate([small.theta.node, big.theta.node]),
+        [np.concatenate([small.theta.tables[0], big.theta.tables[0]])],
+    )
+    one = session(Problem("both", program, both), 2**28)
+    one.solve(both, examples=np.array([0]))
+    with interrupted_after(0.3):
+        found = one.solve(both)
+    assert found.stop.tolist() == [Stop.FINISHED, Stop.INTERRUPTED]
+    assert found.primal.tolist() == [Primal.FEASIBLE, Primal.NONE]
+    assert found.score[0] == pytest.approx(brute(small).solve(small.theta).score[0])
+
+
+def test_a_batch_of_identical_graphs_is_planned_once():
+    problem = seeded(Recipe(max_variables=4, same_card=True, density=1.0, repeats=False, n_examples=1), 0)
+    n, copies = problem.program.n_variables, 20
+    groups = tuple(
+        Group(g.name, g.cards, np.concatenate([g.scope + k * n for k in range(copies)]),
+              np.arange(copies + 1) * g.n_factors, np.tile(g.table, copies), g.n_tables)
+        for g in problem.program.groups
+    )  # fmt: skip
+    program = Program(np.arange(copies + 1) * n, np.tile(problem.program.card, copies), groups).validate()
+    node = np.random.default_rng(0).normal(size=program.n_states)
+    many = Problem("copies", program, Theta.of(program, node, problem.theta.tables))
+    module._plan_of.cache_clear()
+    found = session(many).solve(many.theta)
+    assert module._plan_of.cache_info().misses == 1
+    np.testing.assert_allclose(found.score, brute(many).solve(many.theta).score, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kbest_lists_ties_and_ends_where_labellings_end(seed):
+    recipe = Recipe(max_arity=3, max_variables=4, forbidden=True, masks=True, scores=Scores.INTEGER)
+    problem = seeded(recipe, seed)
+    found, true = (s.solve(problem.theta, task=Task.KBEST, k=30) for s in (session(problem), brute(problem)))
+    np.testing.assert_allclose(found.score, true.score, atol=1e-9)
+    for e in range(problem.program.n_examples):
+        lo, hi = problem.program.var_ptr[e], problem.program.var_ptr[e + 1]
+        rows = [tuple(row[lo:hi]) for row, s in zip(found.labels, found.score[:, e]) if s > -np.inf]
+        assert len(set(rows)) == len(rows)
+
+
+def test_work_space_pieces_never_overlap():
+    rng, space, taken = np.random.default_rng(0), Space(), {}
+    for _ in range(2000):
+        if taken and rng.random() < 0.5:
+            at = list(taken)[rng.integers(len(taken))]
+            space.give(at, taken.pop(at))
+        else:
+            size = int(rng.integers(1, 50))
+            at = space.take(size)
+            assert all(at + size <= a or a + n <= at for a, n in taken.items())
+            taken[at] = size
+    assert space.end >= max(at + size for at, size in taken.items())
+    for at, size in taken.items():
+        space.give(at, size)
+    assert space.gaps == [(0, space.end)]
+
+
+FAMILIES = {
+    "Alchemy": (11,),
+    "CSP": (13,),
+    "DBN": (12, 14, 16),
+    "Grids": (12, 14),
+    "Promedus": (13, 16, 22, 26, 29, 31, 33, 36),
+    "Segmentation": (12, 14),
+}
+REAL = [f"{family}_{k}" for family, numbers in FAMILIES.items() for k in numbers]
+
+
+def published(folder, name):
+    """(log10 Z, marginals of all states)."""
+    listed = json.loads((folder / "partition_functions.json").read_text())
+    numbers = gzip.decompress((folder / f"{name}.uai.MAR.gz").read_bytes()).split()[1:]
+    out, at = [], 1
+    for _ in range(int(numbers[0])):
+        count = int(numbers[at])
+        out += [float(x) for x in numbers[at + 1 : at + 1 + count]]
+        at += 1 + count
+    return next(one["log10_Z"] for one in listed if one["file"] == f"{name}.uai"), np.array(out)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", REAL)
+def test_published_partition_functions_and_marginals(data_dir, name):
+    folder = data_dir / "map" / "pr2014"
+    problem = read_problem(folder / f"{name}.uai.gz")
+    clamp = read_evidence(folder / f"{name}.uai.evid", problem)
+    log10_z, marginals = published(folder, name)
+    only_z = name in ("DBN_12", "DBN_16")  # the messages of all marginals would take 0.7 and 1.5 GB
+    one = session(problem, marginals="none" if only_z else "all")
+    found = one.solve(problem.theta, task=Task.MARGINALS, clamp=clamp)
+    assert found.log_partition[0] / np.log(10) == pytest.approx(log10_z, abs=1e-9)
+    if only_z:
+        with pytest.raises(TooLargeError, match="clique table of"):
+            session(problem).solve(problem.theta, task=Task.MARGINALS, clamp=clamp)
+    else:
+        np.testing.assert_allclose(found.marginals.node, marginals, atol=1e-6)  # six digits are published

@@ -1,0 +1,265 @@
+"""The LP backend against a naive dense formulation, brute force, and its three solvers against each other."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from lp_problems import (
+    complete,
+    eight_wide,
+    grid,
+    grid_edges,
+    interrupted_after,
+    naive_relaxation,
+    noisy,
+    pairwise,
+    timed,
+)
+
+from ssvm_backends._local_polytope import build_polytope
+from ssvm_backends._rounding import rounded
+from ssvm_backends.lp import LP
+from ssvm_dsl.inference.verify import Verifier
+from ssvm_dsl.ir import Limits, Need, Primal, Stop, Task, Topology
+from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+
+SOLVERS = ["glop", "pdlp", "highs"]
+ROUNDINGS = ["argmax", "threshold", "conditional"]
+LOOPY = [seeded(Recipe(max_arity=3, density=1.0, tied=k % 2 == 0, masks=k % 3 == 0), k) for k in range(8)]
+HARD = [seeded(Recipe(max_arity=4, forbidden=True, max_variables=6), k) for k in range(6)]
+CLASH = catalogue()["tables contradict each other"]
+#: PDLP stops at a relative gap of 1e-6; the bound its duals prove is a few times that off.
+TOLERANCE = {"glop": 1e-8, "highs": 1e-7, "pdlp": 2e-5}
+
+
+def session(problem, solver="glop", rounding="none"):
+    return LP().open(problem.program, {"solver": solver, "rounding": rounding})
+
+
+def best(problem, **question):
+    return BruteForce().open(problem.program, {}).solve(problem.theta, **question).score
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("problem", [*LOOPY, *HARD], ids=range(len(LOOPY) + len(HARD)))
+def test_bound_is_the_naive_relaxation_and_above_brute_force(problem, solver):
+    solution = session(problem, solver).solve(problem.theta, task=Task.RELAXED)
+    naive = np.array([naive_relaxation(problem, i) for i in range(problem.program.n_examples)])
+    np.testing.assert_allclose(solution.bound, naive, rtol=TOLERANCE[solver], atol=10 * TOLERANCE[solver])
+    assert (solution.bound >= best(problem) - 1e-9).all()
+    there = solution.primal != Primal.INFEASIBLE
+    np.testing.assert_array_equal(~there, naive == -np.inf)
+    np.testing.assert_allclose(solution.score[there], naive[there], rtol=TOLERANCE[solver], atol=10 * TOLERANCE[solver])
+
+
+@pytest.mark.parametrize("topology", [Topology.CHAIN, Topology.FOREST])
+@pytest.mark.parametrize("seed", range(4))
+def test_trees_are_solved_exactly(topology, seed):
+    problem = seeded(Recipe(topology=topology, max_variables=7, max_card=4), seed)
+    solution = session(problem).solve(problem.theta)
+    assert solution.optimal(1e-9).all()
+    np.testing.assert_allclose(solution.score, best(problem), rtol=1e-12)
+
+
+def test_fractional_answers_are_called_fractional_unless_rounding_is_named():
+    problem = catalogue()["frustrated triangle"]
+    optimum = best(problem)
+    solution = session(problem).solve(problem.theta)
+    assert solution.primal.tolist() == [Primal.FRACTIONAL]
+    assert solution.score.tolist() == [-np.inf]
+    assert solution.bound[0] > optimum[0] + 0.5
+    for rule in ROUNDINGS:
+        answer = session(problem, rounding=rule).solve(problem.theta)
+        assert answer.primal.tolist() == [Primal.FEASIBLE]
+        assert answer.bound[0] == solution.bound[0]
+        np.testing.assert_allclose(score_labels(problem.program, problem.theta, answer.labels), answer.score)
+        assert answer.score[0] <= optimum[0] + 1e-9
+
+
+def test_no_labelling_but_a_fractional_one():
+    """Three variables of two states, each pair different: the relaxation takes halves, and cannot be rounded."""
+    differ = np.array([-np.inf, 0.0, 0.0, -np.inf])
+    problem = pairwise(3, 2, [(0, 1), (1, 2), (2, 0)], None, np.zeros(6), np.tile(differ, (3, 1)))
+    for rule in ["none", *ROUNDINGS]:
+        solution = session(problem, rounding=rule).solve(problem.theta)
+        assert solution.primal.tolist() == [Primal.FRACTIONAL]
+        assert solution.score.tolist() == [-np.inf]
+        assert solution.bound[0] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_contradictions_are_infeasible(solver):
+    solution = session(CLASH, solver).solve(CLASH.theta)
+    assert solution.primal.tolist() == [Primal.INFEASIBLE, Primal.FEASIBLE]
+    assert solution.bound[0] == solution.score[0] == -np.inf
+
+
+@pytest.mark.parametrize("scores", list(Scores))
+def test_any_duals_prove_a_bound(scores):
+    problem = seeded(Recipe(max_arity=3, density=1.0, forbidden=True, scores=scores), 3)
+    optimum, rng = best(problem), np.random.default_rng(0)
+    for example in range(problem.program.n_examples):
+        polytope = build_polytope(problem.program, example)
+        priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+        for size in (0.0, 1e-3, 1.0, 1e6, 1e12):
+            assert priced.bound(size * rng.normal(size=polytope.matrix.shape[0])) >= optimum[example]
+
+
+def test_structure_has_every_labelling_and_nothing_else():
+    problem = seeded(Recipe(max_arity=4, density=1.0), 5)
+    for redundant in (False, True):
+        polytope = build_polytope(problem.program, 0, redundant)
+        priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+        rng, n = np.random.default_rng(0), polytope.n_variables
+        for _ in range(20):
+            labels = rng.integers(0, problem.program.card[:n]).astype(np.int32)
+            mu = np.zeros(polytope.n_columns)
+            mu[polytope.chosen(labels)] = 1.0
+            np.testing.assert_array_equal(polytope.matrix @ mu, polytope.right_side)
+            np.testing.assert_array_equal(polytope.labels_of(mu), labels)
+            score = score_labels(problem.program, problem.theta, labels, np.array([0]))
+            assert priced.value(mu) == pytest.approx(priced.score_of(labels)) == pytest.approx(score[0])
+            mu[rng.integers(polytope.n_columns)] += 0.5
+            assert np.abs(polytope.matrix @ mu - polytope.right_side).max() >= 0.5
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_marginals_agree_with_each_other(solver):
+    problem = complete(6, 3)
+    marginals = session(problem, solver).solve(problem.theta, task=Task.RELAXED).marginals
+    node, group = marginals.node.reshape(6, 3), problem.program.groups[0]
+    np.testing.assert_allclose(node.sum(axis=1), 1.0, atol=1e-9)
+    pairs = marginals.tables[0].reshape(-1, 3, 3)
+    for axis in (0, 1):
+        np.testing.assert_allclose(pairs.sum(axis=2 - axis), node[group.scope[:, axis]], atol=2e-5)
+
+
+def test_marginals_of_selected_examples_come_in_the_order_asked_for():
+    problem = seeded(Recipe(max_arity=3, density=1.0, n_examples=5, max_variables=6), 11)
+    backend, chosen = session(problem), np.array([3, 0, 2])
+    together = backend.solve(problem.theta, examples=chosen, task=Task.RELAXED).marginals
+    alone = [backend.solve(problem.theta, examples=chosen[k : k + 1], task=Task.RELAXED).marginals for k in range(3)]
+    np.testing.assert_array_equal(together.node, np.concatenate([one.node for one in alone]))
+    for g, table in enumerate(together.tables):
+        np.testing.assert_array_equal(table, np.concatenate([one.tables[g] for one in alone]))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_clamps(solver):
+    problem = complete(6, 2, seed=3)
+    clamp = np.array([1, -1, 0, 1, -1, 0], np.int32)
+    solution = session(problem, solver).solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    node = solution.marginals.node.reshape(6, 2)
+    assert (node[clamp >= 0, clamp[clamp >= 0]] == 1.0).all()
+    assert solution.bound >= best(problem, task=Task.MAP_CLAMPED, clamp=clamp) - 1e-9
+
+
+def test_arity_eight():
+    """One factor over all variables makes the relaxation tight."""
+    problem = eight_wide()
+    solution = session(problem).solve(problem.theta)
+    assert solution.bound[0] == pytest.approx(naive_relaxation(problem, 0))
+    assert solution.optimal(1e-9).all()
+    np.testing.assert_allclose(solution.score, best(problem))
+
+
+@pytest.mark.parametrize("solver", ["glop", "pdlp"])
+def test_warm_start_takes_fewer_iterations_to_the_same_bound(solver):
+    problem = grid(8, 8, 3)
+    backend, theta = session(problem, solver), noisy(problem, 0.01)
+    first = backend.solve(problem.theta)
+    cold, warm = backend.solve(theta), backend.solve(theta, warm=first.warm)
+    assert warm.bound[0] == pytest.approx(cold.bound[0], rel=TOLERANCE[solver])
+    assert warm.stats["lp_iterations"] < 0.5 * cold.stats["lp_iterations"]
+
+
+def test_warm_state_of_another_solver_is_left_alone():
+    problem = complete(5, 2)
+    warm = session(problem, "pdlp").solve(problem.theta).warm
+    assert session(problem).solve(problem.theta, warm=warm).bound == session(problem).solve(problem.theta).bound
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_time_limit(solver):
+    problem = grid(40, 40, 5)
+    backend = session(problem, solver)
+    solution, seconds = timed(lambda: backend.solve(problem.theta, limits=Limits(time=0.6)), 0.8)
+    assert seconds < 0.8
+    assert solution.stop.tolist() == [Stop.TIME]
+    assert solution.primal.tolist() == [Primal.NONE]
+    assert solution.bound[0] >= 3937.2938  # the optimum of the relaxation
+
+
+def test_ctrl_c_inside_a_solve_comes_back_with_a_bound():
+    problem = grid(40, 40, 5)
+    backend = session(problem)
+    with interrupted_after(0.5):
+        begin = time.perf_counter()
+        solution = backend.solve(problem.theta)
+        assert time.perf_counter() - begin < 1.2
+    assert solution.stop.tolist() == [Stop.INTERRUPTED]
+    assert np.isfinite(solution.bound[0])
+
+
+def test_threshold_rounding_is_optimal_for_a_submodular_problem():
+    """Both all-zero and all-one are optimal, and so is every mixture: rounding must not mix them."""
+    equal = np.tile([1.0, 0.0, 0.0, 1.0], (12, 1))
+    problem = pairwise(9, 2, grid_edges(3, 3), None, np.zeros(18), equal)
+    polytope = build_polytope(problem.program, 0)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    mixture = np.full(18, 0.5)
+    mu = np.concatenate([mixture, np.tile([0.5, 0.0, 0.0, 0.5], 12)])
+    assert priced.value(mu) == 12.0
+    for rule in ("threshold", "conditional"):
+        assert priced.score_of(rounded(priced, mu, rule)) == 12.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_conditional_rounding_is_as_good_as_drawing_independently(seed):
+    problem = complete(7, 3, seed)
+    polytope = build_polytope(problem.program, 0)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    mu = session(problem).solve(problem.theta, task=Task.RELAXED).marginals.node.reshape(7, 3)
+    pairs = [np.outer(mu[a], mu[b]).ravel() for a, b in problem.program.groups[0].scope]
+    expected = priced.value(np.concatenate([mu.ravel(), *pairs]))
+    full = np.concatenate([mu.ravel(), np.zeros(polytope.n_columns - 21)])
+    assert priced.score_of(rounded(priced, full, "conditional")) >= expected - 1e-9
+
+
+def test_conditional_rounding_avoids_what_is_forbidden():
+    """Argmax takes the forbidden pair (0, 0); conditioning on the first variable sees it."""
+    shut = np.array([[-np.inf, 0.0, 0.0, -5.0]])
+    problem = pairwise(2, 2, [(0, 1)], None, np.zeros(4), shut)
+    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program)
+    mu = np.array([0.6, 0.4, 0.6, 0.4, 0.0, 0.6, 0.4, 0.0])
+    assert priced.score_of(rounded(priced, mu, "argmax")) == -np.inf
+    assert priced.score_of(rounded(priced, mu, "conditional")) == 0.0
+
+
+def test_refuses_tables_that_do_not_fit():
+    verdict = LP().check(Need(max_table=1 << 30))
+    assert not verdict.ok
+    assert str(1 << 30) in verdict.reasons[0]
+
+
+def test_answers_pass_the_verifier():
+    spec = registry().find(BackendSpec, "lp")
+    for problem in (*LOOPY, *HARD):
+        verify = Verifier(problem.program, "lp", spec.caps)
+        for task in (Task.MAP, Task.RELAXED):
+            verify(problem.theta, session(problem, rounding="threshold").solve(problem.theta, task=task), None, task)
+
+
+@pytest.mark.parametrize("rounding", ["none", "conditional"])
+def test_conformance(rounding):
+    only = () if rounding == "none" else ("map", "relaxed", "bounds", "forbidden scores", "verifier")
+    report = check_backend("lp", n_problems=1, seed=3, options={"rounding": rounding}, only=only)
+    assert report.ok, str(report)
