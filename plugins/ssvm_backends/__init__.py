@@ -3,11 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from ssvm_dsl.ir import Caps, Guarantee, Task, Topology
-from ssvm_dsl.plugin_api import BackendSpec, ExecutorSpec, hookimpl
+from ssvm_dsl.ir import Caps, Guarantee, Task, Topology, Warm
+from ssvm_dsl.plugin_api import BackendSpec, ExecutorSpec, Option, hookimpl
 
 _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
+_LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
+_ROUNDINGS = ("none", "argmax", "threshold", "conditional")
+
+_DUAL_OPTIONS = (
+    Option("max_iterations", 1000, "most iterations for each example"),
+    Option("tol", 1e-6, "stop when ten iterations lower the bound by less, relative to the size of its terms"),
+)
+_DUAL_CAPS = Caps(
+    tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+    topology=Topology.LOOPY,
+    guarantee=Guarantee.BOUND,
+    max_arity=16,
+    warm=Warm.STATE,
+)
+
+_DUAL = (
+    BackendSpec(
+        "trws",
+        "ssvm_backends.trws:TRWS",
+        "sequential reweighted message passing, factors of any size: fast certified bounds and good labellings",
+        options=(
+            *_DUAL_OPTIONS,
+            Option("smooth", True, "go on with soft maxima when plain ones have come to rest"),
+        ),
+        caps=_DUAL_CAPS,
+    ),
+    BackendSpec(
+        "msd",
+        "ssvm_backends.msd:MSD",
+        "max-sum diffusion by edges or stars, plain or soft: certified bounds on any graph",
+        options=(
+            *_DUAL_OPTIONS,
+            Option("update", "star", "which messages are updated at once", ("edge", "star")),
+            Option("temperature", 0.0, "temperature of soft maxima, in units of scores; 0 for plain ones"),
+        ),
+        caps=_DUAL_CAPS,
+    ),
+    BackendSpec(
+        "mplp",
+        "ssvm_backends.mplp:MPLP",
+        "message passing factor by factor (MPLP++, GMPLP): certified bounds, best on dense graphs",
+        options=(
+            *_DUAL_OPTIONS,
+            Option("update", "handshake", "MPLP++ (handshake) or GMPLP (clique)", ("handshake", "clique")),
+        ),
+        caps=_DUAL_CAPS,
+    ),
+    BackendSpec(
+        "ad3",
+        "ssvm_backends.ad3:AD3",
+        "alternating directions dual decomposition: the LP relaxation solved to its optimum on any graph",
+        options=(
+            Option("max_iterations", 5000, "most iterations for each example"),
+            Option("tol", 1e-6, "stop when bound and fractional solution agree to this, relative to their size"),
+        ),
+        caps=replace(_DUAL_CAPS, tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})),
+    ),
+)
+
+_CUTS = (
+    BackendSpec(
+        "graph-cut",
+        "ssvm_backends.graph_cut:GraphCut",
+        "minimum cuts: exact for binary submodular models with factors of up to three variables",
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.EXACT,
+            max_arity=3,
+            requires=frozenset({"binary", "submodular"}),
+        ),
+    ),
+    BackendSpec(
+        "alpha-expansion",
+        "ssvm_backends.alpha_expansion:AlphaExpansion",
+        "local search by minimum cuts, one label against all: pairwise models with metric tables",
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.HEURISTIC,
+            max_arity=2,
+            requires=frozenset({"metric"}),
+            warm=Warm.LABELS,
+        ),
+    ),
+    BackendSpec(
+        "alpha-beta-swap",
+        "ssvm_backends.alpha_beta_swap:AlphaBetaSwap",
+        "local search by minimum cuts, two labels at a time: pairwise models with semimetric tables",
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.HEURISTIC,
+            max_arity=2,
+            requires=frozenset({"semimetric"}),
+            warm=Warm.LABELS,
+        ),
+    ),
+    BackendSpec(
+        "qpbo",
+        "ssvm_backends.qpbo:QPBO",
+        "roof duality for binary pairwise models: a certified bound, and states that are surely optimal",
+        options=(Option("rest", "icm", "who fills in the states that are left open", ("icm", "pairs", "none")),),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.BOUND,
+            max_arity=2,
+            requires=frozenset({"binary"}),
+        ),
+    ),
+)
 
 
 @hookimpl
@@ -26,6 +139,105 @@ def ssvm_backends() -> Iterable[BackendSpec]:
             "exact dynamic programming on forests (max-product, sum-product, k-best)",
             caps=Caps(tasks=_ALL_EXACT, topology=Topology.FOREST, guarantee=Guarantee.EXACT, max_arity=2),
         ),
+        BackendSpec(
+            "junction-tree",
+            "ssvm_backends.junction_tree:JunctionTree",
+            "exact variable elimination on graphs of bounded treewidth (best, k best, marginals, log Z)",
+            options=(
+                Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take"),
+                Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
+            ),
+            caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
+        ),
+        BackendSpec(
+            "max-product",
+            "ssvm_backends.max_product:MaxProduct",
+            "loopy belief propagation with damping: good labellings of any graph, no promises",
+            options=(
+                Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1"),
+                Option("sweeps", 100, "passes over all factors"),
+                Option("local_search", True, "whether to improve the best labelling in the end", (True, False)),
+            ),
+            caps=Caps(
+                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+                topology=Topology.LOOPY,
+                guarantee=Guarantee.HEURISTIC,
+                max_arity=64,
+                warm=Warm.LABELS,
+            ),
+        ),
+        BackendSpec(
+            "icm",
+            "ssvm_backends.icm:ICM",
+            "local search by moves of one and two variables, with random restarts: quick, no promises",
+            options=(
+                Option("restarts", 9, "runs from random labellings, besides the one from the best unary scores"),
+                Option("pairs", True, "whether to move two variables of a factor together", (True, False)),
+                Option("seed", 0, "of the random labellings"),
+            ),
+            caps=Caps(
+                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+                topology=Topology.LOOPY,
+                guarantee=Guarantee.HEURISTIC,
+                max_arity=64,
+                warm=Warm.LABELS,
+            ),
+        ),
+        BackendSpec(
+            "lp",
+            "ssvm_backends.lp:LP",
+            "linear programming over the local polytope: a certified bound, optimal where the solution is whole",
+            requires=("ortools",),
+            install_hint="pip install ortools",
+            options=(
+                Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
+                Option("rounding", "none", "how fractional solutions become labels, if at all", _ROUNDINGS),
+            ),
+            caps=Caps(
+                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
+                topology=Topology.LOOPY,
+                guarantee=Guarantee.BOUND,
+                max_arity=64,
+                warm=Warm.STATE,
+            ),
+        ),
+        BackendSpec(
+            "ilp",
+            "ssvm_backends.ilp:ILP",
+            "integer programming by CP-SAT or HiGHS: exact on any graph, exponential in the worst case",
+            requires=("ortools",),
+            install_hint="pip install ortools",
+            options=(
+                Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
+                Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible"),
+            ),
+            caps=Caps(
+                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+                topology=Topology.LOOPY,
+                guarantee=Guarantee.EXACT,
+                max_arity=64,
+                warm=Warm.LABELS,
+                score_atol=1e-6,
+            ),
+        ),
+        BackendSpec(
+            "combi",
+            "ssvm_backends.combi:Combi",
+            "exact and anytime on any graph: elimination, dual bounds, state fixing, branch and bound",
+            options=(
+                Option("max_entries", 64, "entries of the largest table that elimination may make"),
+                Option("max_arity", 6, "most variables of a factor that elimination may make"),
+            ),
+            caps=Caps(
+                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+                topology=Topology.LOOPY,
+                guarantee=Guarantee.EXACT,
+                max_arity=16,
+                score_atol=1e-8,
+            ),
+        ),
+        *_CUTS,
+        *_DUAL,
         BackendSpec(
             "brute-force",
             "ssvm_dsl.testing.brute_force:BruteForce",

@@ -6,14 +6,17 @@ the other tasks are those of :mod:`ssvm_backends.tree`, of which a chain is a sp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ssvm_backends._forest import F64, I32, I64, Forest, build_forest
 from ssvm_backends._forest_session import ForestSession
-from ssvm_dsl.ir import Need, Program, Theta
+from ssvm_backends._masks import masked_node
+from ssvm_dsl.ir import Limits, Need, Program, Theta
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
 
@@ -61,6 +64,37 @@ class ViterbiSession(ForestSession):
         longs = np.concatenate([header, program.var_ptr, self._link])
         longest = int(np.diff(program.var_ptr).max(initial=0))
         return CompiledOracle(viterbi_oracle, np.zeros(1, np.int32), longs, (longest + 1) * program.uniform_card)
+
+    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        from ssvm_backends._chain_sum import expect_chains, linear_tables
+
+        groups, c = self.program.groups, self.program.uniform_card
+        if len(groups) > 1:
+            return None
+        given = theta.tables[0] if groups else np.zeros((1, c * c))
+        factor, shift, shared = np.empty_like(given), np.zeros(len(given)), len(given) == 1
+        rows: slice | I64 = slice(None)
+        if len(given) > 64:
+            rows = groups[0].table[positions(groups[0].ptr, ids)].astype(np.int64)
+        linear_tables(given, rows, shift, factor)
+        own_node, log_z = masked_node(self.program, theta.node, None), np.empty(len(ids))
+        most = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])) if shared else 0
+        left, right = np.empty((most, c)), np.empty((most, c))
+        edges = expect_chains(
+            self.program.var_ptr, self._link, c, own_node, factor.reshape(-1), shift, ids, coef, shared,
+            node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right, log_z,
+        )  # fmt: skip
+        if shared and groups:
+            tables[0][0] += (left[:edges].T @ right[:edges]).ravel() * factor[0]
+        wide = np.flatnonzero(np.isnan(log_z))
+        log_z += theta.const[ids]
+        if len(wide):
+            solution = self._marginals(theta, own_node, ids[wide], Limits())
+            assert solution.log_partition is not None and solution.marginals is not None
+            log_z[wide] = solution.log_partition
+            add_marginals(self.program, solution.marginals, coef[wide], ids[wide], node, tables)
+        return log_z
 
 
 def natural_links(program: Program, forest: Forest) -> I64 | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ssvm_dsl.ir import Task
 from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
 
 #: Risks that are a maximum over labellings, and smooth ones.
 PLANES = frozenset({"margin", "hm", "perceptron"})
 SMOOTH = frozenset({"log", "softmax-margin"})
+
+ORDERS = ("stochastic", "incremental")
 
 
 @hookimpl
@@ -20,6 +23,7 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             "ssvm_trainers.bcfw:BCFW",
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
             needs=TrainerNeeds(risks=PLANES, strongly_convex=True),
+            resumable=True,
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
                 Option("max_cached_passes", 20, "most cached passes after an exact one"),
@@ -28,11 +32,32 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             ),
         ),
         TrainerSpec(
+            "lbfgs",
+            "ssvm_trainers.lbfgs:LBFGS",
+            "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
+            needs=TrainerNeeds(risks=SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
+            options=(Option("memory", 10, "pairs of steps and gradient changes kept"),),
+        ),
+        TrainerSpec(
+            "perceptron",
+            "ssvm_trainers.perceptron:Perceptron",
+            "online updates without a regulariser: perceptron, passive-aggressive, AROW (no certificate)",
+            needs=TrainerNeeds(risks=PLANES),
+            incremental=True,
+            options=(
+                Option("update", "perceptron", "how far an update goes", ("perceptron", "pa", "pa-i", "pa-ii", "arow")),
+                Option("averaging", True, "return the average of all weights met", (True, False)),
+                Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow"),
+                Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),
+            ),
+        ),
+        TrainerSpec(
             "subgradient",
             "ssvm_trainers.subgradient:Subgradient",
             "batch, stochastic or incremental subgradient steps, with averaging and projection",
             needs=TrainerNeeds(risks=PLANES | SMOOTH, any_power=True),
             incremental=True,
+            resumable=True,
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
                 Option("batch_size", 1, "examples in a step"),

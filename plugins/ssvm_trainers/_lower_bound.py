@@ -22,6 +22,7 @@ class PlaneHull:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
+        self.plain = bool((objective.scale > 0).all() and (objective.lower == -np.inf).all())
         self.v: F64 | None = None
         self.b = 0.0
 
@@ -30,20 +31,32 @@ class PlaneHull:
         if self.v is None:
             self.v, self.b = v.copy(), b
         else:
-            share = self._line_search(v - self.v, b - self.b)
+            share = best_share(self.objective, self.v, v - self.v, b - self.b)
             self.v += share * (v - self.v)
             self.b += share * (b - self.b)
         return self.objective.dual(self.v, self.b)
 
-    def _line_search(self, direction: F64, rise: float) -> float:
-        """Return the share of the new plane: where the derivative of D changes sign, by bisection."""
-        assert self.v is not None
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            w = self.objective.weights(self.v + middle * direction)
-            if rise - float(np.dot(direction, w)) > 0.0:
-                low = middle
-            else:
-                high = middle
-        return 0.5 * (low + high)
+
+def best_share(objective: Objective, v: F64, direction: F64, rise: float) -> float:
+    """Return the t in [0, 1] that maximises ``D(v + t direction, b + t rise)``, which is concave, by bisection.
+
+    Parameters
+    ----------
+    objective : Objective
+    v, direction : ndarray of float64, shape (dim,)
+    rise : float
+    """
+
+    def slope(t: float) -> float:
+        return rise - float(np.dot(direction, objective.weights(v + t * direction)))
+
+    low, high = 0.0, 1.0
+    if slope(1.0) >= 0.0:
+        return 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if slope(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)

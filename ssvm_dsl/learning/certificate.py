@@ -144,6 +144,8 @@ class FitReport:
         """Return (name, text) of what people want to see."""
         other = max(self.seconds - self.oracle_seconds, 0.0)
         yes = "certified" if self.certified else "not certified: the backend is a heuristic"
+        if self.certified and self.dual == -np.inf:
+            yes = "the trainer gives no lower bound here"
         return [
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),

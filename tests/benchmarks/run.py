@@ -10,7 +10,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 BENCHMARKS = {
     "ocr": ("ocr_speed", "training, passes beside CRFsuite, decoding, threads, growth, memory on the OCR letters"),
+    "cuts": ("cut_speed", "minimum cuts, expansion and swap on grids beside PyMaxflow and gco; batches"),
     "ratliff": ("ratliff", "the two OCR protocols of Ratliff et al. (2007), all ten folds"),
+    "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
+    "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
+    "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
 }
 
 

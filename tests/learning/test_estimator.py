@@ -146,7 +146,7 @@ def test_wrong_parameters_are_named(options, message):
     ("options", "message"),
     [
         ({"trainer": "bcwf"}, "no trainer 'bcwf'; did you mean 'bcfw'"),
-        ({"trainer": "magic"}, "known: bcfw, subgradient"),
+        ({"trainer": "magic"}, "known: bcfw"),
         ({"backend": "chains"}, "no backend 'chains'; did you mean 'chain'"),
         ({"backend_options": {"beam": 3}}, "options belong to one backend"),
     ],

@@ -17,8 +17,9 @@ from toy_backends import Toys, registered
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, TrainingError
+from ssvm_dsl.inference.session import CheckedSession
 from ssvm_dsl.learning.certificate import REASONS, FitReport
-from ssvm_dsl.plugin_api import TrainerSpec, TrainingEvent, hookimpl
+from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl
 
 DATA = Case(Word, n=8, C=2.0).make(0)
 BEST, W_BEST = DATA.optimum()
@@ -253,7 +254,7 @@ def test_no_backend_at_all_lists_all_of_them():
         y = small.Label(K, 2)
         unary = small.Factor(y, features=x, per=K)
         pair = small.Factor(small.complete(y))
-        loss = small.Hamming(y)
+        loss = small.ZeroOne(y)  # asks for the two best labellings
 
     with pytest.raises(NoBackendError) as caught:
         StructuredSVM(Wide).fit([np.zeros(2)], [np.zeros(30, int)])
@@ -269,14 +270,34 @@ def test_bcfw_needs_every_factor_regularised():
         fit(regularization={"trans": 0.0})
 
 
-def test_a_trainer_for_another_risk_is_refused(monkeypatch):
-    needs = SimpleNamespace(risks=frozenset({"log-loss"}), strongly_convex=False)
+def test_a_trainer_for_another_risk_is_refused():
+    needs = TrainerNeeds(risks=frozenset({"log"}), any_power=False)
     spec = TrainerSpec("odd", "nowhere:Odd", needs=needs)
-    with (
-        registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "odd-one"),
-        pytest.raises(TrainingError, match="'odd' minimises log-loss, not margin"),
-    ):
-        fit(trainer="odd")
+    with registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "odd-one"):
+        with pytest.raises(TrainingError, match="'odd' does not minimise risk 'margin'; these do: bcfw"):
+            fit(trainer="odd")
+        with pytest.raises(TrainingError, match="'odd' does not minimise risk 'log' to the power 2; these do: lbfgs"):
+            fit(trainer="odd", risk="log", power=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "alternative"),
+    [
+        ({"risk": "log"}, "lbfgs"),
+        ({"risk": "margin", "power": 2.0}, "subgradient"),
+        ({"risk": "margin", "trainer": "lbfgs"}, "bcfw"),
+    ],
+    ids=str,
+)
+def test_a_pairing_of_trainer_and_risk_is_refused_before_the_first_oracle_call(options, alternative, monkeypatch):
+    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
+    with pytest.raises(TrainingError, match=f"these do: .*{alternative}"):
+        fit(**options)
+
+
+def test_an_unknown_risk_is_refused_with_the_known_ones():
+    with pytest.raises(OptionError, match="no risk 'hinge'; the risks are: margin, hm, "):
+        fit(risk="hinge")
 
 
 # -- streams ---------------------------------------------------------------------------------------------------

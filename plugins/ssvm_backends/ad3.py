@@ -1,0 +1,60 @@
+"""``ad3``: alternating directions dual decomposition, exact on the LP relaxation; see :mod:`ssvm_backends._ad3`.
+
+Labels are the most probable states improved by local search; the task ``relaxed`` returns the fractional solution
+itself, marked as fractional and without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends._dual_session import DualSession, Part, sweep_cost
+from ssvm_backends._graph import I64, Instance
+from ssvm_backends._reduce import Reduced
+from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Theta
+from ssvm_dsl.plugin_api import Verdict
+
+
+class AD3:
+    """Alternating directions dual decomposition."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 200 iterations."""
+        return Verdict(True, 2000.0 * sweep_cost(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> AD3Session:
+        """Return a session."""
+        return AD3Session(program, options)
+
+
+class AD3Session(DualSession):
+    """Relaxations of one program's examples."""
+
+    def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+        from ssvm_backends._ad3 import Split, ad3
+
+        if part.state is None:
+            graph = instance.graph
+            states = graph.state_ptr[graph.var_ptr]
+            sizes = [p[part.ids + 1] - p[part.ids] for p in (states, graph.factor_ptr)]
+            part.state = Split.start(len(part.ids), int(sizes[0].sum()), int(sizes[1].sum()), len(part.messages))
+        ad3(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
+            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
+        )  # fmt: skip
+
+    def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
+        """Replace the labels of a solution by the fractional solution of its relaxation."""
+        from ssvm_backends._ad3_marginals import lift_split, value_of_marginals
+
+        solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
+        reached = reduced.feasible & (np.arange(len(ids)) < max((part.hi for part in parts), default=0))
+        value = value_of_marginals(self.program, theta, ids, solution.marginals)
+        solution.labels = np.zeros(0, np.int32)
+        solution.score = np.where(reached, value, -np.inf)
+        solution.primal[reached] = Primal.FRACTIONAL
+        solution.primal[~reached & reduced.feasible] = Primal.NONE

@@ -1,0 +1,84 @@
+"""``combi``: exact MAP of any graph, by elimination, dual bounds, state fixing and branch and bound; anytime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends._by_example import Answer, Clock, ExampleSession
+from ssvm_backends._graph import I32, Instance
+from ssvm_dsl.ir import Need, Program, Stop
+from ssvm_dsl.plugin_api import Verdict
+
+
+class Combi:
+    """Exact search for graphs that dynamic programming cannot do."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept every graph; the cost is a guess, for there is none that holds."""
+        return Verdict(True, 1e4 * (need.n_variables * need.max_card + need.n_factors * float(need.max_table)))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> CombiSession:
+        """Return a session; compiles what is needed if this machine has not done so before."""
+        from ssvm_backends._combi_solve import prepare
+
+        prepare()
+        return CombiSession(program, options)
+
+
+class CombiSession(ExampleSession):
+    """Solves example by example; see :mod:`ssvm_backends._combi_solve`."""
+
+    def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> Answer:
+        """Return the optimum, or the best labelling and bound at the time limit."""
+        from ssvm_backends._combi_solve import Setup, TimeUp, solve_task, trivial_bound
+        from ssvm_backends._combi_split import single
+
+        alone = single(instance, example)
+        watch = Incumbent(alone, clock, trivial_bound(alone))
+        setup = Setup(clock, int(self.options["max_entries"]), int(self.options["max_arity"]), {})
+        stop = Stop.FINISHED
+        try:
+            solve_task(alone, -np.inf, setup, watch)
+        except TimeUp:
+            stop = Stop.TIME
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        if stop is Stop.FINISHED:
+            watch.bound = watch.score
+        return Answer(watch.labels, watch.bound, stop, stats=setup.stats)
+
+
+class Incumbent:
+    """The best labelling and the lowest bound so far; a listener of the whole task.
+
+    Parameters
+    ----------
+    instance : Instance
+        One example.
+    clock : Clock
+        To tell.
+    bound : float
+        A bound to start from.
+    """
+
+    def __init__(self, instance: Instance, clock: Clock, bound: float) -> None:
+        self.instance, self.clock = instance, clock
+        self.labels: I32 | None = None
+        self.score, self.bound = -np.inf, bound
+
+    def __call__(self, labels: I32 | None, bound: float) -> None:
+        """Hear of a labelling and a bound; report improvements."""
+        from ssvm_backends._local_search import score_of
+
+        before = (self.score, self.bound)
+        if labels is not None:
+            one = self.instance
+            score = float(score_of(one.graph, one.node, one.pool, 0, labels) + one.const[0])
+            if score > self.score:
+                self.labels, self.score = labels, score
+        self.bound = min(self.bound, max(bound, self.score))
+        if (self.score, self.bound) != before:
+            self.clock.tell(self.score, self.bound)

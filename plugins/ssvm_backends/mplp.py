@@ -1,0 +1,37 @@
+"""``mplp``: block-coordinate descent factor by factor, MPLP++ or GMPLP (:mod:`ssvm_backends._block_descent`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends._dual_session import DualSession, Part, sweep_cost
+from ssvm_backends._graph import Instance
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class MPLP:
+    """Message passing that optimises over all messages of a factor at once."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 300 iterations."""
+        return Verdict(True, 300.0 * sweep_cost(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MPLPSession:
+        """Return a session."""
+        return MPLPSession(program, options)
+
+
+class MPLPSession(DualSession):
+    """Factor updates on the graphs of one program."""
+
+    def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+        from ssvm_backends._block_descent import CLIQUE, HANDSHAKE, descend
+
+        update = {"handshake": HANDSHAKE, "clique": CLIQUE}[self.options["update"]]
+        descend(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
+            float(self.options["tol"]), update, 0.0, part.progress,
+        )  # fmt: skip

@@ -1,0 +1,47 @@
+"""``msd``: max-sum diffusion by edges or stars, plain or soft; see :mod:`ssvm_backends._block_descent`.
+
+With ``temperature`` T above 0 maxima are soft: ``T log sum exp(. / T)``, that is K = 1/T in equation 13 of
+Meshi et al. (2010).  The reported bound is the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends._dual_session import DualSession, Part, sweep_cost
+from ssvm_backends._graph import Instance
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class MSD:
+    """Max-sum diffusion."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 500 iterations."""
+        return Verdict(True, 500.0 * sweep_cost(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MSDSession:
+        """Return a session."""
+        return MSDSession(program, options)
+
+
+class MSDSession(DualSession):
+    """Diffusion on the graphs of one program."""
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        super().__init__(program, options)
+        if not options["temperature"] >= 0:
+            raise OptionError(f"option 'temperature' is at least 0, got {options['temperature']!r}")
+
+    def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+        from ssvm_backends._block_descent import EDGE, STAR, descend
+
+        update = {"edge": EDGE, "star": STAR}[self.options["update"]]
+        descend(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
+            float(self.options["tol"]), update, float(self.options["temperature"]), part.progress,
+        )  # fmt: skip

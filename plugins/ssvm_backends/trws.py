@@ -1,0 +1,37 @@
+"""``trws``: sequential reweighted message passing for factors of any size; see :mod:`ssvm_backends._trws`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends._dual_session import DualSession, Part, sweep_cost
+from ssvm_backends._graph import Instance
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class TRWS:
+    """Sequential reweighted message passing (TRW-S, SRMP)."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 100 iterations."""
+        return Verdict(True, 100.0 * sweep_cost(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> TRWSSession:
+        """Return a session."""
+        return TRWSSession(program, options)
+
+
+class TRWSSession(DualSession):
+    """Message passing on the graphs of one program."""
+
+    def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+        from ssvm_backends._trws import trws
+
+        tol, smooth = float(self.options["tol"]), bool(self.options["smooth"])
+        trws(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations, tol, smooth,
+            part.progress,
+        )  # fmt: skip

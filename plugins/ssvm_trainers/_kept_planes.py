@@ -1,0 +1,128 @@
+"""Planes of single examples that were found earlier, kept to be looked at again without the oracle.
+
+The best kept plane of every example is a lower bound of its risk, so that the aggregated plane made of them is a
+cut like those of an exact pass, for the price of a product with a sparse matrix (the plane cache of Joachims,
+Finley and Yu 2009, section 5.2).  A row of that matrix is ``scale psi``, zero wherever a labelling is right, and
+as long as the features of what is wrong: memory is O(wrong variables x features of a variable) for each plane.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.plugin_api import Planes, TrainProblem
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+class KeptPlanes:
+    """The distinct planes of every example; the truth's, which is zero, is always there and not stored.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+        Its risk is a maximum of planes.
+    limit : int, optional
+        Planes kept for an example at most: those that were best most recently.
+
+    Attributes
+    ----------
+    owner : ndarray of int64, shape (k,)
+        The example of each plane.
+    loss : ndarray of float64, shape (k,)
+    rows : sparse array, shape (k, dim)
+        ``scale psi`` of each plane: its value at w is ``loss - rows @ w``.
+    """
+
+    def __init__(self, problem: TrainProblem, limit: int | None = None) -> None:
+        self.problem, self.limit = problem, limit
+        self.owner, self.loss = np.zeros(0, dtype=np.int64), np.zeros(0)
+        self.rows = sparse.csr_array((0, problem.dim))
+        self._keys: list[tuple[int, bytes]] = []
+        self._known: set[tuple[int, bytes]] = set()
+        self._used = np.zeros(0, dtype=np.int64)
+        self._time = 0
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def add(self, planes: Planes) -> int:
+        """Keep the planes that are new (at the end); return their number."""
+        fresh, row = [], np.zeros(self.problem.dim)
+        columns, data = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for k, i in enumerate(planes.examples.tolist()):
+            key = (i, planes.labels[planes.ptr[k] : planes.ptr[k + 1]].tobytes())
+            if key in self._known:
+                continue
+            self.problem.accumulate(take(planes, np.array([k])), np.ones(1), row)
+            where = np.flatnonzero(row)
+            if planes.loss[k] == 0.0 and not len(where):  # as good as the truth's
+                continue
+            fresh.append(k)
+            self._known.add(key)
+            self._keys.append(key)
+            columns.append(where)
+            data.append(row[where])
+            row[where] = 0.0
+        self._append(planes, np.array(fresh, dtype=np.int64), columns, data)
+        self._forget()
+        return len(fresh)
+
+    def _append(self, planes: Planes, fresh: I64, columns: list[I64], data: list[F64]) -> None:
+        lengths = np.array([len(part) for part in columns[1:]], dtype=np.int64)
+        shape = (len(fresh), self.problem.dim)
+        more = sparse.csr_array((np.concatenate(data), np.concatenate(columns), pointers(lengths)), shape=shape)
+        self.rows = sparse.vstack([self.rows, more], format="csr")
+        self.owner = np.concatenate([self.owner, planes.examples[fresh]])
+        self.loss = np.concatenate([self.loss, planes.loss[fresh]])
+        self._used = np.concatenate([self._used, np.full(len(fresh), self._time)])
+
+    def cut(self, w: F64) -> tuple[float, F64, float]:
+        """Return (objective over the kept planes, v, b): the aggregated plane that touches it at w."""
+        objective, n = self.problem.objective, self.problem.n
+        values = self.loss - self.rows @ w
+        risks = np.zeros(n)
+        np.maximum.at(risks, self.owner, values)
+        best = np.flatnonzero(values >= risks[self.owner])
+        owners, one_each = np.unique(self.owner[best], return_index=True)  # the truth's is best for the others
+        self._time += 1
+        self._used[best] = self._time
+        coef = np.zeros(len(self))
+        coef[best[one_each]] = objective.slopes(risks[owners]) * objective.weight[owners] / n
+        v = self.rows.T @ coef
+        mean = float(np.dot(objective.weight, objective.powered(risks))) / n
+        return objective.regularizer(w) + mean, v, mean + float(np.dot(v, w))
+
+    def _forget(self) -> None:
+        """Forget the planes of each example beyond the limit that were not best for longest."""
+        if self.limit is None or np.bincount(self.owner).max(initial=0) <= self.limit:
+            return
+        order = np.lexsort((-self._used, self.owner))
+        rank = np.arange(len(order)) - np.searchsorted(self.owner[order], self.owner[order])
+        self.drop(np.sort(order[rank >= self.limit]))
+
+    def drop(self, which: I64) -> None:
+        """Forget some planes."""
+        stay = np.ones(len(self), dtype=bool)
+        stay[which] = False
+        self._known -= {self._keys[k] for k in which}
+        self._keys = [self._keys[k] for k in np.flatnonzero(stay)]
+        self.owner, self.loss, self._used = self.owner[stay], self.loss[stay], self._used[stay]
+        self.rows = self.rows[np.flatnonzero(stay)]
+
+
+def take(planes: Planes, which: I64) -> Planes:
+    """Return some of the planes, in the order given."""
+    return Planes(
+        planes.examples[which],
+        pointers(np.diff(planes.ptr)[which]),
+        planes.labels[members(planes.ptr, which)],
+        planes.loss[which],
+        planes.value[which],
+        planes.bound[which],
+        planes.scale[which],
+    )

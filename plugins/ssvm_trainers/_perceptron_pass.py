@@ -1,0 +1,112 @@
+"""One pass of perceptron or passive-aggressive updates inside a compiled kernel."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.borrow import borrow
+from ssvm_dsl.ir.flat import FlatMaps
+from ssvm_dsl.ir.kernels import score_example
+from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
+from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Work
+from ssvm_trainers._plane_kernels import clear_plane, labels_score, move_planes, plane_dots
+from ssvm_trainers._planes import fixed_arrays, work_space
+
+if TYPE_CHECKING:
+    from ssvm_trainers.perceptron import _Run
+
+#: Numbers of the updates in the kernel.
+UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
+
+
+def compiled_pass(
+    problem: TrainProblem, oracle: CompiledOracle, order: I64, update: str, limit: F64, run: _Run
+) -> int:
+    """Look at the examples in order, each with the newest weights; return how many changed them."""
+    theta, begin = problem.scores(run.w), perf_counter()
+    changes, off = online_steps(
+        oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
+        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), order, problem.objective.weight,
+        limit, UPDATES[update], run.t, run.w, run.moved,
+    )  # fmt: skip
+    problem.n_oracle_calls += len(order)
+    problem.oracle_seconds += perf_counter() - begin
+    if not off <= 1e-6:
+        raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+    return int(changes)
+
+
+@njit(cache=True, nogil=True)
+def online_steps(
+    oracle: Any,
+    ints: I32,
+    longs: I64,
+    oracle_work: F64,
+    node: F64,
+    pool: F64,
+    maps: FlatMaps,
+    fixed: Fixed,
+    work: Work,
+    examples: I64,
+    weight: F64,
+    limit: F64,
+    update: int,
+    t: int,
+    w: F64,
+    moved: F64,
+) -> tuple[int, float]:
+    """Update w with each listed example, and ``moved`` with each change times the number of examples before it.
+
+    Returns (updates, largest relative difference between a score the oracle reported and that of its labelling).
+    """
+    maps, fixed, work = borrow(maps), borrow(fixed), borrow(work)
+    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
+    changes, off = 0, 0.0
+    configs, starts, one = fixed.truth_config, fixed.config_start, np.int64(1)
+    for number in range(len(examples)):
+        i = examples[number]
+        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
+        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
+        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
+        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        same = True
+        for v in range(lo, hi):
+            same &= work.labels[v - lo] == fixed.truth[v]
+        if same or weight[i] == 0.0:
+            continue
+        tau = weight[i]
+        if update > 0:
+            work.delta[0] = 1.0
+            move_planes(
+                maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
+                work.delta, one, work.direction, work.direction, work.seen, work.product,
+            )  # fmt: skip
+            plane_dots(
+                maps, configs, starts, i, lo, work.labels, np.int64(0), hi - lo, one, work.direction,
+                work.seen, work.which, work.product, work.slope,
+            )  # fmt: skip
+            clear_plane(maps, configs, starts, i, lo, work.labels, np.int64(0), work.direction)
+            square = work.slope[0]
+            if square <= 0.0:
+                continue
+            risk = max(own - labels_score(maps, i, fixed.state_ptr, fixed.truth[lo:hi], lo, hi, node, pool), 0.0)
+            tau = risk / (square + 0.5 / limit[i]) if update == 3 else risk / square
+            tau = min(tau, limit[i]) if update == 2 else tau
+        work.delta[0] = tau
+        move_planes(
+            maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
+            work.delta, one, w, w, work.seen, work.product,
+        )  # fmt: skip
+        work.delta[0] = tau * (t + number)
+        move_planes(
+            maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
+            work.delta, one, moved, moved, work.seen, work.product,
+        )  # fmt: skip
+        changes += tau > 0.0
+    return changes, off

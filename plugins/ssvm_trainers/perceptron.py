@@ -1,0 +1,158 @@
+"""``perceptron``: online updates that look at one example at a time and minimise no regularised objective.
+
+With ``psi = Phi(x_i, y_i) - Phi(x_i, yhat)`` and the risk ``l = max_y [Delta(y) - w . psi(y)]`` of the example at the
+current weights, reached by yhat, an update is ``w <- w + tau psi`` with
+
+    perceptron   tau = 1                                      Collins 2002
+    pa           tau = l / |psi|^2                            Crammer et al. 2006, max-loss update
+    pa-i         tau = min(C, l / |psi|^2)
+    pa-ii        tau = l / (|psi|^2 + 1/(2C))
+    arow         w <- w + l / (psi' S psi + 1/C) S psi        Crammer, Kulesza and Dredze 2009, diagonal S
+                 S <- 1 / (1/S + C psi^2)
+
+C is the option ``aggressiveness`` (times the example's weight).  The risk says what the margin is: ``perceptron`` has
+none, so yhat is the best labelling and only the first update makes sense; ``margin`` and ``hm`` are loss-augmented.
+The average of the weights after all examples met is returned, unless told otherwise.
+
+The regularisation strength does not enter.  The report holds the objective at the weights found, as for every
+trainer, but no lower bound: nothing here aims at the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+class Perceptron:
+    """Perceptron, passive-aggressive and AROW updates.
+
+    Parameters
+    ----------
+    update : {"perceptron", "pa", "pa-i", "pa-ii", "arow"}
+        How far an update goes.
+    averaging : bool
+        Return the average of the weights over all examples met, instead of the last ones.
+    aggressiveness : float
+        The C of ``pa-i``, ``pa-ii`` and ``arow``.
+    order : {"stochastic", "incremental"}
+        A new random order in each pass, or the given one.
+    random_state : int or None
+        Seed of the random order.
+    """
+
+    best_iterate = False
+
+    def __init__(
+        self,
+        update: str = "perceptron",
+        averaging: bool = True,
+        aggressiveness: float = 1.0,
+        order: str = "stochastic",
+        random_state: int | None = None,
+    ) -> None:
+        self.update, self.averaging, self.aggressiveness = update, averaging, aggressiveness
+        self.order, self.random_state = order, random_state
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each pass; end after one without updates."""
+        run = _Run(self, problem, start)
+        changes = 1
+        while changes:
+            changes = run.one_pass(problem)
+            yield Iterate(run.weights(), float(run.n_passes), extra={"updates": float(changes)})
+
+    def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
+        """Learn one pass over more examples; return (weights, state for the next call)."""
+        run = _Run(self, problem) if state is None else state
+        run.one_pass(problem)
+        return run.weights(), run
+
+
+class _Run:
+    """Weights after ``t`` examples, and ``moved``: each change of them times the number of examples before it.
+
+    The average of the weights over t examples is ``w - moved / t``.
+    """
+
+    def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None = None) -> None:
+        if options.update != "perceptron" and not (problem.loss.node.any() or problem.loss.kind != "additive"):
+            text = f"update '{options.update}' needs a margin: a loss that is not zero; use risk='margin' or risk='hm'"
+            raise TrainingError(text)
+        self.options = options
+        self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
+        self.moved, self.variance = np.zeros(problem.dim), np.ones(problem.dim)
+        self.t, self.n_passes = 0, 0
+        self.random = np.random.default_rng(options.random_state)
+
+    def weights(self) -> F64:
+        """Return the average, or the last weights."""
+        return self.w - self.moved / self.t if self.options.averaging and self.t else self.w.copy()
+
+    def one_pass(self, problem: TrainProblem) -> int:
+        """Look at each example once; return how many changed the weights."""
+        n = problem.n
+        order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
+        self.n_passes += 1
+        oracle = problem.compiled()
+        if oracle is None or self.options.update == "arow" or np.isfinite(problem.objective.lower).any():
+            return sum(self._step(problem, int(i)) for i in order)
+        from ssvm_trainers._perceptron_pass import compiled_pass
+
+        changes = compiled_pass(problem, oracle, order, self.options.update, self._limit(problem), self)
+        self.t += n
+        return changes
+
+    def _limit(self, problem: TrainProblem) -> F64:
+        """Return the C of each example."""
+        return self.options.aggressiveness * problem.objective.weight
+
+    def _step(self, problem: TrainProblem, i: int) -> bool:
+        """Look at one example; return whether it changed the weights."""
+        before, self.t = self.t, self.t + 1
+        weight = float(problem.objective.weight[i])
+        planes = problem.oracle(self.w, np.array([i], dtype=np.int64))
+        psi = problem.accumulate(planes, np.ones(1), np.zeros(problem.dim))
+        if weight == 0.0 or not psi.any():
+            return False
+        direction = self.variance * psi if self.options.update == "arow" else psi
+        limit, risk = weight * self.options.aggressiveness, float(planes.value[0])
+        tau = length(self.options.update, weight, risk, float(np.dot(psi, direction)), limit)
+        new = np.maximum(self.w + tau * direction, problem.objective.lower)
+        if self.options.update == "arow":
+            self.variance /= 1.0 + limit * self.variance * psi**2
+        self.moved += before * (new - self.w)
+        self.w = new
+        return tau > 0.0
+
+
+def length(update: str, weight: float, risk: float, square: float, limit: float) -> float:
+    """Return how far an update goes along its direction.
+
+    Parameters
+    ----------
+    update : str
+    weight : float
+        Weight of the example.
+    risk : float
+    square : float
+        ``psi . direction``.
+    limit : float
+        The C of the example.
+    """
+    if update == "perceptron":
+        return weight
+    if update == "pa":
+        return risk / square
+    if update == "pa-i":
+        return min(limit, risk / square)
+    return risk / (square + (0.5 if update == "pa-ii" else 1.0) / limit)

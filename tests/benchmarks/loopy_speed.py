@@ -1,0 +1,116 @@
+"""Dual bounds on graphs with cycles: how soon message passing comes near the optimum of the relaxation.
+
+The optimum is that of HiGHS in the same run.  A line tells after how many iterations, and in what time for a whole call,
+the bound was within the given distance; for batches the largest distance of all graphs counts, and times are for one graph.
+AD3 of the package of that name is shown where it is installed.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from lp_speed import grid_edges, random_problem
+from models import interleaved
+
+from ssvm_backends.ad3 import AD3
+from ssvm_backends.lp import LP
+from ssvm_backends.mplp import MPLP
+from ssvm_backends.msd import MSD
+from ssvm_backends.trws import TRWS
+from ssvm_dsl.ir import Group, Program, Theta
+
+F64 = np.ndarray[Any, np.dtype[np.float64]]
+
+#: Iterations that are tried until the bound is near enough.
+STEPS = (10, 15, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
+
+SOLVERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "trws": (TRWS, {"smooth": True}),
+    "trws, plain": (TRWS, {"smooth": False}),
+    "mplp": (MPLP, {"update": "handshake"}),
+    "msd": (MSD, {"update": "star", "temperature": 0.0}),
+    "ad3": (AD3, {}),
+}
+
+
+def complete_graphs(n_graphs: int, n: int, card: int, seed: int = 0) -> tuple[Program, Theta]:
+    """A batch of complete graphs with standard normal scores."""
+    edges = np.array(list(combinations(range(n), 2)), dtype=np.int32)
+    scope = (np.arange(n_graphs, dtype=np.int32)[:, None, None] * n + edges).reshape(-1, 2)
+    ptr = np.arange(n_graphs + 1, dtype=np.int64)
+    group = Group("edge", (card, card), scope, ptr * len(edges), np.arange(len(scope), dtype=np.int32), len(scope))
+    program = Program(ptr * n, np.full(n_graphs * n, card, np.int32), (group,)).validate()
+    rng, theta = np.random.default_rng(seed), Theta.zeros(program)
+    theta.node[:], theta.pool[:] = rng.normal(size=theta.node.size), rng.normal(size=theta.pool.size)
+    return program, theta
+
+
+def distance(bound: F64, optimum: F64) -> float:
+    """Largest relative distance of bounds from the optimum."""
+    return float((np.abs(bound - optimum) / np.abs(optimum)).max())
+
+
+def first_near(name: str, program: Program, theta: Theta, optimum: F64, near: float) -> tuple[int, float] | None:
+    """Return (iterations, distance) of the first try that is near enough, ``None`` if there is none."""
+    for steps in STEPS:
+        found = distance(session(name, program, steps).solve(theta).bound, optimum)
+        if found <= near:
+            return steps, found
+    return None
+
+
+def session(name: str, program: Program, steps: int) -> Any:
+    """Open a solver that stops after so many iterations."""
+    backend, options = SOLVERS[name]
+    return backend().open(program, {"max_iterations": steps, "tol": 0.0, **options})
+
+
+def compare(title: str, program: Program, theta: Theta, near: float, names: list[str], repeats: int) -> None:
+    """Print how long each solver takes to come near, beside HiGHS."""
+    highs = LP().open(program, {"solver": "highs", "rounding": "none"})
+    optimum, n = highs.solve(theta).bound, program.n_examples
+    calls, notes = {"HiGHS": lambda: highs.solve(theta)}, {"HiGHS": "optimum of the relaxation"}
+    for name in names:
+        found = first_near(name, program, theta, optimum, near)
+        if found is None:
+            print(f"  {name:14} not within {near:.1%} of {title} after {STEPS[-1]} iterations")
+            continue
+        opened = session(name, program, found[0])
+        calls[name] = lambda opened=opened: opened.solve(theta)
+        notes[name] = f"{found[0]} iterations, within {found[1]:.4%}"
+    times = interleaved({key: call for key, call in calls.items() if key != "HiGHS"}, repeats)
+    times |= interleaved({"HiGHS": calls["HiGHS"]}, 1)
+    print(f"{title}, bound within {near:.1%} of the relaxation")
+    for name, seconds in times.items():
+        print(f"  {name:14} {1e3 * seconds / n:9.3f} ms  {times['HiGHS'] / seconds:7.1f} x HiGHS  {notes[name]}")
+
+
+def installed_ad3(program: Program, theta: Theta) -> None:
+    """Print what the AD3 package does on one pairwise example, where it is installed."""
+    try:
+        import ad3  # type: ignore[import-not-found]
+    except ImportError:
+        print("  (the package ad3 is not installed)")
+        return
+    (group,), card = program.groups, int(program.card[0])
+    unary, tables = theta.node.reshape(-1, card), theta.tables[0].reshape(-1, card, card)
+
+    def solve() -> None:
+        ad3.general_graph(unary, group.scope.astype(np.int64), tables, verbose=0, n_iterations=100, exact=False)
+
+    print(f"  {'AD3 package':14} {1e3 * interleaved({'': solve}, 1)['']:9.3f} ms  100 iterations")
+
+
+def main() -> None:
+    """Run all comparisons (about a minute)."""
+    grid = random_problem(2500, 5, grid_edges(50, 50))
+    compare("grid 50x50, 5 states", *grid, 0.002, ["trws", "mplp", "msd", "ad3"], 3)
+    installed_ad3(*grid)
+    compare("complete graphs, 14 binary", *complete_graphs(200, 14, 2), 0.001, ["trws", "mplp", "msd", "ad3"], 5)
+    compare("complete graphs, 20 x 4 states", *complete_graphs(5, 20, 4), 0.001, ["trws", "trws, plain", "ad3"], 3)
+
+
+if __name__ == "__main__":
+    main()
