@@ -25,6 +25,7 @@ REASONS = {
     "seconds": "the time limit was reached",
     "interrupt": "interrupted; the best model so far is kept",
     "callback": "a callback asked to stop",
+    "validation": "the score on the validation examples no longer improved",
     "ended": "the trainer found nothing left to improve",
     "stream": "one pass of partial_fit",
 }

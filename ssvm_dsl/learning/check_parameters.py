@@ -33,12 +33,14 @@ def check_parameters(svm: StructuredSVM) -> None:
         value = getattr(svm, name)
         if not (_is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
             raise OptionError(f"{name} is a positive number, got {value!r}")
-    for name, least in (("n_threads", 1), ("random_state", 0)):
+    for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
         value = getattr(svm, name)
         if value is not None and not (isinstance(value, int | np.integer) and value >= least):
             raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
     if not (_is_number(svm.power) and 1 <= svm.power < np.inf):
         raise OptionError(f"power is a number of at least 1, got {svm.power!r}")
+    if not (_is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
+        raise OptionError(f"checkpoint_seconds is a non-negative number, got {svm.checkpoint_seconds!r}")
     if svm.guarantee not in [one.value for one in Guarantee]:
         known = ", ".join(one.value for one in Guarantee)
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from threadpoolctl import ThreadpoolController
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.io.model_file import read_model, write_model
-from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
 from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.check_parameters import check_parameters
 from ssvm_dsl.learning.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.risks import Problem, check_pairing, find_risk
-from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.learning.validation import Validation
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
-from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]
-T = TypeVar("T")
 
 
-class StructuredSVM(BaseEstimator):  # type: ignore[misc]
+class StructuredSVM(Predictor):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
@@ -90,6 +82,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         Show progress while fitting.
     callbacks : sequence of callables, optional
         Each is told about every iteration (:class:`~ssvm_dsl.plugin_api.TrainingEvent`); returning True stops.
+    patience : int
+        For ``fit(..., validation=(X, Y))``: passes without a better score that end training.
     checkpoint : str, optional
         A file that ``fit`` keeps its state in.  When it is there (the process was killed, or a limit was reached),
         the same fit goes on from it, bit for bit; it is removed once the tolerance is reached.
@@ -135,6 +129,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         verbose: bool = False,
         callbacks: Sequence[Callback] | None = None,
+        patience: int = 5,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> None:
@@ -157,12 +152,19 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
         self.callbacks = callbacks
+        self.patience = patience
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
 
     # -- learning --------------------------------------------------------------------------------------
 
-    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
+    def fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any = None,
+        validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    ) -> StructuredSVM:
         """Learn the weights.
 
         Parameters
@@ -173,6 +175,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             Each a dict by label name, or the bare labels when the model has one label.
         sample_weight : array_like, shape (n,), optional
             Multiplies each example's risk.
+        validation : tuple (X, Y), optional
+            Held-out examples: training ends when ``patience`` passes in a row have not raised the score on them, and
+            the weights with the best score are kept.
 
         Raises
         ------
@@ -196,8 +201,9 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
                 made = spec.load()(**options, random_state=self.random_state)
                 kept = self._checkpoint(problem, spec, options, start)
                 progress = train(
-                    made, problem, stop, unit=unit, start=start, callbacks=listeners, checkpoint=kept
-                )
+                    made, problem, stop, unit=unit, start=start, callbacks=listeners, checkpoint=kept,
+                    validation=self._validation(grounded, validation),
+                )  # fmt: skip
         self._keep(grounded, progress, problem, chosen)
         self._stream: tuple[Any, Any, int] | None = None
         self.report_ = self._report(progress, problem, unit, options)
@@ -244,9 +250,6 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         spec = registry().find(TrainerSpec, self.trainer)
         return spec, spec.resolve(self.trainer_options)
 
-    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
-        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
-
     def _problem(
         self, grounded: Grounded, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
     ) -> tuple[Problem, Plan]:
@@ -278,6 +281,22 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         begun = None if start is None else start.tolist()
         told = {"trainer": spec.name, "options": options, "seed": self.random_state, "risk": self.risk, "w": begun}
         return Checkpoint(Path(self.checkpoint), fingerprint(problem, told), self.checkpoint_seconds)
+
+    def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
+        """Return what watches the score on held-out examples, if there are any."""
+        if held_out is None:
+            return None
+        if self.checkpoint is not None:
+            raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
+        probe: StructuredSVM = clone(self)
+        probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
+
+        def score(w: F64) -> float:
+            probe.coef_ = w
+            return probe.score(*held_out)
+
+        score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
+        return Validation(score, self.patience)
 
     @contextmanager
     def _listeners(self, unit: float) -> Iterator[list[Callback]]:
@@ -328,59 +347,6 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             history=tuple(progress.history),
         )
 
-    # -- answering -------------------------------------------------------------------------------------
-
-    @property
-    def weights_(self) -> Weights:
-        """The weights by factor."""
-        self._check_fitted()
-        ties = {f.name: f.tie.name for f in self.model.declaration.factors if f.tie is not None}
-        return Weights(self.coef_, self._blocks, ties)
-
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Return the best labelling of each example, in the user's own class names.
-
-        An array of class names for each example (a plain class for a label without axes, a dict for a model
-        with several labels).
-        """
-        return list(chain.from_iterable(self._answers(X, labellings)))
-
-    def predict_kbest(self, X: Sequence[Any], k: int) -> list[list[tuple[Any, float]]]:
-        """Return for each example its k best labellings with their scores, best first (fewer if there are fewer)."""
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise OptionError(f"k is a positive int, got {k!r}")
-        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k))))
-
-    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
-        """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
-
-        Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
-        margins is not calibrated.
-        """
-        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS)))
-
-    def decision_function(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> F64:
-        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``."""
-        if Y is None:
-            return np.concatenate(self._answers(X, lambda _, solution: solution.score))
-        self._check_fitted()
-        grounded = self._ground(X, Y, self._fitted)
-        assert grounded.truth is not None
-        return grounded.parameters.dot(self.coef_, grounded.truth)
-
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
-
-        For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
-        examples.
-        """
-        self._check_fitted()
-        check_parameters(self)
-        weight = check_sample_weight(sample_weight, len(X))
-        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
-        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
-        return 1.0 - lost / most if most > 0 else 1.0
-
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
 
@@ -389,80 +355,3 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         return self._certificate.relative_gap(C)
-
-    def _answers(
-        self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
-    ) -> list[T]:
-        """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
-        self._check_fitted()
-        examples = check_sequence(X, "X")
-        labels = None if Y is None else check_sequence(Y, "Y")
-        if labels is not None and len(labels) != len(examples):
-            raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
-
-        def grounder(lo: int, hi: int) -> Grounded:
-            part = None if labels is None else labels[lo:hi]
-            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True)
-            if grounded.parameters.blocks != self._blocks:
-                raise OptionError("the weights are those of another model, or of other learnt features; fit again")
-            return grounded
-
-        guarantee = Guarantee(self.guarantee)
-        question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee)
-        with self._executor() as executor:
-            return question.each(grounder, len(examples), executor, read)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "coef_"):
-            raise NotFittedError("this StructuredSVM is not fitted yet; call fit first")
-
-    @contextmanager
-    def _executor(self) -> Iterator[Executor]:
-        """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
-        n = self.n_threads if self.n_threads is not None else len(os.sched_getaffinity(0))
-        executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
-        try:
-            with _thread_pools().limit(limits=1, user_api="blas"):
-                yield executor
-        finally:
-            executor.close()
-
-    # -- files -----------------------------------------------------------------------------------------
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file (JSON and arrays; no pickle, no code)."""
-        from ssvm_dsl.learning.saved import to_saved
-
-        self._check_fitted()
-        write_model(Path(path), to_saved(self))
-
-    @classmethod
-    def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> StructuredSVM:
-        """Return the fitted model of a file.
-
-        Parameters
-        ----------
-        path : str or Path
-        trusted : bool or iterable of str
-            Import paths of user functions the model may call; ``True`` for all.
-
-        Raises
-        ------
-        FileFormatError
-            The file is not a saved model.
-        OptionError
-            It calls a function that is not trusted.
-        """
-        from ssvm_dsl.learning.saved import from_saved
-
-        return from_saved(cls, read_model(Path(path)), path, trusted)
-
-
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    """Return the controller of the BLAS libraries in this process (finding them takes milliseconds)."""
-    return ThreadpoolController()
-
-
-def _custom_loss(kind: str) -> Any:
-    return registry().find(LossSpec, kind).load()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.progress import Progress
+from ssvm_dsl.learning.validation import Validation
 from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
@@ -30,6 +31,7 @@ def train(
     start: F64 | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
+    validation: Validation | None = None,
 ) -> Progress:
     """Run a trainer until a stopping rule holds.
 
@@ -46,6 +48,8 @@ def train(
         Told about every iteration; one that returns True stops training.
     checkpoint : Checkpoint, optional
         Where to go on from, and where to keep the state (of a :class:`ResumableTrainer`).
+    validation : Validation, optional
+        Ends training by the score on held-out examples; its best weights are returned.
 
     Notes
     -----
@@ -70,6 +74,8 @@ def train(
                 checkpoint.keep(progress, trainer, problem)  # type: ignore[arg-type]
             asked = [callback(event) for callback in callbacks]
             reason = _reason(progress, stop, any(asked))
+            if validation is not None and validation.enough(iterate.w, iterate.n_passes):
+                reason = reason or "validation"
             if reason is not None:
                 progress.reason = reason
                 break
@@ -79,6 +85,8 @@ def train(
         progress.reason = "interrupt"
     finally:
         steps.close()  # type: ignore[attr-defined]
+    if validation is not None and validation.w is not None:
+        progress.w, progress.primal = validation.w, np.inf
     if not np.isfinite(progress.primal):
         progress.primal, progress.upper = problem.value(progress.w)
         progress.n_passes += 1.0

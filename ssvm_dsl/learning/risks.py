@@ -7,9 +7,11 @@ With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, 
     perceptron      max_y s(y) - s(y_i)                           Collins 2002
     log             log sum_y exp s(y) - s(y_i)                   Lafferty et al. 2001 (conditional random field)
     softmax-margin  log sum_y exp(Delta(y) + s(y)) - s(y_i)       Gimpel and Smith 2010
+    weston-watkins  sum_{y != y_i} max(0, Delta(y) + s(y) - s(y_i))   models of one label: Weston and Watkins 1999
+    smooth-hinge    the same of smooth hinges                     models of one label: Rennie and Srebro 2005
 
 and any power q >= 1 of it (q = 2: squared slacks).  The first three are maxima of *planes*, one for each labelling;
-the others are smooth.
+the others but ``weston-watkins`` are smooth.
 """
 
 from __future__ import annotations
@@ -27,12 +29,13 @@ from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.single_label import SmoothHinge, WestonWatkins
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
-Problem = MarginProblem | SmoothProblem
+Problem = MarginProblem | SmoothProblem | WestonWatkins
 ProblemMaker = Callable[[ParameterMap, LossTerm, RegularizedRisk, PlannedSession, Executor], Problem]
 
 
@@ -46,20 +49,20 @@ class Risk:
     summary : str
     loss : callable
         Turns the declared loss into the one that is added to the scores.
-    smooth : bool
-        Whether it asks for marginals instead of best labellings.
+    make : callable
+        The training problem.
     """
 
     name: str
     summary: str
     loss: Callable[[LossTerm], LossTerm]
-    smooth: bool = False
+    make: ProblemMaker = MarginProblem
 
     def asks(self, loss: LossTerm) -> tuple[frozenset[Task], frozenset[str]]:
         """Return (tasks, loss kinds) that a backend must cover, for the declared loss."""
         used = self.loss(loss)
-        if not self.smooth:
-            return tasks_for_training(used.kind)
+        if self.make is not SmoothProblem:
+            return tasks_for_training(used.kind) if self.make is MarginProblem else (frozenset({Task.MAP}), frozenset())
         if used.kind != ADDITIVE:
             raise OptionError(f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}")
         return frozenset({Task.MARGINALS}), frozenset()
@@ -73,8 +76,7 @@ class Risk:
         executor: Executor,
     ) -> Problem:
         """Return the training problem."""
-        make: ProblemMaker = SmoothProblem if self.smooth else MarginProblem
-        return make(parameters, self.loss(loss), objective, session, executor)
+        return self.make(parameters, self.loss(loss), objective, session, executor)
 
 
 def no_loss(loss: LossTerm) -> LossTerm:
@@ -98,8 +100,10 @@ RISKS = {
         Risk("margin", "margin rescaling: the declared loss is the margin", declared),
         Risk("hm", "a margin of 1 to every labelling but the truth (HM-SVM)", constant_margin),
         Risk("perceptron", "no margin: the best labelling against the truth", no_loss),
-        Risk("log", "negative log-likelihood (conditional random field)", no_loss, smooth=True),
-        Risk("softmax-margin", "log-loss of scores with the declared loss added", declared, smooth=True),
+        Risk("log", "negative log-likelihood (conditional random field)", no_loss, SmoothProblem),
+        Risk("softmax-margin", "log-loss of scores with the declared loss added", declared, SmoothProblem),
+        Risk("weston-watkins", "the sum of the hinges of all wrong classes (one label)", declared, WestonWatkins),
+        Risk("smooth-hinge", "the sum of the smooth hinges of all wrong classes (one label)", declared, SmoothHinge),
     )
 }
 

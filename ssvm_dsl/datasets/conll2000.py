@@ -1,0 +1,166 @@
+"""CoNLL-2000 text chunking: reader, the attributes of CRFsuite's tutorial, and the score of the shared task.
+
+The data (Tjong Kim Sang and Buchholz 2000) are sentences of the Wall Street Journal with part-of-speech tags by a
+tagger and phrases in BIO tags: ``B-NP`` begins a noun phrase, ``I-NP`` goes on with it, ``O`` is in no phrase.  The
+archive is read as it is published; it is not part of this package.
+
+A phrase counts as found when its type and both its ends are right (the shared task's ``conlleval``):
+
+    precision = right / found,    recall = right / true,    F1 = 2 right / (found + true)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from ssvm_dsl.errors import DataError
+
+#: Where the archive lies below the folder of environment variable ``SSVM_DATA``.
+ARCHIVE = Path("sequences") / "conll2000.zip"
+
+#: Phrase types of the task.
+PHRASES = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
+
+#: Chunk tags: O, and for each type of phrase its beginning and its inside.
+CHUNK_TAGS = ("O", *(f"{place}-{phrase}" for phrase in PHRASES for place in "BI"))
+
+#: What attributes look at together: (field, offset) pairs, as in CRFsuite's tutorial.
+TEMPLATES: tuple[tuple[tuple[str, int], ...], ...] = (
+    *((("w", k),) for k in range(-2, 3)),
+    *((("w", k), ("w", k + 1)) for k in range(-1, 1)),
+    *((("pos", k),) for k in range(-2, 3)),
+    *((("pos", k), ("pos", k + 1)) for k in range(-2, 2)),
+    *((("pos", k), ("pos", k + 1), ("pos", k + 2)) for k in range(-2, 1)),
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence: its words, their parts of speech, and their chunk tags."""
+
+    words: list[str]
+    pos: list[str]
+    chunks: list[str]
+
+
+class Conll2000(NamedTuple):
+    """The two parts of the data: ``train, test = load_conll2000()``."""
+
+    train: list[Sentence]
+    test: list[Sentence]
+
+
+class Phrase(NamedTuple):
+    """A phrase from ``first`` to ``last`` (both inside)."""
+
+    kind: str
+    first: int
+    last: int
+
+
+def load_conll2000() -> Conll2000:
+    """Return the sentences of the shared task: 8936 to train on, 2012 to test on.
+
+    They are read from ``sequences/conll2000.zip`` in the folder that environment variable ``SSVM_DATA`` names; the
+    archive holds ``train.txt`` and ``test.txt`` with a line ``word pos chunk`` for each token and an empty line after
+    each sentence.
+
+    Raises
+    ------
+    DataError
+        ``SSVM_DATA`` is not set, or the archive is not there or not what it should be.
+    """
+    path = _archive()
+    try:
+        with ZipFile(path) as archive:
+            parts = {Path(name).name: name for name in archive.namelist()}
+            texts = [archive.read(parts[name]).decode() for name in ("train.txt", "test.txt")]
+    except (BadZipFile, KeyError, UnicodeDecodeError) as err:
+        expected, found = "a zip archive with train.txt and test.txt", f"{type(err).__name__}: {err}"
+        raise DataError(str(path), expected=expected, found=found) from err
+    return Conll2000(*(list(_sentences(text, str(path))) for text in texts))
+
+
+def chunk_attributes(words: Sequence[str], pos: Sequence[str]) -> list[list[str]]:
+    """Return the attributes of each token as CRFsuite's tutorial makes them.
+
+    Words and parts of speech in a window of two to either side, bigrams of both, trigrams of parts of speech; a
+    template that looks beyond the sentence gives nothing, and the ends are marked.  19 names, e.g. ``"w[0]=the"``,
+    ``"pos[-1]|pos[0]=IN|DT"``.
+    """
+    fields, n = {"w": words, "pos": pos}, len(words)
+    columns = []
+    for template in TEMPLATES:
+        low, high = min(0, template[0][1]), max(0, template[-1][1])
+        head = "|".join(f"{field}[{offset}]" for field, offset in template) + "="
+        sources = [fields[field][offset - low : max(n + offset - high, 0)] for field, offset in template]
+        values = sources[0] if len(sources) == 1 else map("|".join, zip(*sources, strict=True))
+        columns.append((-low, [sys.intern(head + value) for value in values]))
+    out = [[column[t - skip] for skip, column in columns if 0 <= t - skip < len(column)] for t in range(n)]
+    if out:
+        out[0].append("__BOS__")
+        out[-1].append("__EOS__")
+    return out
+
+
+def phrases(tags: Iterable[str]) -> list[Phrase]:
+    """Return the phrases of a tagged sentence, in order.
+
+    As in ``conlleval`` a phrase begins at every B, and at an I after O or after another type.
+    """
+    found: list[Phrase] = []
+    before = ""
+    for t, tag in enumerate(tags):
+        place, _, kind = str(tag).partition("-")
+        if place == "O":
+            before = ""
+            continue
+        if place == "I" and kind == before:
+            found[-1] = found[-1]._replace(last=t)
+        else:
+            found.append(Phrase(kind, t, t))
+        before = kind
+    return found
+
+
+def chunk_f1(truth: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> float:
+    """Return F1 over the phrases of all sentences, 0 .. 1 (1 when there are no phrases in either).
+
+    Raises
+    ------
+    DataError
+        Different numbers of sentences.
+    """
+    if len(truth) != len(predicted):
+        raise DataError("predicted", expected=f"{len(truth)} sentences", found=f"{len(predicted)}")
+    right = size = 0
+    for one, other in zip(map(phrases, truth), map(phrases, predicted), strict=True):
+        right += len(set(one).intersection(other))
+        size += len(one) + len(other)
+    return 2.0 * right / size if size else 1.0
+
+
+def _archive() -> Path:
+    """Return the path of the archive."""
+    folder = os.environ.get("SSVM_DATA")
+    if not folder:
+        expected = f"environment variable SSVM_DATA to name a folder with {ARCHIVE}"
+        raise DataError("load_conll2000", expected=expected, found="SSVM_DATA is not set")
+    path = Path(folder) / ARCHIVE
+    if not path.is_file():
+        raise DataError("load_conll2000", expected=f"a file {ARCHIVE} in the folder SSVM_DATA", found=f"no {path}")
+    return path
+
+
+def _sentences(text: str, where: str) -> Iterator[Sentence]:
+    """Yield the sentences of a file."""
+    for i, block in enumerate(text.strip().split("\n\n")):
+        tokens = [line.split() for line in block.splitlines()]
+        wrong = next((token for token in tokens if len(token) != 3), None)
+        if wrong is not None or not tokens:
+            raise DataError(where, example=i, expected="lines 'word pos chunk'", found=repr(" ".join(wrong or [])))
+        yield Sentence(*(list(map(sys.intern, column)) for column in zip(*tokens, strict=True)))

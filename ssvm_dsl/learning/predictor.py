@@ -1,0 +1,179 @@
+"""``Predictor``: weights of a declared model at work - predictions, scores, and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from threadpoolctl import ThreadpoolController
+
+from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.compiler.encode import Fitted
+from ssvm_dsl.compiler.validate import check_sequence
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.io.model_file import read_model, write_model
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
+from ssvm_dsl.learning.check_parameters import check_parameters
+from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
+from ssvm_dsl.registry import registry
+
+F64 = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Predictor(BaseEstimator):  # type: ignore[misc]
+    """What a fitted estimator can do; :class:`~ssvm_dsl.StructuredSVM` adds how it is fitted."""
+
+    model: type[Model]
+    backend: str
+    backend_options: dict[str, Any] | None
+    guarantee: str
+    n_threads: int | None
+    coef_: F64
+    _fitted: Fitted
+    _blocks: tuple[Block, ...]
+
+    @property
+    def weights_(self) -> Weights:
+        """The weights by factor."""
+        self._check_fitted()
+        ties = {f.name: f.tie.name for f in self.model.declaration.factors if f.tie is not None}
+        return Weights(self.coef_, self._blocks, ties)
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Return the best labelling of each example, in the user's own class names.
+
+        An array of class names for each example (a plain class for a label without axes, a dict for a model
+        with several labels).
+        """
+        return list(chain.from_iterable(self._answers(X, labellings)))
+
+    def predict_kbest(self, X: Sequence[Any], k: int) -> list[list[tuple[Any, float]]]:
+        """Return for each example its k best labellings with their scores, best first (fewer if there are fewer)."""
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k is a positive int, got {k!r}")
+        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k))))
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+        """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
+
+        Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
+        margins is not calibrated.
+        """
+        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS)))
+
+    def decision_function(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> F64:
+        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``."""
+        if Y is None:
+            return np.concatenate(self._answers(X, lambda _, solution: solution.score))
+        self._check_fitted()
+        grounded = self._ground(X, Y, self._fitted)
+        assert grounded.truth is not None
+        return grounded.parameters.dot(self.coef_, grounded.truth)
+
+    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
+
+        For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
+        examples.
+        """
+        self._check_fitted()
+        check_parameters(self)
+        weight = check_sample_weight(sample_weight, len(X))
+        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
+        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
+        return 1.0 - lost / most if most > 0 else 1.0
+
+    def _answers(
+        self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
+    ) -> list[T]:
+        """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
+        self._check_fitted()
+        examples = check_sequence(X, "X")
+        labels = None if Y is None else check_sequence(Y, "Y")
+        if labels is not None and len(labels) != len(examples):
+            raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
+
+        def grounder(lo: int, hi: int) -> Grounded:
+            part = None if labels is None else labels[lo:hi]
+            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True)
+            if grounded.parameters.blocks != self._blocks:
+                raise OptionError("the weights are those of another model, or of other learnt features; fit again")
+            return grounded
+
+        guarantee = Guarantee(self.guarantee)
+        question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee)
+        with self._executor() as executor:
+            return question.each(grounder, len(examples), executor, read)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "coef_"):
+            raise NotFittedError("this StructuredSVM is not fitted yet; call fit first")
+
+    @contextmanager
+    def _executor(self) -> Iterator[Executor]:
+        """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
+        n = self.n_threads if self.n_threads is not None else len(os.sched_getaffinity(0))
+        executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
+        try:
+            with _thread_pools().limit(limits=1, user_api="blas"):
+                yield executor
+        finally:
+            executor.close()
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file (JSON and arrays; no pickle, no code)."""
+        from ssvm_dsl.learning.saved import to_saved
+
+        self._check_fitted()
+        write_model(Path(path), to_saved(self))
+
+    @classmethod
+    def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:
+        """Return the fitted model of a file.
+
+        Parameters
+        ----------
+        path : str or Path
+        trusted : bool or iterable of str
+            Import paths of user functions the model may call; ``True`` for all.
+
+        Raises
+        ------
+        FileFormatError
+            The file is not a saved model.
+        OptionError
+            It calls a function that is not trusted.
+        """
+        from ssvm_dsl.learning.saved import from_saved
+
+        return from_saved(cls, read_model(Path(path)), path, trusted)
+
+    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
+        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+
+
+@lru_cache(maxsize=1)
+def _thread_pools() -> ThreadpoolController:
+    """Return the controller of the BLAS libraries in this process (finding them takes milliseconds)."""
+    return ThreadpoolController()
+
+
+def _custom_loss(kind: str) -> Any:
+    return registry().find(LossSpec, kind).load()
