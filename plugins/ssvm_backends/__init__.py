@@ -113,7 +113,7 @@ _CUTS = (
         "roof duality for binary pairwise models: a certified bound, and states that are surely optimal",
         options=(Option("rest", "icm", "who fills in the states that are left open", ("icm", "pairs", "none")),),
         caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
             topology=Topology.LOOPY,
             guarantee=Guarantee.BOUND,
             max_arity=2,

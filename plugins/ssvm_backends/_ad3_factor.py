@@ -20,7 +20,7 @@ from numba import njit
 from ssvm_backends._graph import F64, I64, Graph
 
 #: Steps of one solve; what is left to do is done when the factor comes up again.
-MAX_STEPS = 100
+MAX_STEPS = 10
 
 #: Most joint states in a set.
 MAX_ACTIVE = 256

@@ -100,7 +100,8 @@ def descend(
                     clique_sweep(g, visits, pool, best.current, shift, e, belief, value)
                 else:
                     handshake_sweep(g, visits, pool, best.current, shift, e, belief, value)
-                if j + 1 == max_iterations or (best.iterations[i] + 1) % PHASE == 0:
+                n = best.iterations[i] + 1
+                if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
                     decode(g, node, pool, best.current, shift, e, labels, value)
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
                 if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, False):
@@ -213,6 +214,11 @@ def handshake_sweep(
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
     for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
         lo, arity = g.slot_ptr[f], g.slot_ptr[f + 1] - g.slot_ptr[f]
+        if arity == 2 and g.card[g.scope[lo]] == 2 and g.card[g.scope[lo + 1]] == 2:
+            u, v = g.state_ptr[g.scope[lo]] - origin, g.state_ptr[g.scope[lo + 1]] - origin
+            at = VISIT * (lo - slots)
+            shake_binary(pool, visits[at + 2], messages, visits[at], visits[at + 1], belief, u, v)
+            continue
         pull(g, messages, shift, f, origin, belief)
         for j in range(2 * arity - 1):
             back = j >= arity
@@ -226,3 +232,31 @@ def handshake_sweep(
             for s in range(card):
                 messages[mine + s] = value[s] + share * (messages[mine + s] - value[s])
         push(g, messages, shift, f, origin, belief)
+
+
+@njit(cache=True, nogil=True)
+def shake_binary(pool: F64, table: int, messages: F64, m: int, n: int, belief: F64, u: int, v: int) -> None:
+    """Do the handshake for a pair of binary variables, on differences between their two states.
+
+    Parameters
+    ----------
+    table : int
+        Place of the table.
+    m, n : int
+        Places of the messages of its first and second variable.
+    u, v : int
+        Places of their beliefs.
+    """
+    a = belief[u + 1] - messages[m + 1] - belief[u] + messages[m]
+    b = belief[v + 1] - messages[n + 1] - belief[v] + messages[n]
+    t00, t01, t10, t11 = pool[table], pool[table + 1] + b, pool[table + 2] + a, pool[table + 3] + a + b
+    half = 0.5 * (max(t10, t11) - max(t00, t01))
+    t10, t11 = t10 - half, t11 - half
+    second = max(t01, t11) - max(t00, t10)
+    t01, t11 = t01 - second, t11 - second
+    first = half + max(t10, t11) - max(t00, t01)
+    belief[u] -= messages[m]
+    belief[v] -= messages[n]
+    messages[m], messages[m + 1] = 0.0, first - a
+    messages[n], messages[n + 1] = 0.0, second - b
+    belief[u + 1], belief[v + 1] = belief[u] + first, belief[v] + second

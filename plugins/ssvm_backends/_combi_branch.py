@@ -2,7 +2,8 @@
 
 Between slices of the search, *neighbourhoods* of the best labelling are solved: some variables near each other are set
 free, all others stay (large neighbourhood search; Ouali et al. 2017), and local search starts from random labellings:
-on dense graphs that finds optima that no neighbourhood of a few variables reaches.  When the gap hardly closes, the problem is taken through elimination again with larger tables, whose dual bound is tighter.
+on dense graphs that finds optima that no neighbourhood of a few variables reaches.  When the gap hardly closes,
+the problem is taken through elimination again with larger tables, whose dual bound is tighter.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ WORK_PART = 3_000_000
 #: Slices before neighbourhoods are looked at, and before larger tables are thought of.
 WARM_UP, FIRST_CHECK = 8, 24
 
-#: Neighbourhoods in vain after which they are looked at less often.
-PATIENCE = 16
+#: Looks in vain after which there is one slice more between two looks, and the most slices between them.
+PATIENCE, RAREST_LOOK = 16, 4
 
 #: Entries of tables beyond which they do not grow.
 LARGEST_TABLE = 1 << 12
@@ -72,7 +73,7 @@ class Branch:
                 continue
             if slices >= self.next_look:
                 self._look_around()
-                self.next_look = slices + 1 + self.in_vain // PATIENCE
+                self.next_look = slices + 1 + min(self.in_vain // PATIENCE, RAREST_LOOK)
             if slices == check:
                 if part.bound - part.best > 0.75 * gap and self._with_larger_tables():
                     return

@@ -152,20 +152,19 @@ def make_core(instance: Instance, order: I64 | None = None) -> Core:
 
 
 def make_state(graph: Graph, core: Core) -> State:
-    """Return the state of the root before any move: nothing moved, all states open, no labelling known."""
+    """Return a state with all states open and no labelling known; its values are yet to be loaded."""
     n_var, n_states = core.n_variables, core.n_states
     domain = (np.arange(n_states) - np.repeat(graph.state_ptr[:-1], graph.card)).astype(np.int32)
     arity = np.diff(graph.slot_ptr).astype(np.int32)
-    value, c0 = _least_taken(graph, core)
     return State(
-        value=value,
+        value=np.zeros(core.n_messages + n_states),
         domain=domain,
         place=domain.copy(),
         size=graph.card.copy(),
         free=arity,
         weight=np.ones(core.n_factors),
         degree=np.diff(graph.touch_ptr).astype(np.float64),
-        real=np.array([c0, np.inf, 1e-9, 1e-9]),
+        real=np.array([0.0, np.inf, 1e-9, 1e-9]),
         tally=np.zeros(16, dtype=np.int64),
         trail_at=np.empty(core.room, dtype=np.int64),
         trail_old=np.empty(core.room),
@@ -182,17 +181,3 @@ def make_state(graph: Graph, core: Core) -> State:
         digit=np.zeros(2 * core.half, dtype=np.int64),
         best=np.zeros(n_var, dtype=np.int32),
     )
-
-
-def _least_taken(graph: Graph, core: Core) -> tuple[F64, float]:
-    """Return (values, c0) where the least cost of each factor and variable has gone to ``c0``."""
-    least = np.minimum.reduceat(core.node_cost, graph.state_ptr[:-1])
-    unary = core.node_cost - np.repeat(least, graph.card)
-    moved, c0 = np.zeros(core.n_messages), float(least.sum())
-    for f in range(graph.n_factors):
-        lo = graph.table_ptr[f]
-        low = core.cost[lo : lo + graph.table_size[f]].min()
-        first = graph.slot_ptr[f]
-        moved[graph.message_ptr[first] : graph.message_ptr[first + 1]] = low
-        c0 += float(low)
-    return np.concatenate([moved, unary]), c0

@@ -8,6 +8,7 @@ bounds of what is left tighter: on noisy-or networks, by far.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,9 @@ def _spread(table: F64, scope: Scope, into: Scope) -> F64:
     return table.reshape([next(sizes) if v in scope else 1 for v in into])
 
 
-def eliminate(instance: Instance, example: int, most_entries: int, most_arity: int) -> Eliminated:
+def eliminate(
+    instance: Instance, example: int, most_entries: int, most_arity: int, over: Callable[[], bool] = bool
+) -> Eliminated:
     """Take out variables while each new table has at most so many entries and variables.
 
     Parameters
@@ -116,6 +119,8 @@ def eliminate(instance: Instance, example: int, most_entries: int, most_arity: i
     most_entries, most_arity : int
         A variable with ``p`` neighbours goes when ``p <= most_arity`` and their table has at most
         ``most_entries`` entries, or no more than one of its factors has (it then never costs anything).
+    over : callable
+        Whether time is up; what is done by then is kept.
     """
     model = _Model(instance, example)
     steps: list[tuple[int, Scope, NDArray[np.int32]]] = []
@@ -126,6 +131,8 @@ def eliminate(instance: Instance, example: int, most_entries: int, most_arity: i
         pending = set()
         for v in sorted(sizes, key=lambda v: (sizes[v], v)):
             around = _neighbours(model, v)
+            if over():
+                return _left(model, gone, steps)
             if gone[v] or not _small(model, v, around, most_entries, most_arity):
                 continue
             gone[v] = True

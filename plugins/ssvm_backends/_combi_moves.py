@@ -271,7 +271,6 @@ def _scan(
     ``work[need + b]`` becomes the most by which ``work[gain + a]`` exceeds the cost, for each state b of open slot
     number ``sources - 1``.
     """
-    target = core.scope[slot]
     base, fixed = core.table_ptr[f], 0.0
     for k in range(core.slot_ptr[f], core.slot_ptr[f + 1]):
         v = core.scope[k]
@@ -279,68 +278,81 @@ def _scan(
             s = st.domain[core.state_ptr[v]]
             base += s * core.stride[k]
             fixed += st.value[core.message_ptr[k] + s]
-    half = core.half
-    for j in range(n_open):
-        st.digit[half + j] = 0
-    first, stride, message = core.state_ptr[target], core.stride[slot], core.message_ptr[slot]
     inner = n_open - 1
-    entries = 0
+    if inner < 0:
+        _line(core, st, slot, base, fixed, gain)
+        return
+    inner_unary = unary if inner >= sources else 0.0
+    if inner == 0:
+        _plane(core, st, slot, st.digit[0], base, fixed, inner_unary, gain, need if lack else -1, -1)
+        return
+    for j in range(inner):
+        st.digit[core.half + j] = 0
     while True:
         at, less = base, fixed
         for j in range(inner):
             k = st.digit[j]
             v = core.scope[k]
-            s = st.domain[core.state_ptr[v] + st.digit[half + j]]
+            s = st.domain[core.state_ptr[v] + st.digit[core.half + j]]
             at += s * core.stride[k]
             less += st.value[core.message_ptr[k] + s]
             if j >= sources:
                 less -= unary * st.value[core.n_messages + core.state_ptr[v] + s]
-        marked = 0
+        marked = -1
         if lack and sources - 1 < inner:
             k = st.digit[sources - 1]
-            marked = st.domain[core.state_ptr[core.scope[k]] + st.digit[half + sources - 1]]
-        if inner < 0:
-            for i in range(st.size[target]):
-                a = st.domain[first + i]
-                st.work[gain + a] = core.cost[at + a * stride] - less - st.value[message + a]
-            entries += st.size[target]
-        else:
-            k = st.digit[inner]
-            v = core.scope[k]
-            vfirst, vstride, vmessage = core.state_ptr[v], core.stride[k], core.message_ptr[k]
-            vunary = core.n_messages + vfirst
-            with_unary = unary if inner >= sources else 0.0
-            innermost_marked = lack and sources - 1 == inner
-            for j in range(st.size[v]):
-                b = st.domain[vfirst + j]
-                row = at + b * vstride
-                out = less + st.value[vmessage + b]
-                if with_unary != 0.0:
-                    out -= with_unary * st.value[vunary + b]
-                if lack:
-                    most = 0.0
-                    for i in range(st.size[target]):
-                        a = st.domain[first + i]
-                        if st.work[gain + a] < np.inf:
-                            short = st.work[gain + a] - (core.cost[row + a * stride] - out - st.value[message + a])
-                            most = max(most, short)
-                    slot_state = b if innermost_marked else marked
-                    if most > st.work[need + slot_state]:
-                        st.work[need + slot_state] = most
-                else:
-                    for i in range(st.size[target]):
-                        a = st.domain[first + i]
-                        c = core.cost[row + a * stride] - out - st.value[message + a]
-                        if c < st.work[gain + a]:
-                            st.work[gain + a] = c
-            entries += st.size[target] * st.size[v]
+            marked = st.domain[core.state_ptr[core.scope[k]] + st.digit[core.half + sources - 1]]
+        _plane(core, st, slot, st.digit[inner], at, less, inner_unary, gain, need if lack else -1, marked)
         j = inner - 1
         while j >= 0:
-            st.digit[half + j] += 1
-            if st.digit[half + j] < st.size[core.scope[st.digit[j]]]:
+            st.digit[core.half + j] += 1
+            if st.digit[core.half + j] < st.size[core.scope[st.digit[j]]]:
                 break
-            st.digit[half + j] = 0
+            st.digit[core.half + j] = 0
             j -= 1
         if j < 0:
             break
-    st.tally[WORK] += entries
+
+
+@njit(cache=True, nogil=True)
+def _line(core: Core, st: State, slot: int, at: int, less: float, gain: int) -> None:
+    """Write the costs of the states of one slot's variable, all others fixed."""
+    v = core.scope[slot]
+    first, stride, message = core.state_ptr[v], core.stride[slot], core.message_ptr[slot]
+    for i in range(st.size[v]):
+        a = st.domain[first + i]
+        st.work[gain + a] = core.cost[at + a * stride] - less - st.value[message + a]
+    st.tally[WORK] += st.size[v]
+
+
+@njit(cache=True, nogil=True)
+def _plane(
+    core: Core, st: State, slot: int, other: int, at: int, less: float, unary: float, gain: int, need: int, marked: int
+) -> None:
+    """Go through the states of two slots' variables, all others fixed: the inner loops of :func:`_scan`.
+
+    With ``need < 0`` the least costs are taken, else the lacks, for state ``marked`` or (-1) for those of ``other``.
+    """
+    target, v = core.scope[slot], core.scope[other]
+    first, stride, message = core.state_ptr[target], core.stride[slot], core.message_ptr[slot]
+    v_first, v_stride, v_message = core.state_ptr[v], core.stride[other], core.message_ptr[other]
+    v_unary, size = core.n_messages + core.state_ptr[v], st.size[target]
+    for j in range(st.size[v]):
+        b = st.domain[v_first + j]
+        row = at + b * v_stride
+        out = less + st.value[v_message + b]
+        if unary != 0.0:
+            out -= unary * st.value[v_unary + b]
+        if need < 0:
+            for i in range(size):
+                a = st.domain[first + i]
+                st.work[gain + a] = min(st.work[gain + a], core.cost[row + a * stride] - out - st.value[message + a])
+            continue
+        most = 0.0
+        for i in range(size):
+            a = st.domain[first + i]
+            if st.work[gain + a] < np.inf:
+                most = max(most, st.work[gain + a] - (core.cost[row + a * stride] - out - st.value[message + a]))
+        place = need + (b if marked < 0 else marked)
+        st.work[place] = max(st.work[place], most)
+    st.tally[WORK] += size * st.size[v]

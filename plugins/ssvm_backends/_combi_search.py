@@ -38,6 +38,9 @@ from ssvm_backends._graph import F64, I32, I64
 # Places in Tree.tally
 N_TREE, N_HEAP, CONFLICTS, REPLAYED, DIVES, FOUND = range(6)
 
+#: A dive that meets no conflict may take so many times the work of a slice.
+LONG_DIVE = 8
+
 #: Most conflicts of a dive.
 MOST_CONFLICTS = 1 << 14
 
@@ -55,8 +58,8 @@ class Tree(NamedTuple):
     stack_variable, stack_state : ndarray of int32, shape (depth,)
     stack_right : ndarray of int8
         Whether "takes" has been searched already.
-    stack_bound : ndarray of float64
-        ``c0`` before the decision.
+    stack_bound, stack_c0 : ndarray of float64
+        Lower bound and ``c0`` before the decision (an ancestor may have had a better bound than ``c0`` is now).
     stack_top : ndarray of int64, shape (2 depth,)
         Places of the trails.
     tally : ndarray of int64
@@ -71,6 +74,7 @@ class Tree(NamedTuple):
     stack_state: I32
     stack_right: I8
     stack_bound: F64
+    stack_c0: F64
     stack_top: I64
     tally: I64
     room: int
@@ -108,6 +112,7 @@ def make_tree(n_states: int, n_variables: int, room: int = 1 << 16) -> Tree:
         stack_state=np.zeros(depth, dtype=np.int32),
         stack_right=np.zeros(depth, dtype=np.int8),
         stack_bound=np.zeros(depth),
+        stack_c0=np.zeros(depth),
         stack_top=np.zeros(2 * depth, dtype=np.int64),
         tally=np.zeros(8, dtype=np.int64),
         room=room,
@@ -151,7 +156,7 @@ def _search(core: Core, st: State, tree: Tree, root: Root, work: int) -> int:
             tree.tally[N_HEAP] = 0
             break
         if _replay(core, st, tree, root, node):
-            _dive(core, st, tree, node, max(bound, st.real[C0]), stop)
+            _dive(core, st, tree, node, max(bound, st.real[C0]), stop, stop + LONG_DIVE * work)
         tree.tally[DIVES] += 1
         share = tree.tally[REPLAYED] / (st.tally[NODES] + 1.0)
         if share > 0.1 and tree.tally[CONFLICTS] < MOST_CONFLICTS:
@@ -224,8 +229,11 @@ def bump(core: Core, st: State) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int) -> None:
-    """Search depth first from a node that is propagated, until it is closed or the conflicts are used up."""
+def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int, latest: int) -> None:
+    """Search depth first from a node that is propagated, until it is closed or the conflicts are used up.
+
+    After ``stop`` units of work it ends at the next conflict, after ``latest`` or when the trail is full at once.
+    """
     depth, conflicts, n_values = 0, 0, core.n_messages + core.n_states
     st.tally[LAST] = -1
     while True:
@@ -233,10 +241,15 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int)
         if v < 0:
             _note_labelling(core, st, tree)
             conflict = True
+        elif depth > 0 and (st.tally[TOP] + n_values > core.room or st.tally[WORK] >= latest):
+            end = _keep_open(tree, node, depth, st.real[UB] - st.real[EPS])
+            push(tree, max(bound, st.real[C0]), end)
+            return
         else:
             s = _value(core, st, v)
             tree.stack_variable[depth], tree.stack_state[depth] = v, s
             tree.stack_right[depth] = 0
+            tree.stack_c0[depth] = st.real[C0]
             tree.stack_bound[depth] = max(bound, st.real[C0])
             tree.stack_top[2 * depth], tree.stack_top[2 * depth + 1] = st.tally[TOP], st.tally[DOMAIN_TOP]
             depth += 1
@@ -258,8 +271,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int)
                 depth -= 1
                 conflicts -= 1
                 continue
-            full = st.tally[TOP] + 2 * n_values > core.room
-            if conflicts >= tree.tally[CONFLICTS] or st.tally[WORK] >= stop or full:
+            if conflicts >= tree.tally[CONFLICTS] or st.tally[WORK] >= stop:
                 _keep_open(tree, node, depth, st.real[UB] - st.real[EPS])
                 return
             v, s = tree.stack_variable[depth - 1], tree.stack_state[depth - 1]
@@ -276,7 +288,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int)
 def _back(core: Core, st: State, tree: Tree, depth: int) -> None:
     """Return to the state before the decision number ``depth`` of the stack."""
     undo(core, st, tree.stack_top[2 * depth], tree.stack_top[2 * depth + 1])
-    st.real[C0] = tree.stack_bound[depth]
+    st.real[C0] = tree.stack_c0[depth]
 
 
 @njit(cache=True, nogil=True)
@@ -335,13 +347,14 @@ def _note_labelling(core: Core, st: State, tree: Tree) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _keep_open(tree: Tree, node: int, depth: int, limit: float) -> None:
-    """Put what is open on the stack to the heap; of its last entry the other decision is open."""
+def _keep_open(tree: Tree, node: int, depth: int, limit: float) -> int:
+    """Put the other decisions that are open on the stack to the heap; return the node at the end of the stack."""
     for j in range(depth):
         v, s, bound = tree.stack_variable[j], tree.stack_state[j], tree.stack_bound[j]
         if not tree.stack_right[j] and bound < limit:
             push(tree, bound, _child(tree, node, v, -1 - s))
         node = _child(tree, node, v, -1 - s if tree.stack_right[j] else s)
+    return node
 
 
 @njit(cache=True, nogil=True)

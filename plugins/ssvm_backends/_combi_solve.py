@@ -113,7 +113,7 @@ def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, 
     ------
     TimeUp, GaveUp
     """
-    taken = eliminate(instance, 0, setup.most_entries, setup.most_arity)
+    taken = eliminate(instance, 0, setup.most_entries, setup.most_arity, lambda: setup.clock.over)
     left, tell = taken.instance, _lifting(tell, taken.lift)
     start = None if start is None else taken.restrict(start)
     if left.graph.n_variables == 0:
@@ -253,6 +253,7 @@ class Part:
         return False
 
     def proved(self) -> None:
+        """Hear that nothing scores more than the best."""
         self.lower(self.best)
 
     def arm(self, state: State) -> None:
@@ -309,9 +310,10 @@ class Part:
         rest = Instance(g, -state.value[core.n_messages :], pool, self.instance.const - state.real[C0])
         reduced = condition(rest, _ONE, state.place < np.repeat(state.size, g.card))
         if reduced.feasible[0]:
-            left = eliminate(reduced.instance, 0, setup.most_entries, setup.most_arity).instance.graph
-            if left.n_variables > smaller * g.n_variables:
-                return False
+            if smaller < np.inf:
+                left = eliminate(reduced.instance, 0, setup.most_entries, setup.most_arity, lambda: setup.clock.over)
+                if left.instance.graph.n_variables > smaller * g.n_variables:
+                    return False
 
             def listen(labels: I32 | None, bound: float) -> None:
                 if labels is not None:

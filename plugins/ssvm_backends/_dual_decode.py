@@ -67,9 +67,15 @@ def decode(g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: i
         for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
             slot = g.touch_slot[t]
             f, given = g.slot_factor[slot], False
-            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+            lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
+            for k in range(lo, hi):
                 given |= g.scope[k] < v
-            if given:
+            if given and hi - lo == 2:
+                other = 2 * lo + 1 - slot
+                at = g.table_ptr[f] + labels[g.scope[other] - first] * g.stride[other]
+                for s in range(g.card[v]):
+                    value[s] += pool[at + s * g.stride[slot]]
+            elif given:
                 add_conditional(g, pool, messages, shift, f, slot, labels, -first, value)
             else:
                 for s in range(g.card[v]):

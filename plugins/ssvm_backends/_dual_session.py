@@ -22,11 +22,11 @@ import numpy as np
 
 from ssvm_backends._by_example import Clock, pack_arrays
 from ssvm_backends._dual_progress import Progress
-from ssvm_backends._graph import F64, I32, I64, Graph, Instance, build_graph
+from ssvm_backends._graph import F64, I32, I64, Graph, Instance, build_graph, factor_origin
 from ssvm_backends._reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
-from ssvm_dsl.ir.ragged import pointers, runs
+from ssvm_dsl.ir import Limits, Marginals, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.ragged import members, pointers, runs
 from ssvm_dsl.ir.solution import select
 
 NO_LIMITS = Limits()
@@ -143,6 +143,7 @@ class DualSession(ABC):
             if not options[name] >= 0:
                 raise OptionError(f"option '{name}' is at least 0, got {options[name]!r}")
         self.graph = build_graph(program)
+        self._origin: tuple[I64, I64] | None = None
 
     @abstractmethod
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
@@ -179,6 +180,32 @@ class DualSession(ABC):
         solution.stats = {"iterations": int(progress.iterations.sum())}
         return solution
 
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+        """Return where the dual bound of kept messages is attained; see :class:`~ssvm_dsl.plugin_api.SlopeSession`.
+
+        ``None`` where states are ruled out: messages do not tell which.
+        """
+        from ssvm_backends._dual_slope import best_choices
+
+        if not isinstance(warm, Messages) or self.program.allowed is not None or not np.isfinite(theta.pool).all():
+            return None
+        graph, program, ptr = self.graph, self.program, message_pointers(self.graph, ids)
+        states = np.zeros(int((graph.var_ptr[ids + 1] - graph.var_ptr[ids]).sum()), np.int32)
+        configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int64)
+        best_choices(graph, theta.node, theta.pool, ids, ptr, warm.of(ids, ptr), states, configs)
+        if self._origin is None:
+            self._origin = factor_origin(program)
+        group, number = (of[members(graph.factor_ptr, ids)] for of in self._origin)
+        card = graph.card[members(graph.var_ptr, ids)]
+        node = np.zeros(int(card.sum()))
+        node[pointers(card)[:-1] + states] = 1.0
+        tables = []
+        for k, one in enumerate(program.groups):
+            mine = group == k
+            config = configs[mine][np.argsort(number[mine], kind="stable")] if len(ids) > 1 else configs[mine]
+            tables.append((config[:, None] == np.arange(one.n_configs)).astype(np.float64))
+        return Marginals(node, tuple(tables))
+
     def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
         """Replace the labels of a solution by fractional ones; only for solvers that have them."""
         raise NotImplementedError
@@ -214,9 +241,11 @@ class DualSession(ABC):
                 part = Part(lo, hi, reduced, message_ptr, messages, progress, task)
                 parts.append(part)
                 while not part.progress.done.all() and part.reached < most:
+                    begin = perf_counter()
                     self.iterate(reduced.instance, part, min(at_a_time, most - part.reached))
                     part.tell(reduced, clock)
-                    if perf_counter() >= end:
+                    now = perf_counter()
+                    if now + 0.7 * (now - begin) >= end:  # the next call would hardly be over in time
                         stop = Stop.TIME
                         break
         except KeyboardInterrupt:

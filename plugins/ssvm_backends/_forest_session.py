@@ -11,7 +11,7 @@ from ssvm_backends._forest import F64, I32, I64, Forest, build_forest
 from ssvm_backends._masks import masked_node
 from ssvm_dsl.ir import Limits, Marginals, Program, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import Primal, Stop, label_ptr, select
+from ssvm_dsl.ir.solution import Primal, Stop, counted, label_ptr, select
 from ssvm_dsl.plugin_api import CompiledOracle
 
 
@@ -53,6 +53,18 @@ class ForestSession:
         if task is not Task.KBEST:
             labels, score = labels[0], score[0]
         return cut_off(Solution.exact(labels, score), reached)
+
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Return the best labelling of every count; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
+        from ssvm_backends._forest_count import best_by_count
+
+        ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        node = masked_node(self.program, theta.node, None)
+        labels = np.zeros((most + 1, int(ptr[-1])), dtype=np.int32)
+        score = np.full((most + 1, len(ids)), -np.inf)
+        best_by_count(self.forest, theta.pool, node, counts, ids, ptr, labels, score)
+        score += np.where(score > -np.inf, theta.const[ids], 0.0)
+        return counted(labels, score)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""

@@ -102,9 +102,7 @@ def reduce_problem(
     lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))
     if not (always or lowest == -np.inf):
         none = np.zeros(0, np.int32)
-        return Reduced(
-            instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64)
-        )
+        return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64))
     return condition(instance, ids, node > -np.inf)
 
 

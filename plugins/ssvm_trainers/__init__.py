@@ -9,7 +9,13 @@ from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
 
 #: Risks that are a maximum over labellings, and smooth ones.
 PLANES = frozenset({"margin", "hm", "perceptron"})
-SMOOTH = frozenset({"log", "softmax-margin"})
+SMOOTH = frozenset({"log", "softmax-margin", "smooth-hinge"})
+
+#: The same with planes that have a scale of their own.
+SCALED_PLANES = PLANES | {"slack"}
+
+#: Convex risks: all of them.
+CONVEX = SCALED_PLANES | SMOOTH | {"relaxed", "weston-watkins"}
 
 ORDERS = ("stochastic", "incremental")
 
@@ -22,7 +28,7 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             "bcfw",
             "ssvm_trainers.bcfw:BCFW",
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
-            needs=TrainerNeeds(risks=PLANES, strongly_convex=True),
+            needs=TrainerNeeds(risks=PLANES | {"relaxed"}, strongly_convex=True),
             resumable=True,
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
@@ -52,10 +58,42 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             ),
         ),
         TrainerSpec(
+            "n-slack",
+            "ssvm_trainers.n_slack:NSlack",
+            "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
+            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            options=(
+                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap"),
+                Option("max_sweeps", 500, "most sweeps over the examples in one solve"),
+                Option("keep", 50, "solves a plane may stay without dual weight"),
+            ),
+        ),
+        TrainerSpec(
+            "one-slack",
+            "ssvm_trainers.one_slack:OneSlack",
+            "cutting planes with one slack for all examples, and cuts from a cache of planes",
+            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
+            options=(
+                Option("cache", 50, "planes kept for an example; 0 for none"),
+                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes"),
+                Option("keep", 50, "solves of the dual a plane may stay without weight"),
+            ),
+        ),
+        TrainerSpec(
+            "bundle",
+            "ssvm_trainers.bundle:Bundle",
+            "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
+            needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
+            options=(
+                Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
+                Option("keep", 50, "passes a plane may stay without dual weight"),
+            ),
+        ),
+        TrainerSpec(
             "subgradient",
             "ssvm_trainers.subgradient:Subgradient",
             "batch, stochastic or incremental subgradient steps, with averaging and projection",
-            needs=TrainerNeeds(risks=PLANES | SMOOTH, any_power=True),
+            needs=TrainerNeeds(risks=CONVEX, any_power=True),
             incremental=True,
             resumable=True,
             options=(
@@ -66,9 +104,11 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
                 ),
                 Option("step_size", 1.0, "factor of the schedule"),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
-                Option("radius", None, "project onto the ball |w| <= radius"),
+                Option("radius", None, "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"),
                 Option("best_iterate", True, "return the evaluated iterate with the lowest objective", (True, False)),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+                Option("metric", "identity", "what a step is long in", ("identity", "newton")),
+                Option("ridge", 1.0, "what newton adds to the diagonal of its matrix"),
             ),
         ),
     ]

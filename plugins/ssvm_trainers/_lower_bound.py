@@ -22,7 +22,6 @@ class PlaneHull:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self.plain = bool((objective.scale > 0).all() and (objective.lower == -np.inf).all())
         self.v: F64 | None = None
         self.b = 0.0
 
@@ -31,14 +30,22 @@ class PlaneHull:
         if self.v is None:
             self.v, self.b = v.copy(), b
         else:
-            share = best_share(self.objective, self.v, v - self.v, b - self.b)
-            self.v += share * (v - self.v)
+            direction = v - self.v
+            share = best_share(self.objective, self.v, direction, b - self.b)
+            direction *= share
+            self.v += direction
             self.b += share * (b - self.b)
         return self.objective.dual(self.v, self.b)
 
 
 def best_share(objective: Objective, v: F64, direction: F64, rise: float) -> float:
-    """Return the t in [0, 1] that maximises ``D(v + t direction, b + t rise)``, which is concave, by bisection.
+    """Return the t in [0, 1] that maximises ``D(v + t direction, b + t rise)``, which is concave.
+
+    Where all weights are regularised and none has a lower bound, D is a parabola,
+
+        t = (rise - v . H direction) / (direction . H direction) ,     H = diag(1 / (lam scale)) ;
+
+    otherwise it is found by bisection.
 
     Parameters
     ----------
@@ -46,6 +53,10 @@ def best_share(objective: Objective, v: F64, direction: F64, rise: float) -> flo
     v, direction : ndarray of float64, shape (dim,)
     rise : float
     """
+    if is_plain(objective):
+        curve = objective.weights(direction)  # H direction
+        bend = float(np.dot(direction, curve))
+        return float(np.clip((rise - float(np.dot(v, curve))) / bend, 0.0, 1.0)) if bend > 0.0 else float(rise > 0.0)
 
     def slope(t: float) -> float:
         return rise - float(np.dot(direction, objective.weights(v + t * direction)))
@@ -60,3 +71,8 @@ def best_share(objective: Objective, v: F64, direction: F64, rise: float) -> flo
         else:
             high = middle
     return 0.5 * (low + high)
+
+
+def is_plain(objective: Objective) -> bool:
+    """Return whether all weights are regularised and none has a lower bound."""
+    return bool((objective.scale > 0).all() and (objective.lower == -np.inf).all())

@@ -12,6 +12,9 @@ I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
+#: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
+CACHE_LINE = 8
+
 
 class Cache(NamedTuple):
     """Planes of every example; K is the capacity.
@@ -52,7 +55,8 @@ class Fixed(NamedTuple):
         ``1 / scale`` of each map's weights.
     bounded : ndarray of int8, shape (M,)
         Maps whose weights have a lower bound.
-    lower : ndarray of float64, shape (dim,)
+    lower : ndarray of float64, shape (M,)
+        Lower bound of each map's weights.
     share : ndarray of float64, shape (n,)
         ``weight_i / n``.
     lam : float

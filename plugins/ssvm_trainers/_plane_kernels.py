@@ -31,13 +31,13 @@ from ssvm_dsl.ir.flat import (
     NO_FEATURES,
     POOL,
     PTR,
+    SPARSE,
     TABLE,
-    WEIGHTS,
     WIDTH,
     FlatMaps,
 )
 from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, score_example, weight_start
-from ssvm_trainers._plane_arrays import F64, I8, I32, I64, Cache, Fixed, Work
+from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Cache, Fixed, Work
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -92,9 +92,48 @@ def plane_dots(
                 product[j] = factor_dot(desc, ints, longs, features, values, m, f, np.int64(seen[j]), w)
             for k in range(n):
                 out[k] += product[0] - product[which[k]]
-            operations += n_seen * desc[m, WIDTH]
+            operations += n_seen * factor_work(desc, ints, longs, m, f)
         operations += n
     return operations
+
+
+@njit(cache=True, nogil=True, inline="always")
+def factor_work(desc: I64, ints: I32, longs: I64, m: int, f: int) -> int:
+    """Return the operations of one product of features and weights; a single weight costs a line of the cache."""
+    if desc[m, KIND] != SPARSE:
+        return int(desc[m, WIDTH])
+    at = desc[m, CSR_PTR] + feature_row(desc, ints, m, f, 0)
+    return int(CACHE_LINE * (longs[at + 1] - longs[at]))
+
+
+@njit(cache=True, nogil=True)
+def scored_dots(
+    maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, node: F64, pool: F64, out: F64
+) -> int:
+    """Write what :func:`plane_dots` does for n labellings of example i, from the scores written for the oracle."""
+    lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
+    truth = own_score(maps, fixed, i, lo, hi, fixed.truth, lo, node, pool)
+    for k in range(n):
+        out[k] = truth - own_score(maps, fixed, i, lo, hi, labels, at + k * (hi - lo), node, pool)
+    return int((n + 1) * (hi - lo))
+
+
+@njit(cache=True, nogil=True)
+def own_score(
+    maps: FlatMaps, fixed: Fixed, i: int, lo: int, hi: int, labels: I32, at: int, node: F64, pool: F64
+) -> float:
+    """Return ``w . Phi`` of one labelling of example i from loss-augmented scores."""
+    desc, ints, longs, _, _ = maps
+    total = 0.0
+    for v in range(lo, hi):
+        state = fixed.state_ptr[v] + labels[at + v - lo]
+        total += node[state] - fixed.node_loss[state]
+    for m in range(len(desc)):
+        if desc[m, POOL] >= 0:
+            for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+                config = factor_config(desc, ints, longs, m, f, lo, labels, at)
+                total += pool[desc[m, POOL] + ints[desc[m, TABLE] + f] * desc[m, N_CONFIGS] + config]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +185,7 @@ def move_planes(
                     config = np.int64(seen[j])
                     factor_add(desc, ints, longs, features, values, m, f, config, net[j] * metric[m], target)
                     if bounded[m]:
-                        copy_entries(maps, m, f, config, free, w, 1.0, lower[desc[m, WEIGHTS]])
+                        copy_entries(maps, m, f, config, free, w, 1.0, lower[m])
 
 
 @njit(cache=True, nogil=True)
@@ -267,6 +306,9 @@ def visit(
     work: Work,
     i: int,
     candidate: bool,
+    scored: bool,
+    node: F64,
+    pool: F64,
     w: F64,
     free: F64,
     now: int,
@@ -274,6 +316,7 @@ def visit(
 ) -> tuple[float, float, bool]:
     """Visit example i: slopes at w, pairwise steps, move w.
 
+    With ``scored``, ``node`` and ``pool`` hold the loss-augmented scores of the example at w (else they are not read).
     With ``candidate``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
     if it beats all others at w.
 
@@ -292,10 +335,13 @@ def visit(
             cache.labels[start + t] = work.labels[t]
     count = np.int64(cache.n_planes[i])
     slope, delta, seen, which, product = work.slope, work.delta, work.seen, work.which, work.product
-    work.counter[0] += plane_dots(
-        maps, fixed.truth_config, fixed.config_start, i, lo, cache.labels, at, size, count + candidate, w,
-        seen, which, product, slope,
-    )  # fmt: skip
+    if scored:
+        work.counter[0] += scored_dots(maps, fixed, i, cache.labels, at, count + candidate, node, pool, slope)
+    else:
+        work.counter[0] += plane_dots(
+            maps, fixed.truth_config, fixed.config_start, i, lo, cache.labels, at, size, count + candidate, w,
+            seen, which, product, slope,
+        )  # fmt: skip
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = cache.loss[i, k] - slope[k]
@@ -370,10 +416,10 @@ def cached_pass(
 ) -> float:
     """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
     maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
-    total = 0.0
+    total, none, no = 0.0, fixed.node_loss, np.bool_(False)
     for i in examples:
         if last_gain[i] >= threshold and cache.n_planes[i] > 0:
-            last_gain[i], _, _ = visit(maps, fixed, cache, work, i, np.bool_(False), w, free, now, now)
+            last_gain[i], _, _ = visit(maps, fixed, cache, work, i, no, no, none, none, w, free, now, now)
             total += last_gain[i]
     return total
 
@@ -400,13 +446,15 @@ def batch_pass(
     Returns (gain of the dual, whether some example had no room).
     """
     maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
-    total, full = 0.0, False
+    total, full, none = 0.0, False, fixed.node_loss
     for j in range(len(examples)):
         i = examples[j]
         for t in range(label_ptr[j + 1] - label_ptr[j]):
             work.labels[t] = labels[label_ptr[j] + t]
         work.loss[0] = losses[j]
-        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, np.bool_(True), w, free, now, keep)
+        last_gain[i], gap[i], room = visit(
+            maps, fixed, cache, work, i, np.bool_(True), np.bool_(False), none, none, w, free, now, keep
+        )
         full |= not room
         total += last_gain[i]
     return total, full
@@ -464,7 +512,8 @@ def exact_pass(
         work.loss[0] = 0.0
         for v in range(lo, hi):
             work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
-        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, np.bool_(True), w, free, now, keep)
+        yes = np.bool_(True)
+        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, yes, yes, node, pool, w, free, now, keep)
         full |= not room
         total += last_gain[i]
     return total, full, off

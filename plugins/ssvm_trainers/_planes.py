@@ -24,7 +24,10 @@ FIRST_CAPACITY = 8
 
 @dataclass(eq=False)
 class DualState:
-    """Weights and planes of a block-coordinate method."""
+    """Weights and planes of a block-coordinate method.
+
+    ``free`` are the weights without their lower bounds: w itself when there are none.
+    """
 
     problem: TrainProblem
     fixed: Fixed
@@ -65,13 +68,14 @@ class DualState:
         b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
         return v, b
 
-    def refresh(self) -> float:
-        """Recompute w from the dual weights (rounding errors do not add up) and return the dual value."""
+    def refresh(self) -> tuple[float, tuple[F64, float]]:
+        """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""
         v, b = self.aggregate()
         objective = self.problem.objective
         self.w[:] = objective.weights(v)
-        self.free[:] = v / (objective.lam * objective.scale)
-        return objective.dual(v, b)
+        if self.free is not self.w:
+            self.free[:] = v / (objective.lam * objective.scale)
+        return objective.dual(v, b), (v, b)
 
 
 def fixed_arrays(problem: TrainProblem) -> Fixed:
@@ -87,7 +91,7 @@ def fixed_arrays(problem: TrainProblem) -> Fixed:
         config_start=pointers(np.array([len(c) for c in configs], dtype=np.int64))[:-1],
         metric=1.0 / map_scales(problem),
         bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
-        lower=objective.lower,
+        lower=np.array([m.block.lower_bound for m in parameters.maps]),
         share=objective.weight / problem.n,
         lam=float(objective.lam),
         node_loss=problem.loss.node,
@@ -96,24 +100,23 @@ def fixed_arrays(problem: TrainProblem) -> Fixed:
 
 
 def start_state(problem: TrainProblem) -> DualState:
-    """Return the state in which every example's dual weight lies on its truth: w = 0 (or its lower bound)."""
+    """Return the state in which every example's dual weight lies on its truth: w = 0; ``refresh`` it."""
     n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
     cache = Cache(
         np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),
         np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32),
     )  # fmt: skip
-    state = DualState(
+    w, fixed = np.zeros(dim), fixed_arrays(problem)
+    return DualState(
         problem,
-        fixed_arrays(problem),
+        fixed,
         cache,
         work_space(problem, k),
-        w=np.zeros(dim),
-        free=np.zeros(dim),
+        w=w,
+        free=np.zeros(dim) if fixed.bounded.any() else w,
         gap=np.zeros(n),
         gain=np.zeros(n),
     )
-    state.refresh()
-    return state
 
 
 def map_scales(problem: TrainProblem) -> F64:

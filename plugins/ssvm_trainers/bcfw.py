@@ -11,6 +11,9 @@ cached passes that visit examples again without the oracle.
 * An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
+Where planes are fractional labellings (risk ``relaxed``) the same is done with them
+(:mod:`ssvm_trainers._fractional_kernels`).
+
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.
 """
 
@@ -18,16 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
-from ssvm_dsl.plugin_api import CompiledOracle, Iterate, StopRule, TrainProblem
-from ssvm_trainers._plane_arrays import Cache
+from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
+from ssvm_trainers._plane_arrays import CACHE_LINE, Cache
 from ssvm_trainers._planes import DualState, start_state
+
+if TYPE_CHECKING:
+    from ssvm_trainers._fractional import FractionalState
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -37,6 +44,9 @@ MAX_BATCH = 256
 
 #: An exact pass takes an example with this chance plus its gap over the mean gap.
 LEAST_CHANCE = 0.1
+
+#: Multiply-adds that solving a relaxation costs for each of its scores (a minimum cut; a simplex solver takes more).
+RELAXATION_COST = 200.0
 
 
 class BCFW:
@@ -70,7 +80,7 @@ class BCFW:
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run = self._run = _Run(self, problem)
+        run = self._run = begin(self, problem)
         if start is not None:
             yield run.seed(start)
         while True:
@@ -82,7 +92,7 @@ class BCFW:
 
     def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
         """Yield the iterates that follow a state."""
-        run = self._run = _Run(self, problem)
+        run = self._run = begin(self, problem)
         run.restore(state)
         while True:
             yield run.iterate(stop)
@@ -93,17 +103,21 @@ class _Run:
 
     def __init__(self, options: BCFW, problem: TrainProblem) -> None:
         self.options, self.problem = options, problem
-        self.state: DualState = start_state(problem)
+        self.state: Any = self._start()
         self.random = np.random.default_rng(options.random_state)
         self.oracle = problem.compiled()
         self.now, self.passes = 0, 0.0
-        self.average = np.zeros(problem.dim)
+        self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem)
-        self.dual = self.state.refresh()
+        self.dual, _ = self.state.refresh()
         self.trust = 0.25  # certified gap over the estimate of the exact pass before it, as measured last
         if self.oracle is not None:
             self.theta = problem.scores(self.state.w)
             self.oracle_work = np.empty(self.oracle.work_size)
+
+    def _start(self) -> DualState | FractionalState:
+        """Return the state to begin with: its ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` are used."""
+        return start_state(self.problem)
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Run one exact pass and its cached passes."""
@@ -127,10 +141,10 @@ class _Run:
         """Take the planes at given weights and optimise over them: a warm start for the dual."""
         primal, upper, planes = self.problem.evaluate(w)
         self.passes += 1.0
-        self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+        self._take(planes)
         self._cached(0.0, 0.0, always=True)
-        self.dual = self.state.refresh()
-        return Iterate(w, self.passes, primal, upper, self.dual, plane=self.state.aggregate())
+        self.dual, plane = self.state.refresh()
+        return Iterate(w, self.passes, primal, upper, self.dual, plane=plane)
 
     def state_arrays(self) -> dict[str, Any]:
         """Return everything the next iterate depends on."""
@@ -176,16 +190,17 @@ class _Run:
         gain = 0.0
         for lo in range(0, len(ids), batch):
             planes = self.problem.oracle(self.state.w, np.unique(ids[lo : lo + batch]))
-            gain += self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+            gain += self._take(planes)
         return gain
 
-    def _take(self, examples: I64, ptr: I64, labels: NDArray[np.int32], loss: F64) -> float:
+    def _take(self, planes: Planes) -> float:
+        """Visit the examples of new planes; return the gain of the dual."""
         from ssvm_trainers._plane_kernels import batch_pass
 
         s = self.state
         gain, full = batch_pass(
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, examples, ptr, labels, loss, s.w, s.free,
-            self.now, self.options.keep, s.gap, s.gain,
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, planes.examples, planes.ptr, planes.labels,
+            planes.loss, s.w, s.free, self.now, self.options.keep, s.gap, s.gain,
         )  # fmt: skip
         if full:
             s.grow()
@@ -210,24 +225,29 @@ class _Run:
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> None:
         """Run cached passes while they gain more per operation than the iteration did so far."""
-        from ssvm_trainers._plane_kernels import cached_pass
-
-        s, flat = self.state, self.problem.parameters.flat
+        s = self.state
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
             threshold = 0.1 * float(s.gain.mean())
             order = self.random.permutation(self.problem.n)
-            gained = cached_pass(flat, s.fixed, s.cache, s.work, order, s.w, s.free, self.now, s.gain, threshold)
+            gained = self._visit_cached(order, threshold)
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             if gained <= 0.0 or (not always and gained * cost < gain * spent):
                 return
             gain, cost = gain + gained, cost + spent
 
+    def _visit_cached(self, order: I64, threshold: float) -> float:
+        """Visit examples without the oracle; return the gain of the dual."""
+        from ssvm_trainers._plane_kernels import cached_pass
+
+        s, flat = self.state, self.problem.parameters.flat
+        return float(cached_pass(flat, s.fixed, s.cache, s.work, order, s.w, s.free, self.now, s.gain, threshold))
+
     def _certify(self, estimate: float) -> Iterate:
         """Return the iterate with its certificate; the planes found on the way go into the cache."""
-        dual = self.dual = self.state.refresh()
-        plane = self.state.aggregate()
+        dual, plane = self.state.refresh()
+        self.dual = dual
         w = self.state.w.copy()
         primal, upper, planes = self.problem.evaluate(w)
         if self.options.averaging:
@@ -238,8 +258,47 @@ class _Run:
         if estimate > 0.0:
             # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
             self.trust = float(np.clip((primal - dual) / estimate, 1e-3, 10.0))
-        self.dual += self._take(planes.examples, planes.ptr, planes.labels, planes.loss)
+        self.dual += self._take(planes)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)
+
+
+class _RelaxedRun(_Run):
+    """A run whose planes are fractional labellings; ``keep`` is not used: planes are mixed when room is short."""
+
+    def _start(self) -> FractionalState:
+        from ssvm_trainers._fractional import FractionalState
+
+        return FractionalState(self.problem)
+
+    def __init__(self, options: BCFW, problem: TrainProblem) -> None:
+        super().__init__(options, problem)
+        self.exact_cost += RELAXATION_COST * float(self.state.entries.ptr[-1]) / max(problem.n, 1)
+
+    def state_arrays(self) -> dict[str, Any]:
+        """Return everything the next iterate depends on."""
+        numbers = {name: getattr(self, name) for name in ("average", "now", "passes", "dual", "trust")}
+        operations, random = int(self.state.work.counter[0]), self.random.bit_generator.state
+        return {**self.state.arrays(), **numbers, "operations": operations, "random": random}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        self.state.restore(state)
+        for name in ("now", "passes", "dual", "trust"):
+            setattr(self, name, state[name])
+        self.average[:] = state["average"]
+        self.state.work.counter[0] = state["operations"]
+        self.random.bit_generator.state = state["random"]
+
+    def _take(self, planes: Planes) -> float:
+        return float(self.state.take(planes))
+
+    def _visit_cached(self, order: I64, threshold: float) -> float:
+        return float(self.state.cached(order, threshold))
+
+
+def begin(options: BCFW, problem: TrainProblem) -> _Run:
+    """Return a run for the planes of a problem."""
+    return _RelaxedRun(options, problem) if problem.relaxed else _Run(options, problem)
 
 
 def _exact_cost(problem: TrainProblem) -> float:
@@ -247,5 +306,8 @@ def _exact_cost(problem: TrainProblem) -> float:
     total = 0.0
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
         tables = desc[N_CONFIGS] if desc[POOL] >= 0 else 0
-        total += fmap.n_factors * float(fmap.n_basis * desc[WIDTH] * (fmap.features is not None) + tables)
+        width = float(desc[WIDTH]) * fmap.n_basis if fmap.features is not None else 0.0
+        if isinstance(fmap.features, SparseRows):
+            width = len(fmap.features.data) / max(len(fmap.features.ptr) - 1, 1) * max(fmap.n_basis, CACHE_LINE)
+        total += fmap.n_factors * (width + float(tables))
     return total / max(problem.n, 1)

@@ -39,7 +39,7 @@ class OneSlack:
     """
 
     def __init__(
-        self, cache: int = 50, max_cached_cuts: int = 200, keep: int = 50, random_state: int | None = None
+        self, cache: int = 50, max_cached_cuts: int = 20, keep: int = 50, random_state: int | None = None
     ) -> None:
         self.cache, self.max_cached_cuts, self.keep = cache, max_cached_cuts, keep
 

@@ -18,11 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
+from ssvm_trainers._online_newton import OnlineNewton
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: The radius that is sure to hold the optimum.
+PEGASOS = "pegasos"
 
 
 class Subgradient:
@@ -40,8 +45,14 @@ class Subgradient:
         Factor of the schedule.
     averaging : {"weighted", "uniform", "none"}
         Which average of the iterates is returned.
-    radius : float or None
-        Project onto the ball ``|w| <= radius`` after each step.
+    radius : float, "pegasos" or None
+        Project onto the ball ``|w| <= radius`` after each step.  The optimum lies in the ball of radius
+        ``sqrt(R(0) / (lam min scale))`` with the mean risk R(0) of no weights at all, which is ``"pegasos"``: for
+        losses of at most 1 it is the ``1/sqrt(lam)`` of Shalev-Shwartz et al. (2007).
+    metric : {"identity", "newton"}
+        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers._online_newton`).
+    ridge : float
+        What ``newton`` adds to the diagonal of its matrix.
     best_iterate : bool
         Return the evaluated iterate with the lowest objective, instead of the last one.
     evaluate_every : int
@@ -58,15 +69,22 @@ class Subgradient:
         schedule: str = "1/(lam t)",
         step_size: float = 1.0,
         averaging: str = "weighted",
-        radius: float | None = None,
+        radius: float | str | None = None,
         best_iterate: bool = True,
         evaluate_every: int = 5,
+        metric: str = "identity",
+        ridge: float = 1.0,
         random_state: int | None = None,
     ) -> None:
+        if not (radius is None or radius == PEGASOS or (isinstance(radius, int | float) and radius > 0)):
+            raise OptionError(f"option 'radius' is a positive number, {PEGASOS!r} or None, got {radius!r}")
+        if not ridge > 0:
+            raise OptionError(f"option 'ridge' is a positive number, got {ridge!r}")
         self.order, self.batch_size = order, batch_size
         self.schedule, self.step_size = schedule, step_size
         self.averaging, self.radius = averaging, radius
         self.best_iterate, self.evaluate_every = best_iterate, evaluate_every
+        self.metric, self.ridge = metric, ridge
         self.random_state = random_state
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
@@ -79,18 +97,22 @@ class Subgradient:
     def state(self) -> dict[str, Any]:
         """Return the state after the last iterate; see :class:`~ssvm_dsl.plugin_api.ResumableTrainer`."""
         run, hull = self._run, self._hull
-        numbers = {name: getattr(run, name) for name in ("average_weight", "t", "n_passes", "spent")}
+        numbers = {name: getattr(run, name) for name in ("average_weight", "t", "n_passes", "spent", "ball")}
         plane = {} if hull.v is None else {"hull_v": hull.v, "hull_b": hull.b}
+        if run.newton is not None:
+            plane |= {"newton_moments": run.newton.moments, "newton_t": run.newton.t}
         return {"w": run.w, "average": run.average, "random": run.random.bit_generator.state, **numbers, **plane}
 
     def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
         """Yield the iterates that follow a state."""
         run, hull = self._run, self._hull = Run(self, problem.dim, state["w"]), PlaneHull(problem.objective)
-        for name in ("average", "average_weight", "t", "n_passes", "spent"):
+        for name in ("average", "average_weight", "t", "n_passes", "spent", "ball"):
             setattr(run, name, state[name])
         run.random.bit_generator.state = state["random"]
         if "hull_v" in state:
             hull.v, hull.b = state["hull_v"], state["hull_b"]
+        if run.newton is not None:
+            run.newton.moments, run.newton.t = state["newton_moments"], state["newton_t"]
         yield from self._go_on(problem, stop)
 
     def _go_on(self, problem: TrainProblem, stop: StopRule) -> Iterator[Iterate]:
@@ -118,7 +140,8 @@ class Subgradient:
         -------
         (w, state)
         """
-        run = Run(self, problem.dim) if state is None else state
+        run: Run = Run(self, problem.dim) if state is None else state
+        run.ball = 0.0  # that of another problem
         run.one_pass(problem)
         return run.weights(), run
 
@@ -141,6 +164,8 @@ class Run:
         self.t = 0
         self.n_passes = 0
         self.spent = 0.0
+        self.ball = 0.0  # not known yet
+        self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
         self.random = np.random.default_rng(options.random_state)
 
     def weights(self) -> F64:
@@ -189,7 +214,7 @@ class Run:
         """Whether the compiled kernel takes these options and this risk."""
         from ssvm_trainers._subgradient_pass import applies
 
-        plain = self.options.batch_size == 1 and self.options.radius is None
+        plain = self.options.batch_size == 1 and self.options.radius is None and self.newton is None
         return plain and problem.objective.power == 1.0 and applies(problem)
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
@@ -219,13 +244,30 @@ class Run:
         objective = problem.objective
         lengths, shares = self.next_steps(1, objective.lam)
         step, share = float(lengths[0]), float(shares[0])
-        self.w *= 1.0 - step * objective.lam * objective.scale
-        self.w -= step / len(found.value) * found.vector
+        if self.newton is None:
+            self.w *= 1.0 - step * objective.lam * objective.scale
+            self.w -= step / len(found.value) * found.vector
+        else:
+            grad = objective.lam * objective.scale * self.w + found.vector / len(found.value)
+            self.w -= step * self.newton.direction(grad)
         np.maximum(self.w, objective.lower, out=self.w)
         if self.options.radius is not None:
-            self.w *= min(1.0, self.options.radius / max(float(np.linalg.norm(self.w)), 1e-300))
+            self.w *= min(1.0, self._radius(problem) / max(float(np.linalg.norm(self.w)), 1e-300))
         if self.options.averaging != "none":
             self.add_to_average(share * self.w, share)
+
+    def _radius(self, problem: TrainProblem) -> float:
+        """Return the radius of the ball; that of Pegasos takes a pass to know the risk of no weights."""
+        if not isinstance(self.options.radius, str):
+            assert self.options.radius is not None
+            return self.options.radius
+        if not self.ball:
+            objective = problem.objective
+            if not (objective.scale > 0).all():
+                raise TrainingError(f"radius={PEGASOS!r} needs every factor regularised; give a number")
+            self.ball = float(np.sqrt(problem.value(np.zeros(problem.dim))[0] / (objective.lam * objective.scale.min())))
+            self.spent += 1.0
+        return self.ball
 
 
 def objectives(problem: TrainProblem, w: F64, found: RiskGradient) -> tuple[float, float]:

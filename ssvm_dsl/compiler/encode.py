@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from typing import Any
+from itertools import chain, combinations_with_replacement
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.compiler.attributes import Names, hashed_rows, known_rows, learn_rows
 from ssvm_dsl.compiler.validate import Examples, check_finite, describe, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -22,6 +23,7 @@ from ssvm_dsl.lang.relations import Target
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+T = TypeVar("T")
 
 #: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".
 Fitted = dict[str, dict[str, Any]]
@@ -130,87 +132,40 @@ def _input(encoder: Encoder, source: Input) -> Rows:
 
         stacked = vstack(raw, format="csr")
         stacked.sum_duplicates()
-        return Rows(source.dims, _csr_rows(stacked), pointers(sizes))
+        return Rows(source.dims, SparseRows.of_csr(stacked), pointers(sizes))
     return Rows(source.dims, stack_dense(source, raw, sizes), pointers(sizes))
 
 
 def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
     raw = encoder.examples.raw[source.name]
-    return [token for tokens in raw for token in tokens] if source.dims else raw
-
-
-def _collect(encoder: Encoder, source: Attributes, number: Callable[[str], int]) -> tuple[I64, F64, I64]:
-    """Return (columns, values, row pointers) of all attributes; ``number`` gives -1 for unknown names."""
-    columns: list[int] = []
-    values: list[float] = []
-    lengths = []
-    for token in _tokens(encoder, source):
-        before = len(columns)
-        if isinstance(token, str):
-            raise TypeError("a name where a dict or list of names belongs")
-        columns.extend(map(number, token))
-        lengths.append(len(columns) - before)
-        values.extend(token.values() if isinstance(token, Mapping) else [1.0] * lengths[-1])
-    numbers = np.array(values) if values else np.zeros(0)
-    if numbers.dtype.kind not in "biuf":
-        raise TypeError(f"values of dtype {numbers.dtype}")
-    return np.array(columns, dtype=np.int64), numbers.astype(np.float64), pointers(np.array(lengths, dtype=np.int64))
+    return list(chain.from_iterable(raw)) if source.dims else raw
 
 
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
-    vocabulary: dict[str, int] = {}
-    if not encoder.fitting:
-        names = encoder.fitted[source.name]["names"]
-        vocabulary = {name: k for k, name in enumerate(names)}
-    grow = encoder.fitting
-
-    def number(name: str) -> int:
-        column = vocabulary.get(name, -1)
-        if column < 0:
-            check_name(name)
-            if grow:
-                column = vocabulary[name] = len(vocabulary)
-        return column
-
-    columns, values, ptr = _checked_collect(encoder, source, number)
-    encoder.learnt(source, lambda: {"names": list(vocabulary)})
-    rows = sparse_rows(columns, values, ptr, max(len(vocabulary), 1))
+    if encoder.fitting:
+        names, rows = _checked(encoder, source, learn_rows)
+        encoder.learnt(source, lambda: {"names": names})
+        return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
+    state = encoder.fitted[source.name]
+    if not isinstance(state["names"], Names):  # a plain list, as read from a file
+        state["names"] = Names(state["names"])
+    rows = _checked(encoder, source, lambda tokens: known_rows(tokens, state["names"]))
     return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
 
 
 def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
-    from sklearn.utils import murmurhash3_32
-
     assert isinstance(source.source, Attributes)
-    seen: dict[str, int] = {}
-
-    def number(name: str) -> int:
-        column = seen.get(name)
-        if column is None:
-            check_name(name)
-            column = seen[name] = murmurhash3_32(name, positive=True) % source.width
-        return column
-
-    columns, values, ptr = _checked_collect(encoder, source.source, number)
-    rows = sparse_rows(columns, values, ptr, source.width)
+    rows = _checked(encoder, source.source, lambda tokens: hashed_rows(tokens, source.width))
     return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
 
 
-def _checked_collect(encoder: Encoder, source: Attributes, number: Callable[[str], int]) -> tuple[I64, F64, I64]:
+def _checked(encoder: Encoder, source: Attributes, make: Callable[[list[Any]], T]) -> T:
+    """Return what ``make`` makes of the attributes of all positions; malformed ones are named."""
     try:
-        columns, values, ptr = _collect(encoder, source, number)
+        return make(_tokens(encoder, source))
     except (TypeError, ValueError, AttributeError):
         _complain_attributes(encoder, source)
         raise
-    if not np.isfinite(values).all():
-        _complain_attributes(encoder, source)
-    return columns, values, ptr
-
-
-def check_name(name: object) -> None:
-    """Refuse an attribute name that is not a string."""
-    if not isinstance(name, str):
-        raise TypeError(f"attribute name {name!r}")
 
 
 def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
@@ -234,27 +189,6 @@ def _malformed(token: object) -> str | None:
             if not isinstance(value, int | float | np.number | np.bool_) or not np.isfinite(value):
                 wrong.append(f"{name!r}: {value!r}")
     return wrong[0] if wrong else None
-
-
-def sparse_rows(columns: I64, values: F64, ptr: I64, width: int) -> SparseRows:
-    """Return CSR rows without unknown (-1) columns, duplicates of a row added up."""
-    from scipy.sparse import csr_array
-
-    known = columns >= 0
-    kept = pointers(known.astype(np.int64))[ptr]
-    matrix = csr_array((values[known], columns[known], kept), shape=(len(ptr) - 1, width))
-    matrix.sum_duplicates()
-    return _csr_rows(matrix)
-
-
-def _csr_rows(matrix: Any) -> SparseRows:
-    """Return a ``scipy.sparse`` CSR matrix in the types of the IR."""
-    return SparseRows(
-        matrix.data.astype(np.float64),
-        matrix.indices.astype(np.int32),
-        matrix.indptr.astype(np.int64),
-        int(matrix.shape[1]),
-    )
 
 
 def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
@@ -376,7 +310,7 @@ def _concat(encoder: Encoder, source: lang.Concat) -> Rows:
         return csr_array(values)
 
     joined = hstack([matrix(part.values) for part in parts], format="csr")
-    return Rows(source.dims, _csr_rows(joined), parts[0].ptr)
+    return Rows(source.dims, SparseRows.of_csr(joined), parts[0].ptr)
 
 
 _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {

@@ -1,6 +1,45 @@
-"""Data to try models on: the embedded OCR letters and seeded synthetic generators."""
+"""Data to try models on: the embedded OCR letters, readers of data you have, and seeded synthetic generators."""
 
-from ssvm_dsl.datasets.letters import Letters, Split, load_letters
-from ssvm_dsl.datasets.synthetic import make_chains, make_stripes
+from __future__ import annotations
 
-__all__ = ["Letters", "Split", "load_letters", "make_chains", "make_stripes"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "conll2000": (
+        *("CHUNK_TAGS", "Conll2000", "Sentence"),
+        *("chunk_attributes", "chunk_f1", "load_conll2000", "phrases"),
+    ),
+    "letters": ("Letters", "Split", "load_letters"),
+    "synthetic": ("make_chains", "make_stripes"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ssvm_dsl.datasets' has no attribute '{name}'")
+    value = getattr(import_module(f"ssvm_dsl.datasets.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from ssvm_dsl.datasets.conll2000 import CHUNK_TAGS as CHUNK_TAGS
+    from ssvm_dsl.datasets.conll2000 import Conll2000 as Conll2000
+    from ssvm_dsl.datasets.conll2000 import Sentence as Sentence
+    from ssvm_dsl.datasets.conll2000 import chunk_attributes as chunk_attributes
+    from ssvm_dsl.datasets.conll2000 import chunk_f1 as chunk_f1
+    from ssvm_dsl.datasets.conll2000 import load_conll2000 as load_conll2000
+    from ssvm_dsl.datasets.conll2000 import phrases as phrases
+    from ssvm_dsl.datasets.letters import Letters as Letters
+    from ssvm_dsl.datasets.letters import Split as Split
+    from ssvm_dsl.datasets.letters import load_letters as load_letters
+    from ssvm_dsl.datasets.synthetic import make_chains as make_chains
+    from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes

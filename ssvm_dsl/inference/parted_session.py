@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.inference.parts import Part, parts_of
+from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.session import CheckedSession
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
@@ -57,8 +57,25 @@ class PartedSession:
         """Return ``None``: there is no single oracle."""
         return None
 
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> None:
+        """Return ``None``: each part has messages of its own."""
+
     def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> None:
         """Return ``None``: marginals come from ``solve``."""
+
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions that every part answers and that come apart."""
+        return SEPARABLE.intersection(*(session.tasks for session in self.sessions))
+
+    @property
+    def counts(self) -> bool:
+        """Return False: counts do not come apart."""
+        return False
+
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Raise: ``counts`` is False."""
+        raise NotImplementedError("a session in parts does not count")
 
     def solve(
         self,

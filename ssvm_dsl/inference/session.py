@@ -13,7 +13,7 @@ from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import CompiledOracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec
@@ -51,6 +51,9 @@ class PlannedSession(Protocol):
 
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle, ``None`` without one."""
+
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+        """Return a subgradient of the dual bound, or ``None`` where that is not offered."""
 
     def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions, or ``None`` where that is not offered."""
@@ -108,10 +111,41 @@ class CheckedSession:
         """What an answer is worth."""
         return self.spec.caps.guarantee
 
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions the backend answers."""
+        return self.spec.caps.tasks
+
+    @property
+    def counts(self) -> bool:
+        """Whether the backend offers ``best_by_count`` (and the program has no constraints)."""
+        return hasattr(self._session, "best_by_count") and not self.program.constraints
+
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Answer for every count (see :class:`~ssvm_dsl.plugin_api.CountingSession`) and verify the answer.
+
+        Raises
+        ------
+        BackendFault
+            The backend crashed, or its answer breaks the contract.
+        """
+        try:
+            solution = self._session.best_by_count(theta, counts, most, examples)  # type: ignore[attr-defined]
+        except (SsvmError, MemoryError):
+            raise
+        except Exception as err:
+            raise BackendFault(self.spec.name, f"it failed with {type(err).__name__}: {err}") from err
+        return self._verify.counted(theta, solution, counts, most, examples)
+
     def compiled(self) -> CompiledOracle | None:
         """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""
         offer = getattr(self._session, "compiled", None)
         return None if offer is None or self.program.constraints else offer()
+
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+        """Return where the dual bound is attained (see :class:`~ssvm_dsl.plugin_api.SlopeSession`), where known."""
+        offer = getattr(self._session, "slope", None)
+        return None if offer is None or self.program.constraints else offer(theta, ids, warm)
 
     def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Let the session add weighted marginals (see :class:`~ssvm_dsl.plugin_api.SumSession`), where it can."""

@@ -66,6 +66,31 @@ class Verifier:
         self._bounds(solution, scores[0], task)
         return solution
 
+    def counted(self, theta: Theta, solution: Solution, counts: I64, most: int, examples: I64 | None) -> Solution:
+        """Return the answer to ``best_by_count`` with its scores recomputed.
+
+        Raises
+        ------
+        BackendFault
+            The answer breaks the contract, or a labelling has another count than its row.
+        """
+        program, ids = self.program, select(self.program, examples)
+        ptr = label_ptr(program, examples)
+        self._shapes(solution, len(ids), int(ptr[-1]), labels_optional=False)
+        if len(solution.labels) != most + 1 or solution.labels.ndim != 2:
+            raise self._fault(f"labels have shape {solution.labels.shape} for the counts 0 to {most}")
+        starts, owner = program.state_ptr[:-1][positions(program.var_ptr, examples)], np.repeat(ids, np.diff(ptr))
+        place = np.zeros(program.n_examples, dtype=np.int64)
+        place[ids] = np.arange(len(ids))
+        for row, labels in enumerate(solution.labels):
+            there = solution.score[row] > -np.inf
+            scores = self._check_labels(theta, labels, solution.score[row], solution.primal, examples, None)
+            own = np.bincount(place[owner], weights=counts[starts + labels], minlength=len(ids))
+            if (there & (own != row)).any():
+                raise self._fault(f"the best labelling of count {row} has another count")
+            solution.score[row] = scores
+        return solution
+
     def _fault(self, text: str) -> BackendFault:
         return BackendFault(self.backend, text)
 

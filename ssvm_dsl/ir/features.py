@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,12 @@ class SparseRows:
     def shape(self) -> tuple[int, int]:
         """(number of rows, number of columns)."""
         return len(self.ptr) - 1, self.n_columns
+
+    @classmethod
+    def of_csr(cls, matrix: Any) -> SparseRows:
+        """Return a ``scipy.sparse`` CSR matrix in the types of the IR."""
+        data, indices = matrix.data.astype(np.float64, copy=False), matrix.indices.astype(np.int32, copy=False)
+        return cls(data, indices, matrix.indptr.astype(np.int64), int(matrix.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,6 +59,8 @@ class ParameterMap:
     @cached_property
     def lower_bound(self) -> F64:
         """Lower bound of each weight; ``shape (dim,)``."""
+        if not any(block.lower_bound > -np.inf for block in self.blocks):
+            return np.broadcast_to(-np.inf, self.dim)
         bound = np.full(self.dim, -np.inf)
         for block in self.blocks:
             bound[block.offset : block.stop] = block.lower_bound

@@ -105,6 +105,13 @@ class Solution:
         return closed & (self.primal == Primal.FEASIBLE)
 
 
+def counted(labels: I32, score: F64) -> Solution:
+    """Return the answer to ``best_by_count``: row c holds the best labelling of count c, ``-inf`` where none has it."""
+    best = score.max(axis=0, initial=-np.inf)
+    primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
+    return Solution(labels, score, best, np.zeros(len(best), np.int8), primal)
+
+
 def select(program: Program, examples: I64 | None) -> I64:
     """Return the numbers of the examples asked for (all of them for ``None``)."""
     return np.arange(program.n_examples, dtype=np.int64) if examples is None else examples
@@ -150,6 +157,18 @@ def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None =
     total = np.zeros(len(ids))
     add_node_scores(node, program.state_ptr, program.var_ptr, ids, label_ptr(program, examples), labels, total)
     return total
+
+
+def score_marginals(program: Program, theta: Theta, marginals: Marginals, examples: I64 | None = None) -> F64:
+    """Return the score ``const + <theta, mu>`` of marginals packed over the selected examples; ``shape (n,)``."""
+    ids = select(program, examples)
+    starts, owner = program.state_ptr[program.var_ptr], np.arange(len(ids))
+    values = [marginals.node * theta.node[positions(starts, examples)]]
+    of = [np.repeat(owner, starts[ids + 1] - starts[ids])]
+    for group, table, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
+        values.append((given * table[group.table[positions(group.ptr, examples)]]).sum(axis=1))
+        of.append(np.repeat(owner, group.ptr[ids + 1] - group.ptr[ids]))
+    return theta.const[ids] + np.bincount(np.concatenate(of), np.concatenate(values), len(ids))
 
 
 def add_marginals(

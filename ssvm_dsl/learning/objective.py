@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ class RegularizedRisk:
     weight : ndarray of float64, shape (n,)
         Weight of each example's risk.
     scale : ndarray of float64, shape (dim,)
-        Relative regularisation of each weight; 0 for weights that are not regularised.
+        Relative regularisation of each weight; 0 for weights that are not regularised.  With millions of weights
+        this and ``lower`` are better one number, broadcast.
     lower : ndarray of float64, shape (dim,)
         Lower bound of each weight, ``-inf`` without one.
     power : float
@@ -59,8 +61,21 @@ class RegularizedRisk:
         """Whether every weight is regularised."""
         return bool((self.scale > 0).all())
 
+    @cached_property
+    def plain(self) -> float:
+        """The one positive scale of all weights when none has a lower bound, else 0."""
+        same = self.dim > 0 and bool((self.scale == self.scale[0]).all() and (self.lower == -np.inf).all())
+        return float(self.scale[0]) if same else 0.0
+
+    @property
+    def dim(self) -> int:
+        """Number of weights."""
+        return len(self.scale)
+
     def regularizer(self, w: F64) -> float:
         """Return ``lam/2 sum_j scale_j w_j^2``."""
+        if self.plain:
+            return 0.5 * self.lam * self.plain * float(np.dot(w, w))
         return 0.5 * self.lam * float(np.dot(self.scale * w, w))
 
     def primal(self, w: F64, risks: F64) -> float:
@@ -80,6 +95,8 @@ class RegularizedRisk:
 
         Weights that are not regularised are 0, or at their bound where ``v < 0``.
         """
+        if self.plain:
+            return v / (self.lam * self.plain)
         still = np.where((v < 0) & (self.lower > -np.inf), self.lower, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(self.scale > 0, v / (self.lam * self.scale), still)
@@ -87,6 +104,8 @@ class RegularizedRisk:
 
     def dual(self, v: F64, b: float) -> float:
         """Return D(v, b), ``-inf`` when an unregularised weight could run away."""
+        if self.plain:
+            return b - 0.5 * float(np.dot(v, v)) / (self.lam * self.plain)
         w = self.weights(v)
         loose = self.scale <= 0
         if loose.any() and ((v[loose] > 0) | ((v[loose] < 0) & (self.lower[loose] == -np.inf))).any():
@@ -128,7 +147,7 @@ def regularized_risk(
     OptionError
         An unknown factor, or a number that is negative or not finite.
     """
-    scale = np.ones(parameters.dim)
+    scale = np.ones(parameters.dim) if regularization else np.broadcast_to(1.0, parameters.dim)
     blocks = {block.name: block for block in parameters.blocks}
     for key, value in (regularization or {}).items():
         name = factor_name(key)

@@ -22,7 +22,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import Marginals, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
@@ -30,6 +30,9 @@ from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, Risk
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+#: A risk and its bound that differ by this much, relative to the larger of the bound and 1, are the same.
+PROVED = 1e-6
 
 
 class MarginProblem:
@@ -47,6 +50,7 @@ class MarginProblem:
     """
 
     smooth = False
+    relaxed = False
 
     def __init__(
         self,
@@ -118,6 +122,18 @@ class MarginProblem:
         planes = self.oracle(w)
         return self.objective.primal(w, planes.value), self.objective.primal(w, planes.bound), planes
 
+    def tightness(self, w: F64) -> float:
+        """Return the share of examples whose labelling at w is proved the worst one; one pass of an inexact oracle.
+
+        ``nan`` where nothing is proved: the oracle is a heuristic.
+        """
+        if self.session.guarantee is Guarantee.EXACT:
+            return 1.0
+        planes = self.oracle(w)
+        if np.isnan(planes.bound).any():
+            return np.nan
+        return float(np.mean(planes.bound - planes.value <= PROVED * np.maximum(1.0, planes.bound)))
+
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""
         theta, program = self._theta, self.program
@@ -172,4 +188,13 @@ def join_planes(parts: Sequence[Planes]) -> Planes:
         np.concatenate([part.value for part in parts]),
         np.concatenate([part.bound for part in parts]),
         np.concatenate([part.scale for part in parts]),
+        join_marginals([part.marginals for part in parts if part.marginals is not None]),
     )
+
+
+def join_marginals(parts: Sequence[Marginals]) -> Marginals | None:
+    """Return marginals of several parts as one, ``None`` when there are none."""
+    if not parts:
+        return None
+    tables = zip(*(part.tables for part in parts), strict=True)
+    return Marginals(np.concatenate([part.node for part in parts]), tuple(map(np.concatenate, tables)))

@@ -33,7 +33,7 @@ class Progress:
             self.dual, self.plane = iterate.dual, iterate.plane
         known = not np.isnan(iterate.primal)
         if not keep_best or (known and iterate.primal < self.primal) or not np.isfinite(self.primal):
-            self.w = iterate.w.copy()
+            np.copyto(self.w, iterate.w)
             self.primal = iterate.primal if known else np.inf
             self.upper = iterate.upper if known else np.nan
 

@@ -74,7 +74,7 @@ class WestonWatkins:
         c = program.uniform_card
         self._wrong = np.arange(c) != loss.truth[:, None]
         if program.allowed is not None:
-            self._wrong &= program.allowed.reshape(-1, c) & program.allowed.reshape(-1, c)[:, 1:].any(axis=1)[:, None]
+            self._wrong &= program.allowed.reshape(-1, c)
         self._price = loss.node.reshape(-1, c) + loss.const[:, None] + (loss.kind == ZERO_ONE) * loss.weight
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:

@@ -48,6 +48,7 @@ class SmoothProblem:
     """
 
     smooth = True
+    relaxed = False
 
     def __init__(
         self,

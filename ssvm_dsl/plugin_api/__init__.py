@@ -4,6 +4,7 @@ from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
     CompiledOracle,
+    CountingSession,
     Executor,
     Iterate,
     Objective,
@@ -12,6 +13,7 @@ from ssvm_dsl.plugin_api.protocols import (
     RiskGradient,
     Session,
     StopRule,
+    SlopeSession,
     SumSession,
     Trainer,
     TrainingEvent,
@@ -37,6 +39,7 @@ __all__ = [
     "BridgeSpec",
     "CompiledOracle",
     "ConstraintSpec",
+    "CountingSession",
     "Executor",
     "ExecutorSpec",
     "Iterate",

@@ -14,7 +14,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Limits, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
 
 if TYPE_CHECKING:
@@ -135,6 +135,56 @@ class SumSession(Session, Protocol):
         """
 
 
+class CountingSession(Session, Protocol):
+    """A session that also knows the best labelling of every *count*; losses that do not add up need it.
+
+    A session may offer this (by having the method); slack rescaling and losses of counts use it where it is there.
+    """
+
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Return, for each count from 0 to ``most``, the best labelling whose states' counts add up to it.
+
+        Parameters
+        ----------
+        theta : Theta
+        counts : ndarray of int64, shape (S,)
+            A natural number for each state of each variable.
+        most : int
+            Labellings of a larger count are not looked for.
+        examples : ndarray of int64, optional
+            The examples to answer for; all by default.
+
+        Returns
+        -------
+        Solution
+            ``labels`` of shape (most + 1, V) and ``score`` of shape (most + 1, n); score ``-inf`` where no labelling
+            has the count.  ``bound`` and ``primal`` are those of the best row.
+        """
+
+
+class SlopeSession(Session, Protocol):
+    """A session that lowers dual bounds by messages and tells where they are attained (an offer it may make)."""
+
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+        """Return a subgradient of the dual bound in the scores, for the messages an earlier call returned.
+
+        Parameters
+        ----------
+        theta : Theta
+        ids : ndarray of int64, shape (n,)
+            Distinct examples.
+        warm : object
+            ``Solution.warm`` of a call for these examples.
+
+        Returns
+        -------
+        Marginals or None
+            A state for each variable and, apart from them, a joint state for each factor, as ones and zeros: with m
+            for it, ``bound(theta') >= bound(theta) = <m, theta>`` for ``bound(theta') = <m, theta'>`` and these
+            messages.  ``None``: not for this program.
+        """
+
+
 class Backend(Protocol):
     """An inference method."""
 
@@ -179,6 +229,9 @@ class Planes:
         Certified upper bound on the risk at that w; ``nan`` without one.
     scale : ndarray of float64, shape (m,)
         Ones but for slack rescaling, where it is the loss; ones where nothing is given.
+    marginals : Marginals, optional
+        Instead of labellings (``labels`` is empty): fractional ones, packed over the examples;
+        ``psi = Phi(x_i, y_i) - Phi' marginals``, and the loss is that of the marginals.
     """
 
     examples: I64
@@ -188,6 +241,7 @@ class Planes:
     value: F64
     bound: F64
     scale: F64 = field(default_factory=lambda: np.zeros(0))
+    marginals: Marginals | None = None
 
     def __post_init__(self) -> None:
         if len(self.scale) != len(self.examples):
@@ -269,7 +323,7 @@ class TrainProblem(Protocol):
     """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost.
 
     Every risk gives ``value`` and ``gradient``.  Risks that are a maximum over labellings (``smooth`` is False) also
-    give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``.
+    give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``; where ``relaxed``, planes hold marginals.
     """
 
     dim: int
@@ -277,6 +331,7 @@ class TrainProblem(Protocol):
     n_oracle_calls: int
     oracle_seconds: float
     smooth: bool
+    relaxed: bool
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -151,6 +151,8 @@ class TrainerNeeds:
         Whether every weight must be regularised.
     any_power : bool
         Whether it minimises powers of risks, too.
+    powers : frozenset of float
+        Which powers it minimises otherwise.
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -158,6 +160,11 @@ class TrainerNeeds:
     tasks: frozenset[Task] = frozenset({Task.MAP})
     strongly_convex: bool = False
     any_power: bool = False
+    powers: frozenset[float] = frozenset({1.0})
+
+    def covers(self, risk: str, power: float) -> bool:
+        """Whether it minimises a power of a risk."""
+        return risk in self.risks and (self.any_power or power in self.powers)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import Limits, Marginals, Need, Primal, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.ir.solution import counted, label_ptr, select
 from ssvm_dsl.plugin_api import Verdict
 
 F64 = NDArray[np.float64]
@@ -97,6 +97,22 @@ class BruteForceSession:
         return answer.solution(flat=task is not Task.KBEST)
 
 
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Return the best labelling of every count (see :class:`~ssvm_dsl.plugin_api.CountingSession`)."""
+        ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        labels, score = np.zeros((most + 1, int(ptr[-1])), dtype=np.int32), np.full((most + 1, len(ids)), -np.inf)
+        for i, example in enumerate(ids):
+            of = Labellings(self.program, theta, int(example), None)
+            flat, total = of.scores.ravel(), of.totals(counts)
+            for count in range(most + 1):
+                own = np.flatnonzero((total == count) & (flat > -np.inf))
+                if len(own):
+                    best = own[np.argmax(flat[own])]
+                    score[count, i] = flat[best]
+                    labels[count, ptr[i] : ptr[i + 1]] = best // of.strides % of.card
+        return counted(labels, score)
+
+
 class Labellings:
     """All labellings of one example and their scores.
 
@@ -170,6 +186,13 @@ class Labellings:
     def score(self, labels: I32) -> float:
         """Return the score of one labelling, ``shape (n_variables,)``."""
         return float(self.scores.ravel()[int(labels @ self.strides)])
+
+    def totals(self, counts: I64) -> I64:
+        """Return the sum of the counts of the states of every labelling, in the order of the flattened scores."""
+        ptr, total = self.program.state_ptr, np.zeros(1, dtype=np.int64)
+        for v in range(self.first, self.stop):
+            total = np.add.outer(total, counts[ptr[v] : ptr[v + 1]]).ravel()
+        return total
 
     def log_partition(self) -> float:
         """Return ``log sum_y exp(score(y))``."""

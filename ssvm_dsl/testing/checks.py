@@ -22,6 +22,7 @@ from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.ir import Caps, Limits, Solution, Task, Theta, Warm
 from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.ir.solution import select
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
 from ssvm_dsl.testing.judge import LABELLING_TASKS, Complaint, Judge, Question
 from ssvm_dsl.testing.problems import Problem
@@ -338,6 +339,29 @@ def _compiled(trial: Trial) -> None:
             raise Complaint(f"compiled oracle, example {example}: {text}")
 
 
+def _counted(trial: Trial) -> None:
+    """Ask for the best labelling of every count, if a session offers that, and compare with all labellings."""
+    ask = getattr(trial.open(), "best_by_count", None)
+    if ask is None:
+        raise NotOffered
+    program, judge = trial.problem.program, trial.judge
+    counts = np.random.default_rng(program.n_variables).integers(0, 3, int(program.state_ptr[-1]))
+    for most, examples in ((2 * int(np.diff(program.var_ptr).max(initial=0)), None), (1, trial.selection())):
+        solution: Solution = ask(trial.problem.theta, counts, most, examples)
+        verify = Verifier(program, trial.spec.name, trial.spec.caps)
+        try:
+            solution = verify.counted(trial.problem.theta, solution, counts, most, examples)
+        except BackendFault as fault:
+            raise Complaint(f"best by count: the verifier refuses the answer: {fault.fault}") from None
+        for i, example in enumerate(select(program, examples)):
+            of = judge.labellings(Question(Task.MAP), int(example))
+            flat, total = of.scores.ravel(), of.totals(counts)
+            for count, found in enumerate(solution.score[:, i]):
+                best = float(flat[total == count].max(initial=-np.inf))
+                if not (found == best or abs(found - best) <= judge.slack(int(example))):
+                    raise Complaint(f"example {example}: the best of count {count} is {best!r}, it says {found!r}")
+
+
 def _verified(trial: Trial) -> None:
     """Pass the verifier, which every answer goes through outside of this kit."""
     session, problem = trial.open(), trial.problem
@@ -378,5 +402,6 @@ RULES = (
     Rule("warm start", _warm, claimed=lambda caps: caps.warm is not Warm.NONE),
     Rule("limits", _limits),
     Rule("compiled oracle", _compiled, frozenset({Task.MAP}), fits=_has_examples, optional=True),
+    Rule("best by count", _counted, frozenset({Task.MAP}), fits=_has_examples, optional=True),
     Rule("verifier", _verified, fits=_has_examples),
 )

@@ -14,7 +14,7 @@ from lp_problems import complete, grid, interrupted_after
 from ssvm_backends._combi_core import C0, EPS, TAU, UB, make_core, make_state
 from ssvm_backends._combi_eliminate import eliminate
 from ssvm_backends._combi_propagate import load, propagate_root, rest_of_tables
-from ssvm_backends._combi_search import labels_cost
+from ssvm_backends._combi_search import grow_tree, labels_cost, make_tree, root_of, search
 from ssvm_backends._combi_split import components, single, split
 from ssvm_backends._graph import Instance, build_graph, instance_of
 from ssvm_backends.combi import Combi
@@ -171,6 +171,27 @@ def test_complete_graphs_without_elimination(scores):
         mine = solve(problem.program, problem.theta, {"max_entries": 1, "max_arity": 1})
         truth = BruteForce().open(problem.program, {}).solve(problem.theta)
         assert mine.score == pytest.approx(truth.score)
+
+
+@pytest.mark.parametrize("work", [1, 100, 10**6])
+def test_searches_that_are_cut_short_at_every_turn(work):
+    program, theta = rough_grid(5, 6, 3, 2.0)
+    instance = instance_of(build_graph(program), theta)
+    core = make_core(instance)
+    core = core._replace(room=core.n_messages + core.n_states)  # no room for two levels: each dive ends at once
+    state = make_state(instance.graph, core)
+    load(core, state, np.zeros(core.n_messages))
+    assert propagate_root(core, state)
+    tree, root, bounds = make_tree(core.n_states, core.n_variables), root_of(state), []
+    while status := search(core, state, tree, root, work):
+        if status == 2:
+            tree = grow_tree(tree)
+        bounds.append(-tree.heap_bound[0])
+    best = best_by_columns(program, theta, 5, 6, 3)
+    assert -state.real[UB] == pytest.approx(best)
+    assert score(instance, state.best) == pytest.approx(best)
+    assert all(bound >= best - 1e-8 for bound in bounds)
+    assert len(bounds) > 10 or work > 100
 
 
 def hard():

@@ -15,6 +15,7 @@ BENCHMARKS = {
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
     "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
+    "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
 }
 
 

@@ -30,11 +30,11 @@ from ssvm_dsl import (
     cross,
     ground,
 )
-from ssvm_dsl.inference.planner import plan, tasks_for_training
+from ssvm_dsl.inference.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks import find_risk
 
 
 class Word(Model):
@@ -244,23 +244,29 @@ class Data:
     def nonneg(self) -> np.ndarray:
         return self.spread({f.name: f.nonneg for f in self.case.model.declaration.factors}, False).astype(bool)
 
-    def objective(self, w: np.ndarray) -> float:
-        return naive.naive_objective(self.planes, w, self.case.C, self.weight, self.scale)
+    def objective(self, w: np.ndarray, risk: str = "margin", power: int = 1) -> float:
+        planes = naive.risk_planes(self.planes, risk)
+        return naive.naive_objective(planes, w, self.case.C, self.weight, self.scale, power)
 
-    def optimum(self) -> tuple[float, np.ndarray]:
-        return naive.reference_optimum(self.planes, self.case.C, self.weight, self.scale, self.nonneg)
+    def optimum(self, risk: str = "margin", power: int = 1) -> tuple[float, np.ndarray]:
+        planes = naive.risk_planes(self.planes, risk)
+        return naive.reference_optimum(planes, self.case.C, self.weight, self.scale, self.nonneg, power)
 
-    def problem(self, executor: Any = None) -> MarginProblem:
+    def problem(
+        self, executor: Any = None, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any
+    ) -> Any:
         """The problem trainers see, without the estimator."""
-        program, parameters = self.grounded.program, self.grounded.parameters
-        tasks, kinds = tasks_for_training(self.grounded.loss.kind)
+        program, parameters, made = self.grounded.program, self.grounded.parameters, find_risk(risk)
+        tasks, kinds = made.asks(self.grounded.loss)
         scale = np.concatenate([np.full(b.size, self.case.regularization.get(b.name, 1.0)) for b in parameters.blocks])
         weight = np.ones(len(self.X)) if self.weight is None else self.weight
         objective = RegularizedRisk(
-            1.0 / (self.case.C * len(self.X)), len(self.X), weight, scale, parameters.lower_bound
+            1.0 / (self.case.C * len(self.X)), len(self.X), weight, scale, parameters.lower_bound, power
         )
-        session = open_plan(plan(Need.of(program, tasks=tasks, loss_kinds=kinds)), program)
-        return MarginProblem(parameters, self.grounded.loss, objective, session, executor or OneThread())
+        guarantee = accepted_guarantee(backend)
+        chosen = plan(Need.of(program, tasks, guarantee, kinds), backend, options or None)
+        session = open_plan(chosen, program)
+        return made.problem(parameters, self.grounded.loss, objective, session, executor or OneThread())
 
 
 class OneThread:

@@ -26,6 +26,8 @@ TRAINERS = [
     ("bcfw", {"averaging": True, "sampling": "uniform"}),
     ("subgradient", {}),
     ("subgradient", {"order": "batch", "averaging": "none"}),
+    ("subgradient", {"metric": "newton"}),
+    ("subgradient", {"radius": "pegasos"}),
 ]
 
 

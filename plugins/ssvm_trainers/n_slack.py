@@ -1,0 +1,113 @@
+"""``n-slack``: cutting planes with one slack variable for each example and working sets of planes.
+
+Tsochantaridis, Joachims, Hofmann and Altun (2005), algorithm 1, with a round of the oracle over all examples between
+two solves of the quadratic program (its dual: :mod:`ssvm_trainers._block_kernels`).  Risks may be squared: their dual
+has another diagonal and no upper bounds.  The optimum over the working sets bounds the objective from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_trainers._kept_planes import KeptPlanes
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+#: Steps of one visit to an example.
+STEPS = 3
+
+
+class NSlack:
+    """The n-slack cutting-plane method.
+
+    Parameters
+    ----------
+    accuracy : float
+        The quadratic program is solved to this share of the certified gap.
+    max_sweeps : int
+        Most sweeps over the examples in one solve.
+    keep : int
+        Solves a plane may stay without dual weight before it is dropped.
+    random_state : int or None
+        Seed of the order of examples in the sweeps.
+    """
+
+    def __init__(
+        self, accuracy: float = 0.1, max_sweeps: int = 500, keep: int = 50, random_state: int | None = None
+    ) -> None:
+        self.accuracy, self.max_sweeps, self.keep, self.random_state = accuracy, max_sweeps, keep, random_state
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        run, passes, lowest = _Run(self, problem), 0.0, np.inf
+        w = run.w if start is None else start
+        while True:
+            primal, upper, planes = problem.evaluate(w)
+            passes += 1.0
+            lowest = min(lowest, primal)
+            yield Iterate(w.copy(), passes, primal, upper, run.dual, extra={"planes": float(len(run.kept))})
+            run.kept.add(planes)
+            run.solve(self.accuracy * (lowest - run.dual))
+            w = run.w
+
+
+class _Run:
+    """Working sets, dual weights and w of one run."""
+
+    def __init__(self, options: NSlack, problem: TrainProblem) -> None:
+        objective = problem.objective
+        self.options, self.problem = options, problem
+        self.kept = KeptPlanes(problem)
+        self.alpha, self.idle = np.zeros(0), np.zeros(0, dtype=np.int64)
+        self.share = objective.weight / problem.n
+        self.squared = objective.power == 2.0
+        self.metric = 1.0 / (objective.lam * objective.scale)
+        self.random = np.random.default_rng(options.random_state)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute w and the dual value from the dual weights."""
+        objective = self.problem.objective
+        v = self.kept.rows.T @ self.alpha
+        self.free, self.w = self.metric * v, objective.weights(v)
+        self.dual = objective.dual(v, float(np.dot(self.alpha, self.kept.loss)))
+        if self.squared:
+            totals = np.bincount(self.kept.owner, weights=self.alpha, minlength=self.problem.n)
+            self.dual -= float(np.sum(np.square(totals[totals > 0.0]) / (4.0 * self.share[totals > 0.0])))
+
+    def solve(self, enough: float) -> None:
+        """Sweep until the duality gap over the working sets is small."""
+        from ssvm_trainers._block_kernels import sweep
+
+        fresh = len(self.kept) - len(self.alpha)
+        self.alpha = np.append(self.alpha, np.zeros(fresh))
+        self.idle = np.append(self.idle, np.zeros(fresh, dtype=np.int64))
+        order = np.argsort(self.kept.owner, kind="stable")
+        block = pointers(np.bincount(self.kept.owner, minlength=self.problem.n))
+        rows, loss, alpha = self.kept.rows[order], self.kept.loss[order], self.alpha[order]
+        ptr, columns = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        slope, work = np.empty(len(alpha)), np.zeros(self.problem.dim)
+        for _ in range(self.options.max_sweeps):
+            gap = sweep(
+                self.random.permutation(self.problem.n), block, self.share, self.squared, ptr, columns, rows.data,
+                loss, alpha, slope, self.metric, self.problem.objective.lower, self.free, self.w, work, STEPS,
+            )  # fmt: skip
+            if gap <= 0.5 * enough:
+                break
+        self.alpha[order] = alpha
+        self.refresh()
+        self._drop()
+
+    def _drop(self) -> None:
+        """Forget planes that had no dual weight in the last solves."""
+        self.idle = np.where(self.alpha > 0.0, 0, self.idle + 1)
+        which = np.flatnonzero(self.idle > self.options.keep)
+        if len(which):
+            self.kept.drop(which)
+            self.alpha, self.idle = np.delete(self.alpha, which), np.delete(self.idle, which)

@@ -1,0 +1,140 @@
+"""``RelaxedProblem``: margin rescaling with the maximum over the local polytope instead of over labellings.
+
+    risk_i(w) = max_{mu in L(x_i)} [ loss(y_i, mu) + w . Phi(x_i) mu ] - w . Phi(x_i, y_i)
+
+(Finley and Joachims 2008; Meshi et al. 2010, equation 7).  L holds every labelling, so this is at least the margin
+risk, and equal to it where the maximum is at a labelling.  It is convex whatever the graph: each point of L is a plane
+``loss(y_i, mu) - w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i) mu`` below the risk.  Planes are therefore kept as
+marginals, and what is certified is the relaxed objective.
+
+The value of a plane is computed here, from its marginals; bounds are the backend's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import members, pointers, positions
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_marginals, score_labels, score_marginals
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.plugin_api.protocols import Executor, Planes
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+#: Marginals this close to 0 and 1 are a labelling.
+WHOLE_ATOL = 1e-6
+
+
+class RelaxedProblem(MarginProblem):
+    """Margin-rescaling risk over the local polytope.
+
+    Parameters are those of :class:`~ssvm_dsl.learning.problem.MarginProblem`.
+
+    Raises
+    ------
+    OptionError
+        The loss does not add up over variables.
+    """
+
+    relaxed = True
+
+    def __init__(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+    ) -> None:
+        if loss.kind != ADDITIVE:
+            raise OptionError(f"risk 'relaxed' needs a loss that adds up over variables, not {loss.kind}")
+        super().__init__(parameters, loss, objective, session, executor)
+        self._given = Theta.zeros(self.program)  # zero between calls
+
+    def compiled(self) -> None:
+        """Return ``None``: compiled oracles return labellings."""
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k) marginals_k)`` to ``out`` and return it."""
+        assert planes.marginals is not None
+        ids, given, program = planes.examples, self._given, self.program
+        self.parameters.accumulate(self.truth[members(program.var_ptr, ids)], coef, out, ids)
+        add_marginals(program, planes.marginals, -coef, ids, given.node, given.tables)
+        self.parameters.adjoint(given, out, ids)
+        given.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
+        for group, table in zip(program.groups, given.tables, strict=True):
+            table[group.table[positions(group.ptr, ids)]] = 0.0
+        return out
+
+    def tightness(self, w: F64) -> float:
+        """Return the share of examples whose maximum over the polytope is at a labelling; one pass of the oracle."""
+        planes = self.oracle(w)
+        assert planes.marginals is not None
+        return float(np.mean(whole(self.program, planes.marginals, planes.examples)))
+
+    def _part(self, w: F64, ids: I64) -> Planes:
+        """Return the planes of one part of a batch."""
+        theta, program = self._theta, self.program
+        self.parameters.fill_examples(w, theta, ids)
+        of_truth = score_labels(program, theta, self.truth[positions(program.var_ptr, ids)], ids)
+        states = positions(program.state_ptr[program.var_ptr], ids)
+        theta.node[states] += self.loss.node[states]
+        solution = self.session.solve(theta, examples=ids, task=Task.RELAXED)
+        return self._planes(theta, ids, solution, self.loss.const[ids] - of_truth)
+
+    def _planes(self, theta: Theta, ids: I64, solution: Solution, shift: F64) -> Planes:
+        """Return the planes of a fractional solution; the truth's where there is none, or none better."""
+        program, marginals = self.program, solution.marginals
+        assert marginals is not None
+        value = score_marginals(program, theta, marginals, ids) + shift
+        there = np.isin(solution.primal, (Primal.FEASIBLE, Primal.FRACTIONAL)) & (value > 0.0)
+        if not there.all():
+            marginals = mixed(there, marginals, truth_marginals(program, self.truth, ids), program, ids)
+            value = np.where(there, value, 0.0)
+        starts = program.state_ptr[program.var_ptr]
+        owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
+        lost = self.loss.node[positions(starts, ids)] * marginals.node
+        loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
+        bound = solution.bound + shift
+        bound = np.fmax(bound, value) if not np.isnan(bound).any() else bound
+        none = np.zeros(0, np.int32)
+        return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
+
+
+def truth_marginals(program: Program, labels: I32, ids: I64) -> Marginals:
+    """Return the marginals of a labelling of the whole program (ones and zeros), packed over some examples."""
+    node = np.zeros(program.n_states)
+    node[program.state_ptr[:-1] + labels] = 1.0
+    tables = []
+    for group in program.groups:
+        config = labels[group.scope[members(group.ptr, ids)]] @ group.strides
+        tables.append((config[:, None] == np.arange(group.n_configs)).astype(np.float64))
+    return Marginals(node[positions(program.state_ptr[program.var_ptr], ids)], tuple(tables))
+
+
+def mixed(choose: NDArray[np.bool_], first: Marginals, second: Marginals, program: Program, ids: I64) -> Marginals:
+    """Return the first marginals for the examples chosen, the second for the others."""
+    starts = program.state_ptr[program.var_ptr]
+    node = np.where(np.repeat(choose, starts[ids + 1] - starts[ids]), first.node, second.node)
+    owners = [np.repeat(choose, group.ptr[ids + 1] - group.ptr[ids])[:, None] for group in program.groups]
+    pairs = zip(owners, first.tables, second.tables, strict=True)
+    return Marginals(node, tuple(np.where(mine, one, other) for mine, one, other in pairs))
+
+
+def whole(program: Program, marginals: Marginals, ids: I64) -> NDArray[np.bool_]:
+    """Return which examples' marginals are a labelling (those of their variables are; factors follow)."""
+    starts = program.state_ptr[program.var_ptr]
+    owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
+    between = (marginals.node > WHOLE_ATOL) & (marginals.node < 1.0 - WHOLE_ATOL)
+    return np.bincount(owner, between, len(ids)) == 0

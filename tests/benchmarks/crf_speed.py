@@ -1,0 +1,125 @@
+"""OCR letters beside CRFsuite, one thread, in one run: log-loss to the same objective, margins to the same test error.
+
+CRFsuite minimises ``c2 |w|^2 + sum_i risk_i``: C = 1 / (2 c2), and its objective is 1/C of ours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from models import OCR
+from ocr_speed import CONSOLE, table
+
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.datasets import Split, load_letters
+
+#: Test letter error of CRFsuite's averaged perceptron after 100 passes on split (b).
+PEER_ERROR = 0.1388
+
+
+@contextmanager
+def clock(row: list[str]) -> Iterator[None]:
+    """Add processor and wall seconds to a row."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    row += [f"{time.process_time() - cpu:.2f}", f"{time.perf_counter() - wall:.2f}"]
+
+
+def attributes(X: list[Any]) -> list[list[list[str]]]:
+    """Return the pixels that are set, by name."""
+    return [[[str(p) for p in np.flatnonzero(letter)] for letter in x] for x in X]
+
+
+def error(found: list[Any], truth: list[Any]) -> str:
+    """Return the share of wrong letters."""
+    return f"{np.concatenate([np.asarray(a) != b for a, b in zip(found, truth, strict=True)]).mean():.4f}"
+
+
+def crfsuite(data: Split, algorithm: str, **params: Any) -> tuple[list[str], float]:
+    """Train CRFsuite (loading is not timed); return ([cpu, wall, passes, error], last objective)."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
+    for x, y in zip(attributes(data.X_train), data.Y_train, strict=True):
+        trainer.append(x, list(y))
+    trainer.set_params(params)
+    row: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "model")
+        with clock(row):
+            trainer.train(file)
+        tagger = pycrfsuite.Tagger()
+        tagger.open(file)
+        found = [tagger.tag(x) for x in attributes(data.X_test)]
+    iterations = trainer.logparser.iterations
+    return [*row, str(len(iterations)), error(found, data.Y_test)], float(iterations[-1].get("loss", np.nan))
+
+
+def ours(data: Split, stop: Callable[[Any], bool], **options: Any) -> tuple[list[str], StructuredSVM]:
+    """Fit (grounding is timed); return ([cpu, wall, passes, error], estimator)."""
+    svm = StructuredSVM(OCR, n_threads=1, random_state=0, callbacks=[stop], **options)
+    row: list[str] = []
+    with clock(row):
+        svm.fit(data.X_train, data.Y_train)
+    return [*row, f"{svm.report_.n_passes:.4g}", error(svm.predict(data.X_test), data.Y_test)], svm
+
+
+def log_loss(name: str, data: Split, c2: float = 1.0) -> None:
+    """CRF training to the objective at which CRFsuite's l-bfgs stops."""
+    wide = {"feature.possible_states": True, "feature.possible_transitions": True}
+    peer, reached = crfsuite(data, "lbfgs", c1=0.0, c2=c2, max_iterations=1000, **wide)
+
+    def there(event: Any) -> bool:
+        return bool(event.primal * 2 * c2 <= reached)
+
+    row, svm = ours(data, there, C=1 / (2 * c2), risk="log", trainer="lbfgs", tol=0.0, max_passes=2000)
+    shown = table(f"log-loss, split ({name}), {len(data.X_train)} words", "trainer", *COLUMNS, "objective", "lower bound")
+    shown.add_row("CRFsuite l-bfgs", *peer, f"{reached:.3f}", "-")
+    report = svm.report_
+    shown.add_row("lbfgs", *row, f"{2 * c2 * report.primal:.3f}", f"{2 * c2 * report.dual:.3f}")
+    CONSOLE.print(shown)
+
+
+def margins(data: Split) -> None:
+    """Training to the test error of CRFsuite's averaged perceptron; which passes are enough is known beforehand."""
+    shown = table(f"split (b), to test letter error {PEER_ERROR}", "trainer", *COLUMNS)
+    for algorithm in ("averaged-perceptron", "passive-aggressive"):
+        shown.add_row(f"CRFsuite {algorithm}, 100 passes", *crfsuite(data, algorithm, max_iterations=100, epsilon=0.0)[0])
+    for name, options in MARGINS.items():
+        shown.add_row(name, *ours(data, lambda event: False, **options)[0])
+    CONSOLE.print(shown)
+
+
+COLUMNS = ("cpu s", "wall s", "passes", "test error")
+
+MARGINS: dict[str, dict[str, Any]] = {
+    "bcfw, C = 0.1, to gap 0.1": {"C": 0.1, "tol": 0.1},
+    "bcfw, C = 0.03, to gap 0.05": {"C": 0.03, "tol": 0.05},
+    "perceptron, averaged, 100 passes": {"trainer": "perceptron", "risk": "perceptron", "max_passes": 100},
+    "perceptron, pa-i with C = 0.01, 20 passes": {
+        "trainer": "perceptron",
+        "trainer_options": {"update": "pa-i", "aggressiveness": 0.01},
+        "max_passes": 20,
+    },
+}
+
+
+def main() -> None:
+    """Run all."""
+    warnings.simplefilter("ignore")
+    small, large = load_letters(fold=1, train="one"), load_letters(fold=1, train="rest")
+    StructuredSVM(OCR, risk="log", trainer="lbfgs", max_passes=2).fit(small.X_train[:9], small.Y_train[:9])  # compiled
+    log_loss("a", small)
+    log_loss("b", large)
+    margins(large)
+
+
+if __name__ == "__main__":
+    main()

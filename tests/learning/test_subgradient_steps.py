@@ -1,0 +1,117 @@
+"""Projection onto the ball that holds the optimum, and online Newton steps, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import small
+from small import Case, Word
+from test_objective import in_blocks
+from test_optimum import fitted, iterates
+
+from ssvm_dsl.datasets import make_chains
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_trainers import _online_newton
+
+
+@pytest.mark.parametrize("model", [Word, small.Bounded, small.Loopy, small.AllOrNothing])
+@pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
+def test_the_pegasos_ball_holds_the_optimum(model, C):
+    case = Case(model, C=C, weighted=True, regularization={"emit": 0.5})
+    data = case.make(2)
+    best, w = data.optimum()
+    at_zero = C * sum(weight * losses.max() for weight, (losses, _) in zip(data.weight, data.planes))
+    radius = np.sqrt(at_zero / data.scale.min())
+    assert np.linalg.norm(w) <= radius * (1 + 1e-6)
+    options = {"radius": "pegasos", "averaging": "none", "evaluate_every": 1}
+    problem = data.problem()
+    for w in iterates(problem, 4, None, order="incremental", **{k: options[k] for k in ("radius", "averaging")}):
+        assert np.linalg.norm(w) <= radius * (1 + 1e-12)
+
+
+def test_the_pegasos_radius_is_one_over_sqrt_lam_for_the_zero_one_loss():
+    data = Case(Word, n=6, C=50.0).make(0)
+    options = {"order": "incremental", "averaging": "none", "step_size": 20.0}
+    lam = data.problem().objective.lam
+    by_name = iterates(data.problem(), 3, None, radius="pegasos", **options)
+    risk = np.mean([losses.max() for losses, _ in data.planes])
+    by_number = iterates(data.problem(), 3, None, radius=float(np.sqrt(risk / lam)), **options)
+    for one, other in zip(by_name, by_number):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert any(np.linalg.norm(w) == pytest.approx(np.sqrt(risk / lam)) for w in by_name)  # some steps are cut short
+
+
+@pytest.mark.parametrize("model", [Word, small.Bounded])
+def test_newton_steps_are_those_of_the_footnote(model):
+    data = Case(model, n=8).make(0)
+    problem, lam, ridge = data.problem(), 1.0 / 8, 0.3
+    start = np.maximum(0.1 * np.random.default_rng(1).normal(size=problem.dim), problem.objective.lower)
+    w, moments = start.copy(), np.zeros((problem.dim, problem.dim))
+    for t, (losses, psi) in enumerate(data.planes):
+        grad = lam * w - psi[np.argmax(losses - psi @ w)]
+        moments = t / (t + 1) * moments + np.outer(grad, grad) / (t + 1)
+        w = w - 0.5 / np.sqrt(t + 1) * np.linalg.inv(moments + ridge * np.eye(len(w))) @ grad
+        w = np.where(data.nonneg, np.maximum(w, 0.0), w)
+    options = {"order": "incremental", "schedule": "1/sqrt(t)", "step_size": 0.5, "averaging": "none"}
+    found = iterates(data.problem(), 1, start, metric="newton", ridge=ridge, **options)[0]
+    np.testing.assert_allclose(found, in_blocks(data, w), rtol=1e-8, atol=1e-8)
+
+
+def test_newton_is_faster_where_features_have_different_sizes():
+    """Ratliff et al. needed a third of the steps; here the sizes differ by a factor of 100."""
+    X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 6), random_state=0)
+    X = [x * [0.1, 0.3, 1.0, 3.0, 10.0] for x in X]
+
+    class Chains(small.Model):
+        T = small.Dim()
+        x = small.Input(T, 5)
+        y = small.Label(T, 3)
+        emit = small.Factor(y, features=x)
+        loss = small.Hamming(y)
+
+    def best(metric: str, step_size: float) -> float:
+        options = {"order": "batch", "averaging": "none", "schedule": "1/sqrt(t)", "metric": metric}
+        settings = {"trainer": "subgradient", "tol": 0.0, "max_passes": 150, "n_threads": 1, "lam": 0.01}
+        svm = small_fit(Chains, X, Y, **settings, trainer_options={**options, "step_size": step_size, "ridge": 1e-3})
+        return svm.report_.primal
+
+    sizes = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
+    assert min(best("newton", s) for s in sizes) < min(best("identity", s) for s in sizes)
+
+
+def small_fit(model, X, Y, **options):
+    import warnings
+
+    from ssvm_dsl import StructuredSVM
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return StructuredSVM(model, **options).fit(X, Y)
+
+
+def test_certificates_stay_true_with_newton_steps():
+    data = Case(Word, n=6).make(4)
+    best, _ = data.optimum()
+    for order in ("batch", "stochastic"):
+        options = {"metric": "newton", "order": order, "schedule": "1/sqrt(t)", "step_size": 0.3}
+        report = fitted(data, trainer="subgradient", tol=0.0, max_passes=60, trainer_options=options).report_
+        assert report.dual - 1e-7 <= best <= report.primal + 1e-7
+        assert report.primal <= 1.1 * best
+
+
+def test_a_dense_matrix_of_many_weights_is_refused(monkeypatch):
+    monkeypatch.setattr(_online_newton, "MAX_DIM", 10)
+    with pytest.raises(TrainingError, match="15 x 15 weights.*at most 10 weights.*metric='identity'"):
+        fitted(Case(Word).make(0), trainer="subgradient", trainer_options={"metric": "newton"})
+
+
+@pytest.mark.parametrize("options", [{"radius": "big"}, {"radius": -1.0}, {"ridge": 0.0}], ids=str)
+def test_senseless_numbers_are_refused(options):
+    with pytest.raises(OptionError, match=next(iter(options))):
+        fitted(Case(Word).make(0), trainer="subgradient", trainer_options=options)
+
+
+def test_pegasos_needs_every_factor_regularised():
+    data = Case(Word, regularization={"trans": 0.0}).make(0)
+    with pytest.raises(TrainingError, match="every factor regularised"):
+        fitted(data, trainer="subgradient", trainer_options={"radius": "pegasos"})
