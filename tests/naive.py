@@ -252,7 +252,7 @@ def risk_planes(planes, risk):
 
 
 def naive_objective(planes, w, C, sample_weight=None, scale=1.0, power=1):
-    """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i^power``, risk_i the largest ``loss - w . psi`` of all labellings."""
+    """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i^power``, risk_i the largest ``loss - w . psi`` there is."""
     s = np.ones(len(planes)) if sample_weight is None else sample_weight
     risks = np.array([np.max(losses - psi @ w) for losses, psi in planes])
     return 0.5 * np.sum(scale * w**2) + C * np.dot(s, risks**power)
@@ -276,7 +276,8 @@ def reference_optimum(planes, C, sample_weight=None, scale=1.0, nonneg=None, pow
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    A, b, linear = sparse.csc_array(np.vstack(rows)), np.concatenate(bounds), np.concatenate([np.zeros(dim), C * s * (power == 1)])
+    A, b = sparse.csc_array(np.vstack(rows)), np.concatenate(bounds)
+    linear = np.concatenate([np.zeros(dim), C * s if power == 1 else np.zeros(n)])
     found = clarabel.DefaultSolver(quadratic, linear, A, b, [clarabel.NonnegativeConeT(len(b))], settings).solve()
     assert str(found.status) in ("Solved", "AlmostSolved"), found.status
     return found.obj_val, np.array(found.x)[:dim]

@@ -20,7 +20,10 @@ from numba import njit
 from ssvm_backends._graph import F64, I64, Graph
 
 #: Steps of one solve; what is left to do is done when the factor comes up again.
-MAX_STEPS = 10
+MAX_STEPS = 20
+
+#: Steps of the first solve, whose scores are far from the final ones.
+FIRST_STEPS = 4
 
 #: Most joint states in a set.
 MAX_ACTIVE = 256
@@ -53,13 +56,14 @@ def solve_factor(
     """
     lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
     first, stop = g.message_ptr[lo] + shift, g.message_ptr[hi] + shift
+    most = MAX_STEPS if count else FIRST_STEPS
     limit = min(stop - first - (hi - lo) + 1, MAX_ACTIVE)
     if count == 0:
         for m in range(first, stop):
             q[m] = 0.0
         active[first], _ = best_joint(g, pool, f, inverse, pull, q, shift)
         weight[first], count = 1.0, 1
-    for _ in range(MAX_STEPS):
+    for _ in range(most):
         level = optimum_on(g, pool, f, inverse, pull, shift, active, first, count, chol, work)
         step, leaving = 1.0, -1
         for i in range(count):

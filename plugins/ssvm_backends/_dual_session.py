@@ -143,7 +143,7 @@ class DualSession(ABC):
             if not options[name] >= 0:
                 raise OptionError(f"option '{name}' is at least 0, got {options[name]!r}")
         self.graph = build_graph(program)
-        self._origin: tuple[I64, I64] | None = None
+        self._group: I64 | None = None  # the group of each factor, once it is asked for
 
     @abstractmethod
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
@@ -193,17 +193,15 @@ class DualSession(ABC):
         states = np.zeros(int((graph.var_ptr[ids + 1] - graph.var_ptr[ids]).sum()), np.int32)
         configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int64)
         best_choices(graph, theta.node, theta.pool, ids, ptr, warm.of(ids, ptr), states, configs)
-        if self._origin is None:
-            self._origin = factor_origin(program)
-        group, number = (of[members(graph.factor_ptr, ids)] for of in self._origin)
+        if self._group is None:
+            self._group, _ = factor_origin(program)
+        group = self._group[members(graph.factor_ptr, ids)]
         card = graph.card[members(graph.var_ptr, ids)]
         node = np.zeros(int(card.sum()))
         node[pointers(card)[:-1] + states] = 1.0
         tables = []
         for k, one in enumerate(program.groups):
-            mine = group == k
-            config = configs[mine][np.argsort(number[mine], kind="stable")] if len(ids) > 1 else configs[mine]
-            tables.append((config[:, None] == np.arange(one.n_configs)).astype(np.float64))
+            tables.append((configs[group == k][:, None] == np.arange(one.n_configs)).astype(np.float64))
         return Marginals(node, tuple(tables))
 
     def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:

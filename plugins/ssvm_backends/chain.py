@@ -91,7 +91,8 @@ class ViterbiSession(ForestSession):
         log_z += theta.const[ids]
         if len(wide):
             solution = self._marginals(theta, own_node, ids[wide], Limits())
-            assert solution.log_partition is not None and solution.marginals is not None
+            assert solution.log_partition is not None
+            assert solution.marginals is not None
             log_z[wide] = solution.log_partition
             add_marginals(self.program, solution.marginals, coef[wide], ids[wide], node, tables)
         return log_z

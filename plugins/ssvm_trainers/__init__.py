@@ -38,11 +38,53 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             ),
         ),
         TrainerSpec(
+            "dlpw",
+            "ssvm_trainers.dlpw:DLPW",
+            "dual losses, primal weights: subgradient steps on bounds that message passing lowers on the way",
+            needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
+            options=(
+                Option("passes", 10, "passes of message passing for each step (R)"),
+                Option("batch_size", 1, "examples in a step"),
+                Option("averaging", "none", "which average is returned", ("none", "weighted")),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+            ),
+        ),
+        TrainerSpec(
             "lbfgs",
             "ssvm_trainers.lbfgs:LBFGS",
             "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
             needs=TrainerNeeds(risks=SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
             options=(Option("memory", 10, "pairs of steps and gradient changes kept"),),
+        ),
+        TrainerSpec(
+            "svrg",
+            "ssvm_trainers.svrg:SVRG",
+            "minibatch steps with vanishing noise, for smooth risks and very many examples, with a certified gap",
+            needs=TrainerNeeds(risks=SMOOTH, any_power=True),
+            options=(
+                Option("batch_size", 32, "examples in a step"),
+                Option("step_size", 1.0, "factor of the first step"),
+            ),
+        ),
+        TrainerSpec(
+            "adam",
+            "ssvm_trainers.adam:Adam",
+            "minibatch steps with a scale for each weight, for very many examples",
+            needs=TrainerNeeds(risks=CONVEX, any_power=True),
+            options=(
+                Option("batch_size", 32, "examples in a step"),
+                Option("step_size", 0.01, "length of steps in the first pass"),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+            ),
+        ),
+        TrainerSpec(
+            "eg",
+            "ssvm_trainers.eg:ExponentiatedGradient",
+            "exponentiated gradient on the dual of the log-loss, for small problems, with a certified gap",
+            needs=TrainerNeeds(
+                risks=frozenset({"log", "softmax-margin"}), tasks=frozenset({Task.MARGINALS}), strongly_convex=True
+            ),
+            options=(Option("step_size", 0.5, "first step of each example, at most 1"),),
         ),
         TrainerSpec(
             "perceptron",

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
 
 
-def compiled_pass(
-    problem: TrainProblem, oracle: CompiledOracle, order: I64, update: str, limit: F64, run: _Run
-) -> int:
+def compiled_pass(problem: TrainProblem, oracle: CompiledOracle, order: I64, update: str, limit: F64, run: _Run) -> int:
     """Look at the examples in order, each with the newest weights; return how many changed them."""
     theta, begin = problem.scores(run.w), perf_counter()
     changes, off = online_steps(

@@ -1,6 +1,7 @@
 """``lbfgs``: limited-memory quasi-Newton steps for smooth risks (Liu and Nocedal 1989), with bounds on weights.
 
-The direction is ``-H g`` with the two-loop recursion over the last pairs of steps and changes of the gradient.  With
+The direction is ``-H g`` with the two-loop recursion over the last pairs of steps and changes of the gradient, from a
+multiple of the inverse of a diagonal guess of the curvature (:mod:`ssvm_trainers._curvature`).  With
 lower bounds it is the two-metric projection of Bertsekas (1982): weights that lie on their bound and would leave the
 domain are held, H acts on the others, and the step ends with projecting,
 
@@ -24,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers._lower_bound import PlaneHull
+from ssvm_trainers._curvature import inverse_curvature
+from ssvm_trainers._evaluator import Evaluator, Point
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -59,77 +61,68 @@ class LBFGS:
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each step; end when no step makes the objective smaller in floating point."""
         evaluate = Evaluator(problem)
-        pairs: deque[tuple[F64, F64]] = deque(maxlen=self.memory)
-        lower = problem.objective.lower
+        pairs: deque[Pair] = deque(maxlen=self.memory)
+        lower, metric = problem.objective.lower, inverse_curvature(problem)
         now: Point | None = evaluate(np.maximum(np.zeros(problem.dim) if start is None else start, lower))
         while now is not None:
-            yield Iterate(now.w, float(evaluate.n_calls), now.primal, now.upper, evaluate.dual)
+            yield evaluate.iterate(now, float(evaluate.n_calls))
             held = (now.w <= lower) & (now.grad > 0.0)
-            free = np.where(held, 0.0, now.grad)
-            new = search(evaluate, now, quasi_newton(free, pairs, held), free, 1.0 if pairs else 0.0)
+            free = np.where(held, 0.0, now.grad) if held.any() else now.grad
+            new = search(evaluate, now, quasi_newton(free, pairs, held, metric), free, 1.0 if pairs else 0.0)
             if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
                 pairs.clear()
                 new = search(evaluate, now, -free, free, 0.0)
-            if new is not None:
-                remember(pairs, new.w - now.w, new.grad - now.grad)
+            pair = None if new is None else Pair.of(new.w - now.w, new.grad - now.grad, metric)
+            if pair is not None:
+                pairs.append(pair)
             now = new
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
-    """Weights with the objective (and its certified upper bound) and its gradient there."""
-
-    w: F64
-    primal: float
-    upper: float
-    grad: F64
-
-
-class Evaluator:
-    """Evaluates the objective; keeps the best lower bound of the optimum and counts calls.
+class Pair:
+    """A step s with the change of the gradient y along it.
 
     Parameters
     ----------
-    problem : TrainProblem
+    step, bend : ndarray of float64, shape (dim,)
+    along : float
+        ``s . y``.
+    size : float
+        ``y . H y`` with the first guess H of the inverse Hessian.
     """
 
-    def __init__(self, problem: TrainProblem) -> None:
-        self.problem, self.hull = problem, PlaneHull(problem.objective)
-        self.n_calls, self.dual = 0, -np.inf
+    step: F64
+    bend: F64
+    along: float
+    size: float
 
-    def __call__(self, w: F64) -> Point:
-        """Return objective and gradient at w."""
-        objective, n = self.problem.objective, self.problem.n
-        found = self.problem.gradient(w)
-        self.n_calls += 1
-        self.dual = max(self.dual, self.hull.add(-found.vector / n, found.offset / n))
-        grad = objective.lam * objective.scale * w + found.vector / n
-        return Point(w, objective.primal(w, found.value), objective.primal(w, found.bound), grad)
-
-
-def remember(pairs: deque[tuple[F64, F64]], step: F64, bend: F64) -> None:
-    """Keep a step and the change of the gradient along it, unless there was (nearly) none."""
-    if float(np.dot(step, bend)) > TINY * float(np.linalg.norm(step)) * float(np.linalg.norm(bend)):
-        pairs.append((step, bend))
-
-
-def quasi_newton(grad: F64, pairs: Sequence[tuple[F64, F64]], held: Bools) -> F64:
-    """Return ``-H grad`` by the two-loop recursion on the weights that are not held."""
-    direction, done = -grad, []
-    some = bool(held.any())
-    for step, bend in reversed(pairs):
-        if some:
-            step, bend = np.where(held, 0.0, step), np.where(held, 0.0, bend)
+    @classmethod
+    def of(cls, step: F64, bend: F64, metric: F64) -> Pair | None:
+        """Return the pair, ``None`` when there was (nearly) no change of the gradient."""
         along = float(np.dot(step, bend))
-        if along > TINY * float(np.linalg.norm(step)) * float(np.linalg.norm(bend)):
-            share = float(np.dot(step, direction)) / along
-            direction -= share * bend
-            done.append((step, bend, along, share))
-    if done:
-        _, bend, along, _ = done[0]
-        direction *= along / float(np.dot(bend, bend))
-    for step, bend, along, share in reversed(done):
-        direction += (share - float(np.dot(bend, direction)) / along) * step
+        if not along > TINY * float(np.linalg.norm(step)) * float(np.linalg.norm(bend)):
+            return None
+        return cls(step, bend, along, float(np.dot(bend, metric * bend)))
+
+    def free(self, held: Bools, metric: F64) -> Pair | None:
+        """Return the pair on the weights that are not held."""
+        return Pair.of(np.where(held, 0.0, self.step), np.where(held, 0.0, self.bend), metric)
+
+
+def quasi_newton(grad: F64, pairs: Sequence[Pair], held: Bools, metric: F64) -> F64:
+    """Return ``-H grad`` by the two-loop recursion on the weights that are not held."""
+    from scipy.linalg.blas import daxpy
+
+    direction, shares = -grad, []
+    used = pairs if not held.any() else [pair for pair in (p.free(held, metric) for p in pairs) if pair is not None]
+    for pair in reversed(used):
+        shares.append(float(np.dot(pair.step, direction)) / pair.along)
+        daxpy(pair.bend, direction, a=-shares[-1])  # in place: temporary vectors cost more than the sums
+    direction *= metric
+    if used:
+        direction *= used[-1].along / used[-1].size
+    for pair, share in zip(used, reversed(shares), strict=True):
+        daxpy(pair.step, direction, a=share - float(np.dot(pair.bend, direction)) / pair.along)
     return direction
 
 

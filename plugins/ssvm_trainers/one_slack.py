@@ -22,6 +22,9 @@ F64 = NDArray[np.float64]
 #: Cuts from the cache end when the gap over the kept planes is this share of the certified gap.
 ENOUGH = 0.3
 
+#: The best point over the kept planes is asked for if the model there is below the objective by this share of the gap.
+LEAST = 0.1
+
 
 class OneSlack:
     """The one-slack cutting-plane method.
@@ -62,17 +65,19 @@ class OneSlack:
             w = after
 
     def _cached_cuts(self, model: AggregatedModel, kept: KeptPlanes, w: F64, lowest: float) -> tuple[F64, int]:
-        """Add cuts from the cache; return (best point over the kept planes, number of cuts)."""
-        way = Way(stabilise=True)
-        for made in range(self.max_cached_cuts):
+        """Add cuts from the cache; return (point for the next exact pass, number of cuts)."""
+        way, made = Way(stabilise=True), 0
+        while made < self.max_cached_cuts:
             value, v, b = kept.cut(w)
+            made += 1
             model.add(v, b)
             model.solve(INNER * (way.lowest - model.dual))
             w = way.next(w, value, model.w)
-            assert way.best is not None
             if way.lowest - model.dual <= ENOUGH * (lowest - model.dual):
-                return way.best, made + 1
-        return way.best, self.max_cached_cuts
+                break
+        # the plane found next must cut something off: the model must be well below the objective there
+        useful = way.best is not None and lowest - model.bound(way.best) >= LEAST * (lowest - model.dual)
+        return way.best if useful and way.best is not None else model.w, made
 
 
 def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:

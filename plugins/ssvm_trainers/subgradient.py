@@ -265,7 +265,8 @@ class Run:
             objective = problem.objective
             if not (objective.scale > 0).all():
                 raise TrainingError(f"radius={PEGASOS!r} needs every factor regularised; give a number")
-            self.ball = float(np.sqrt(problem.value(np.zeros(problem.dim))[0] / (objective.lam * objective.scale.min())))
+            at_zero, _ = problem.value(np.zeros(problem.dim))
+            self.ball = float(np.sqrt(at_zero / (objective.lam * objective.scale.min())))
             self.spent += 1.0
         return self.ball
 

@@ -11,7 +11,8 @@ _HOMES = {
         *("chunk_attributes", "chunk_f1", "load_conll2000", "phrases"),
     ),
     "letters": ("Letters", "Split", "load_letters"),
-    "synthetic": ("make_chains", "make_stripes"),
+    "multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
+    "synthetic": ("make_chains", "make_multilabel", "make_stripes"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -41,5 +42,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.letters import Letters as Letters
     from ssvm_dsl.datasets.letters import Split as Split
     from ssvm_dsl.datasets.letters import load_letters as load_letters
+    from ssvm_dsl.datasets.multilabel import MultiLabel as MultiLabel
+    from ssvm_dsl.datasets.multilabel import load_reuters as load_reuters
+    from ssvm_dsl.datasets.multilabel import load_scene as load_scene
+    from ssvm_dsl.datasets.multilabel import load_yeast as load_yeast
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
+    from ssvm_dsl.datasets.synthetic import make_multilabel as make_multilabel
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes

@@ -49,6 +49,17 @@ class PlannedSession(Protocol):
     ) -> Solution:
         """Answer a question; the answer is verified."""
 
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions that may be asked."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether ``best_by_count`` may be called."""
+
+    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+        """Return the best labelling of every count; the answer is verified."""
+
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle, ``None`` without one."""
 
@@ -130,7 +141,7 @@ class CheckedSession:
             The backend crashed, or its answer breaks the contract.
         """
         try:
-            solution = self._session.best_by_count(theta, counts, most, examples)  # type: ignore[attr-defined]
+            solution = self._session.best_by_count(theta, counts, most, examples)
         except (SsvmError, MemoryError):
             raise
         except Exception as err:

@@ -1,9 +1,9 @@
 """Slack rescaling for one example by margin-rescaled questions: a search over their upper envelope.
 
-Every labelling is a point ``(a, h) = (Delta(y), 1 + s(y) - s(y_i))``, and ``max a h`` is wanted.  A backend can answer
-``max h + lam a`` for any ``lam >= 0``: the answer is a point, and a line that no point is above.  The least of all lines
-at each a, times a, bounds the maximum; the next question is asked where that bound is largest, with the slope of the
-chord between the known points around it (Sarawagi and Gupta 2008; Bauer, Goernitz, Biegler, Mueller and Kloft 2014).
+Every labelling is a point ``(a, h) = (Delta(y), 1 + s(y) - s(y_i))``, and ``max a h`` is wanted.  A backend can
+answer ``max h + lam a`` for any ``lam >= 0``: the answer is a point, and a line that no point is above.  The least of
+all lines at each a, times a, bounds the maximum; the next question is asked where that bound is largest, with the
+slope of the chord between the known points around it (Sarawagi and Gupta 2008; Bauer et al. 2014).
 
 Points below the convex hull are never answers.  Where one of them could be the maximum the search is *stuck*: the
 bound stays above the value, and only the k best answers to one question settle it (Choi, Meshi and Srebro 2016 exclude

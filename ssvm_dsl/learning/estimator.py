@@ -262,8 +262,9 @@ class StructuredSVM(Predictor):
         check_pairing(spec, risk, self.power)
         if spec.needs.strongly_convex and not objective.strongly_convex:
             raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
-        tasks, kinds = risk.asks(grounded.loss)
-        guarantee = accepted_guarantee(self.backend, Guarantee(self.guarantee), spec.needs.guarantee)
+        tasks, kinds = risk.asks(grounded.loss, spec.needs.messages)
+        asked = risk.weakest(Guarantee(self.guarantee))
+        guarantee = accepted_guarantee(self.backend, asked, spec.needs.guarantee)
         need = need_of(grounded.parameters, tasks, guarantee, kinds)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program)

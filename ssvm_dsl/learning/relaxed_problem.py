@@ -12,20 +12,23 @@ The value of a plane is computed here, from its marginals; bounds are the backen
 
 from __future__ import annotations
 
+from time import perf_counter
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.problem import PROVED, MarginProblem
 from ssvm_dsl.plugin_api.protocols import Executor, Planes
 
 F64 = NDArray[np.float64]
@@ -81,38 +84,91 @@ class RelaxedProblem(MarginProblem):
         """Return the share of examples whose maximum over the polytope is at a labelling; one pass of the oracle."""
         planes = self.oracle(w)
         assert planes.marginals is not None
+        if Task.RELAXED not in self.session.tasks:  # labellings only: whether they are the best points is for bounds
+            return float(np.mean(planes.bound - planes.value <= PROVED * np.maximum(1.0, planes.bound)))
         return float(np.mean(whole(self.program, planes.marginals, planes.examples)))
 
-    def _part(self, w: F64, ids: I64) -> Planes:
-        """Return the planes of one part of a batch."""
+    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
+        """Return upper bounds of the risks that hold for all w, after a few passes of message passing.
+
+        The plane of example i is ``loss - w . psi``, equal to ``value`` at this w, and the dual loss of Meshi et al.
+        (2010), equation 8, is the maximum of such planes for fixed messages.  It is *not* below the risk, and its
+        marginals are choices that need not agree with each other.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        ids : ndarray of int64
+            Distinct examples.
+        warm : object
+            What an earlier call for these examples returned; ``None`` at first.
+        passes : int
+
+        Returns
+        -------
+        (Planes, warm)
+
+        Raises
+        ------
+        TrainingError
+            The backend has no messages to show.
+        """
+        begin = perf_counter()
+        self.parameters.fill_shared(w, self._theta)
+        shift = self._fill(w, ids)
+        found = self.session.solve(self._theta, examples=ids, warm=warm, limits=Limits(iterations=passes))
+        marginals = self.session.slope(self._theta, ids, found.warm)
+        if marginals is None:
+            backend = self.session.plan.backend
+            raise TrainingError(f"backend '{backend}' shows no messages here; take backend='msd', 'mplp' or 'trws'")
+        value = score_marginals(self.program, self._theta, marginals, ids) + shift
+        self.n_oracle_calls += len(ids)
+        self.oracle_seconds += perf_counter() - begin
+        return self._made(ids, marginals, value, value), found.warm
+
+    def _fill(self, w: F64, ids: I64) -> F64:
+        """Write the loss-augmented scores of some examples; return what to add to them to get risks."""
         theta, program = self._theta, self.program
         self.parameters.fill_examples(w, theta, ids)
         of_truth = score_labels(program, theta, self.truth[positions(program.var_ptr, ids)], ids)
         states = positions(program.state_ptr[program.var_ptr], ids)
         theta.node[states] += self.loss.node[states]
-        solution = self.session.solve(theta, examples=ids, task=Task.RELAXED)
-        return self._planes(theta, ids, solution, self.loss.const[ids] - of_truth)
+        return self.loss.const[ids] - of_truth
 
-    def _planes(self, theta: Theta, ids: I64, solution: Solution, shift: F64) -> Planes:
+    def _part(self, w: F64, ids: I64) -> Planes:
+        """Return the planes of one part of a batch."""
+        shift, program = self._fill(w, ids), self.program
+        task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
+        solution = self.session.solve(self._theta, examples=ids, task=task)
+        if task is Task.MAP:  # labellings are points of the polytope, too
+            full = np.zeros(program.n_variables, np.int32)
+            full[positions(program.var_ptr, ids)] = solution.labels
+            solution.marginals = marginals_of(program, full, ids)
+        return self._planes(ids, solution, shift)
+
+    def _planes(self, ids: I64, solution: Solution, shift: F64) -> Planes:
         """Return the planes of a fractional solution; the truth's where there is none, or none better."""
-        program, marginals = self.program, solution.marginals
+        program, marginals, theta = self.program, solution.marginals, self._theta
         assert marginals is not None
         value = score_marginals(program, theta, marginals, ids) + shift
         there = np.isin(solution.primal, (Primal.FEASIBLE, Primal.FRACTIONAL)) & (value > 0.0)
         if not there.all():
-            marginals = mixed(there, marginals, truth_marginals(program, self.truth, ids), program, ids)
+            marginals = mixed(there, marginals, marginals_of(program, self.truth, ids), program, ids)
             value = np.where(there, value, 0.0)
-        starts = program.state_ptr[program.var_ptr]
+        bound = solution.bound + shift
+        return self._made(ids, marginals, value, np.fmax(bound, value) if not np.isnan(bound).any() else bound)
+
+    def _made(self, ids: I64, marginals: Marginals, value: F64, bound: F64) -> Planes:
+        """Return planes of given marginals."""
+        starts = self.program.state_ptr[self.program.var_ptr]
         owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
         lost = self.loss.node[positions(starts, ids)] * marginals.node
         loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
-        bound = solution.bound + shift
-        bound = np.fmax(bound, value) if not np.isnan(bound).any() else bound
         none = np.zeros(0, np.int32)
         return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
 
 
-def truth_marginals(program: Program, labels: I32, ids: I64) -> Marginals:
+def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:
     """Return the marginals of a labelling of the whole program (ones and zeros), packed over some examples."""
     node = np.zeros(program.n_states)
     node[program.state_ptr[:-1] + labels] = 1.0

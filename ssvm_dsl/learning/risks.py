@@ -27,7 +27,7 @@ from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.planner import tasks_for_training
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
@@ -62,11 +62,14 @@ class Risk:
     loss: Callable[[LossTerm], LossTerm]
     make: ProblemMaker = MarginProblem
 
-    def asks(self, loss: LossTerm) -> tuple[frozenset[Task], frozenset[str]]:
-        """Return (tasks, loss kinds) that a backend must cover, for the declared loss."""
+    def asks(self, loss: LossTerm, messages: bool = False) -> tuple[frozenset[Task], frozenset[str]]:
+        """Return (tasks, loss kinds) that a backend must cover, for the declared loss.
+
+        With ``messages`` the trainer works on dual bounds (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
+        """
         used = self.loss(loss)
         if self.make is RelaxedProblem:
-            return frozenset({Task.RELAXED}), frozenset()
+            return frozenset({Task.MAP if messages else Task.RELAXED}), frozenset()
         if self.make in (MarginProblem, SlackProblem):
             return tasks_for_training(used.kind)
         if self.make is not SmoothProblem:  # nothing is asked
@@ -74,6 +77,10 @@ class Risk:
         if used.kind != ADDITIVE:
             raise OptionError(f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}")
         return frozenset({Task.MARGINALS}), frozenset()
+
+    def weakest(self, asked: Guarantee) -> Guarantee:
+        """Return the weakest guarantee that will do: a relaxation has no exact answers to ask for, only bounds."""
+        return Guarantee.BOUND if self.make is RelaxedProblem else asked
 
     def problem(
         self,

@@ -51,6 +51,7 @@ class WestonWatkins:
     """
 
     smooth = False
+    relaxed = False
 
     def __init__(
         self,

@@ -102,8 +102,8 @@ class SlackProblem(MarginProblem):
         """Return the planes for the zero-one loss: those of a margin of 1, scaled."""
         assert self._unit_margin is not None
         weight, planes = self.loss.weight, self._unit_margin._part(w, ids)
-        scaled = {"loss": weight * planes.loss, "value": weight * planes.value, "bound": weight * planes.bound}
-        return replace(planes, **scaled, scale=np.full(len(ids), weight))
+        loss, value, bound = weight * planes.loss, weight * planes.value, weight * planes.bound
+        return replace(planes, loss=loss, value=value, bound=bound, scale=np.full(len(ids), weight))
 
     def _by_count(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return (labels, value, bound) of the best count."""

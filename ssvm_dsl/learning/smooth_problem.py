@@ -132,7 +132,8 @@ class SmoothProblem:
         if log_z is not None:
             return _checked(log_z + shift, ids), coef, tables
         solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
-        assert solution.log_partition is not None and solution.marginals is not None
+        assert solution.log_partition is not None
+        assert solution.marginals is not None
         risk = _checked(solution.log_partition + shift, ids)
         coef = coef * self.objective.slopes(risk)
         add_marginals(program, solution.marginals, coef, ids, mu.node, tables)

@@ -51,6 +51,7 @@ __all__ = [
     "RiskGradient",
     "Session",
     "StopRule",
+    "SlopeSession",
     "SumSession",
     "TrainProblem",
     "Trainer",

@@ -367,6 +367,9 @@ class TrainProblem(Protocol):
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k psi_k`` to ``out`` and return it."""
 
+    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
+        """Return upper bounds of relaxed risks after a few passes of message passing, and the messages."""
+
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
 

@@ -153,6 +153,9 @@ class TrainerNeeds:
         Whether it minimises powers of risks, too.
     powers : frozenset of float
         Which powers it minimises otherwise.
+    messages : bool
+        Whether it works on the messages of a backend with dual bounds: the risk ``relaxed`` then asks for labellings
+        and bounds, not for fractional solutions.
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -161,6 +164,7 @@ class TrainerNeeds:
     strongly_convex: bool = False
     any_power: bool = False
     powers: frozenset[float] = frozenset({1.0})
+    messages: bool = False
 
     def covers(self, risk: str, power: float) -> bool:
         """Whether it minimises a power of a risk."""

@@ -186,7 +186,7 @@ def test_searches_that_are_cut_short_at_every_turn(work):
     while status := search(core, state, tree, root, work):
         if status == 2:
             tree = grow_tree(tree)
-        bounds.append(-tree.heap_bound[0])
+        bounds.append(max(-tree.heap_bound[0], -state.real[UB]))
     best = best_by_columns(program, theta, 5, 6, 3)
     assert -state.real[UB] == pytest.approx(best)
     assert score(instance, state.best) == pytest.approx(best)

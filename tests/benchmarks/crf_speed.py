@@ -80,7 +80,8 @@ def log_loss(name: str, data: Split, c2: float = 1.0) -> None:
         return bool(event.primal * 2 * c2 <= reached)
 
     row, svm = ours(data, there, C=1 / (2 * c2), risk="log", trainer="lbfgs", tol=0.0, max_passes=2000)
-    shown = table(f"log-loss, split ({name}), {len(data.X_train)} words", "trainer", *COLUMNS, "objective", "lower bound")
+    title = f"log-loss, split ({name}), {len(data.X_train)} words"
+    shown = table(title, "trainer", *COLUMNS, "objective", "lower bound")
     shown.add_row("CRFsuite l-bfgs", *peer, f"{reached:.3f}", "-")
     report = svm.report_
     shown.add_row("lbfgs", *row, f"{2 * c2 * report.primal:.3f}", f"{2 * c2 * report.dual:.3f}")
@@ -91,7 +92,8 @@ def margins(data: Split) -> None:
     """Training to the test error of CRFsuite's averaged perceptron; which passes are enough is known beforehand."""
     shown = table(f"split (b), to test letter error {PEER_ERROR}", "trainer", *COLUMNS)
     for algorithm in ("averaged-perceptron", "passive-aggressive"):
-        shown.add_row(f"CRFsuite {algorithm}, 100 passes", *crfsuite(data, algorithm, max_iterations=100, epsilon=0.0)[0])
+        peer, _ = crfsuite(data, algorithm, max_iterations=100, epsilon=0.0)
+        shown.add_row(f"CRFsuite {algorithm}, 100 passes", *peer)
     for name, options in MARGINS.items():
         shown.add_row(name, *ours(data, lambda event: False, **options)[0])
     CONSOLE.print(shown)

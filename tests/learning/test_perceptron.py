@@ -48,7 +48,9 @@ def by_definition(data, update: str, C: float, n_passes: int, start: np.ndarray)
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize(
-    "case", [Case(Word, n=8), Case(small.Costs, n=8, weighted=True), Case(small.Bounded, n=8), Case(small.Plain)], ids=str
+    "case",
+    [Case(Word, n=8), Case(small.Costs, n=8, weighted=True), Case(small.Bounded, n=8), Case(small.Plain)],
+    ids=str,
 )
 def test_updates_are_those_of_the_definition(case, update, compiled, monkeypatch):
     if not compiled:
@@ -106,7 +108,7 @@ def test_the_report_holds_the_objective_but_no_lower_bound():
 @pytest.mark.parametrize("update", UPDATES[1:])
 def test_updates_with_a_margin_need_one(update):
     data = Case(Word).make(0)
-    with pytest.raises(TrainingError, match="needs a margin.*risk='margin'"):
+    with pytest.raises(TrainingError, match=r"needs a margin.*risk='margin'"):
         fitted(data, trainer="perceptron", risk="perceptron", trainer_options={"update": update})
     fitted(data, trainer="perceptron", risk="hm", trainer_options={"update": update}, max_passes=2)
 
@@ -130,7 +132,8 @@ def test_the_letters_are_read_as_well_as_by_the_peer(data_dir):
     cases = {"perceptron": ("perceptron", 1.0, 0.2507), "pa-i": ("margin", 0.01, 0.2522)}
     for update, (risk, aggressiveness, peer) in cases.items():
         options = {"update": update, "aggressiveness": aggressiveness}
-        svm = StructuredSVM(OCR, risk=risk, trainer="perceptron", trainer_options=options, max_passes=60, random_state=0)
+        svm = StructuredSVM(OCR, risk=risk, trainer="perceptron", trainer_options=options, max_passes=60)
+        svm.set_params(random_state=0)
         svm.fit(letters.X_train, letters.Y_train)
         wrong = np.concatenate([a != b for a, b in zip(svm.predict(letters.X_test), letters.Y_test)])
         assert wrong.mean() <= peer + 0.003

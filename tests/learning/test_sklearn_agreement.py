@@ -12,9 +12,9 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from small import Case, Single
 
 import naive
-from small import Case, Single
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, ZeroOne, chain
 from ssvm_dsl.errors import TrainingError
 
@@ -144,7 +144,8 @@ class Tagged(Model):
 def test_the_log_loss_of_chains_is_the_objective_of_crfsuite(c2, tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     rng = np.random.default_rng(0)
-    X = [[[f"f{k}" for k in np.flatnonzero(rng.random(6) < 0.5)] or ["f0"] for _ in range(n)] for n in rng.integers(1, 7, 30)]
+    lengths = rng.integers(1, 7, 30)
+    X = [[[f"f{k}" for k in np.flatnonzero(rng.random(6) < 0.5)] or ["f0"] for _ in range(n)] for n in lengths]
     Y = [[("a", "b", "c")[(len(token) + int(rng.integers(2))) % 3] for token in x] for x in X]
     peer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
     for x, y in zip(X, Y):
@@ -208,5 +209,5 @@ def test_the_smooth_hinge_is_smooth_and_minimised():
 def test_sums_over_classes_are_for_one_label(risk):
     with pytest.raises(TrainingError, match="one label"):
         StructuredSVM(Tagged, risk=risk, trainer="subgradient").fit([[["a"], ["b"]]], [["a", "b"]])
-    with pytest.raises(TrainingError, match="these do: .*subgradient"):
+    with pytest.raises(TrainingError, match=r"these do: .*subgradient"):
         StructuredSVM(Tagged, risk="weston-watkins").fit([[["a"], ["b"]]], [["a", "b"]])

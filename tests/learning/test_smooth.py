@@ -174,7 +174,8 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     one, two = (problem_of(data, "log", executor=Threads(k)).gradient(w) for k in (1, 2))
     np.testing.assert_array_equal(one.vector, two.vector)
     np.testing.assert_array_equal(one.value, two.value)
-    values, gradients = naive_risks(data, "log", data.flat({b.name: b.view(w) for b in data.grounded.parameters.blocks}))
+    flat = data.flat({block.name: block.view(w) for block in data.grounded.parameters.blocks})
+    values, gradients = naive_risks(data, "log", flat)
     np.testing.assert_allclose(one.vector, in_blocks(data, gradients.sum(axis=0)), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(one.value, values, rtol=1e-9)
 

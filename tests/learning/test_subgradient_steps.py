@@ -19,7 +19,7 @@ from ssvm_trainers import _online_newton
 def test_the_pegasos_ball_holds_the_optimum(model, C):
     case = Case(model, C=C, weighted=True, regularization={"emit": 0.5})
     data = case.make(2)
-    best, w = data.optimum()
+    _, w = data.optimum()
     at_zero = C * sum(weight * losses.max() for weight, (losses, _) in zip(data.weight, data.planes))
     radius = np.sqrt(at_zero / data.scale.min())
     assert np.linalg.norm(w) <= radius * (1 + 1e-6)
@@ -101,7 +101,7 @@ def test_certificates_stay_true_with_newton_steps():
 
 def test_a_dense_matrix_of_many_weights_is_refused(monkeypatch):
     monkeypatch.setattr(_online_newton, "MAX_DIM", 10)
-    with pytest.raises(TrainingError, match="15 x 15 weights.*at most 10 weights.*metric='identity'"):
+    with pytest.raises(TrainingError, match=r"15 x 15 weights.*at most 10 weights.*metric='identity'"):
         fitted(Case(Word).make(0), trainer="subgradient", trainer_options={"metric": "newton"})
 
 

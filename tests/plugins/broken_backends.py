@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Solution, Stop, Task, Topology, Warm
-from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Solution, Stop, Task, Theta, Topology, Warm
+from ssvm_dsl.ir.solution import counted, label_ptr, score_labels, select
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
-from ssvm_dsl.testing.brute_force import BruteForce
+from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
 
 
 def spec_of(backend, *tasks, **caps):
@@ -400,6 +400,24 @@ class CompiledZeros(Honest):
     def open(self, program, options):
         session = super().open(program, options)
         session.compiled = lambda: CompiledOracle(zeros(), np.zeros(1, np.int32), np.zeros(1, np.int64), 1)
+        return session
+
+
+class CountsAnyhow(Honest):
+    """Its sessions answer rightly, but the best labelling of a count is any labelling of that count."""
+
+    def open(self, program, options):
+        session, honest = super().open(program, options), BruteForceSession(program)
+
+        def best_by_count(theta, counts, most, examples=None):
+            flat = Theta.zeros(program)
+            found = honest.best_by_count(flat, counts, most, examples)
+            for labels, score in zip(found.labels, found.score):
+                own = score_labels(program, theta, labels, examples)
+                score[score > -np.inf] = own[score > -np.inf]
+            return counted(found.labels, found.score)
+
+        session.best_by_count = best_by_count
         return session
 
 

@@ -112,6 +112,7 @@ CATCHES = [
     (broken.NoVerdict, (), {}, "planning", {"loads"}),
     (broken.Speechless, (), {}, "planning", {"loads"}),
     (broken.Superposed, (Task.RELAXED,), {}, "relaxed", {"deterministic"}),
+    (broken.CountsAnyhow, (), {}, "best by count", {"map", "scores", "bounds", "verifier", "threads"}),
     (broken.CompiledZeros, (), {}, "compiled oracle", {"map", "scores", "bounds", "verifier", "threads"}),
 ]
 

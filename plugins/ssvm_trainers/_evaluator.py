@@ -1,0 +1,54 @@
+"""The objective with its gradient at one w, and the best lower bound that all evaluations together prove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.plugin_api import Iterate, TrainProblem
+from ssvm_trainers._lower_bound import PlaneHull
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Weights with the objective, its certified upper bound (or nan), and a subgradient of it."""
+
+    w: F64
+    primal: float
+    upper: float
+    grad: F64
+
+
+class Evaluator:
+    """Evaluates the objective; each evaluation gives an aggregated plane, and their mixture a lower bound.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+    """
+
+    def __init__(self, problem: TrainProblem) -> None:
+        self.problem, self.hull = problem, PlaneHull(problem.objective)
+        self.n_calls, self.dual = 0, -np.inf
+
+    def __call__(self, w: F64) -> Point:
+        """Return objective and (sub)gradient at w."""
+        objective, n = self.problem.objective, self.problem.n
+        found = self.problem.gradient(w)
+        self.n_calls += 1
+        grad = found.vector / n
+        self.add(-grad, found.offset / n)
+        grad += objective.lam * objective.scale * w
+        return Point(w, objective.primal(w, found.value), objective.primal(w, found.bound), grad)
+
+    def add(self, v: F64, b: float) -> None:
+        """Take the aggregated plane of any convex combination of planes of each example."""
+        self.dual = max(self.dual, self.hull.add(v, b))
+
+    def iterate(self, point: Point, n_passes: float, **extra: float) -> Iterate:
+        """Return what a trainer yields."""
+        return Iterate(point.w, n_passes, point.primal, point.upper, self.dual, extra=extra)
