@@ -39,7 +39,7 @@ from ssvm_backends._graph import F64, I32, I64
 N_TREE, N_HEAP, CONFLICTS, REPLAYED, DIVES, FOUND = range(6)
 
 #: A dive that meets no conflict may take so many times the work of a slice.
-LONG_DIVE = 8
+LONG_DIVE = 4
 
 #: Most conflicts of a dive.
 MOST_CONFLICTS = 1 << 14

@@ -42,7 +42,7 @@ from ssvm_dsl.ir import Limits
 TOLERANCE = 1e-9
 
 #: Table entries that message passing looks at between two looks at the clock.
-RELAX_PART = 20_000_000
+RELAX_PART = 10_000_000
 
 #: Slices of branch and bound in a brief attempt.
 BRIEF_SLICES = 1

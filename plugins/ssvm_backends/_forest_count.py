@@ -94,7 +94,7 @@ def count_upwards(
 @njit(cache=True, nogil=True)
 def count_downwards(
     forest: Forest, lo: int, hi: int, pool: F64, count: int, width: int,
-    beliefs: F64, before: F64, messages: F64, place: I64, left: I64, scratch: F64, labels: I32,
+    beliefs: F64, before: F64, messages: F64, place: I64, left: I64, labels: I32,
 ) -> None:  # fmt: skip
     """Write the best labelling of one count; ``left`` holds what is left of the count of each variable's subtree."""
     first, left_over = forest.state_ptr[lo], count
@@ -111,14 +111,14 @@ def count_downwards(
                 mine, top = d, value
         if parent >= 0:
             left[parent - lo] = have - mine
-            edge_table(forest, pool, v, c_v, c_p, scratch)
         else:
             left_over = have - mine
-            scratch[:c_v] = 0.0
         left[v - lo] = mine
         at, best, top = (forest.state_ptr[v] - first) * width, 0, -np.inf
         for s in range(c_v):
-            value = beliefs[at + s * width + mine] + scratch[s * c_p + t]
+            value = beliefs[at + s * width + mine]
+            for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
+                value += pool[forest.entry_offset[e] + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)]
             if value > top:
                 best, top = s, value
         labels[v - lo] = best
@@ -152,6 +152,4 @@ def best_by_count(
             score[c, k] = total[c]
             if total[c] > -np.inf:
                 mine = labels[c, label_ptr[k] : label_ptr[k + 1]]
-                count_downwards(
-                    forest, lo, hi, pool, c, width, beliefs, before, messages, place, left, scratch, mine
-                )
+                count_downwards(forest, lo, hi, pool, c, width, beliefs, before, messages, place, left, mine)

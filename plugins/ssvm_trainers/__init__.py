@@ -23,6 +23,11 @@ ORDERS = ("stochastic", "incremental")
 @hookimpl
 def ssvm_trainers() -> Iterable[TrainerSpec]:
     """Return the bundled trainers."""
+    return [*_dual_ascent(), *_cutting_planes(), *_gradients()]
+
+
+def _dual_ascent() -> list[TrainerSpec]:
+    """Return the methods that climb the dual example by example."""
     return [
         TrainerSpec(
             "bcfw",
@@ -49,6 +54,59 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
                 Option("evaluate_every", 5, "passes between two evaluations of the objective"),
             ),
         ),
+        TrainerSpec(
+            "eg",
+            "ssvm_trainers.eg:ExponentiatedGradient",
+            "exponentiated gradient on the dual of the log-loss, for small problems, with a certified gap",
+            needs=TrainerNeeds(
+                risks=frozenset({"log", "softmax-margin"}), tasks=frozenset({Task.MARGINALS}), strongly_convex=True
+            ),
+            options=(Option("step_size", 0.5, "first step of each example, at most 1"),),
+        ),
+    ]
+
+
+def _cutting_planes() -> list[TrainerSpec]:
+    """Return the cutting-plane methods."""
+    return [
+        TrainerSpec(
+            "n-slack",
+            "ssvm_trainers.n_slack:NSlack",
+            "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
+            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            options=(
+                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap"),
+                Option("max_sweeps", 500, "most sweeps over the examples in one solve"),
+                Option("keep", 50, "solves a plane may stay without dual weight"),
+            ),
+        ),
+        TrainerSpec(
+            "one-slack",
+            "ssvm_trainers.one_slack:OneSlack",
+            "cutting planes with one slack for all examples, and cuts from a cache of planes",
+            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
+            options=(
+                Option("cache", 50, "planes kept for an example; 0 for none"),
+                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes"),
+                Option("keep", 50, "solves of the dual a plane may stay without weight"),
+            ),
+        ),
+        TrainerSpec(
+            "bundle",
+            "ssvm_trainers.bundle:Bundle",
+            "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
+            needs=TrainerNeeds(risks=CONVEX | {"relaxed"}, strongly_convex=True, any_power=True),
+            options=(
+                Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
+                Option("keep", 50, "passes a plane may stay without dual weight"),
+            ),
+        ),
+    ]
+
+
+def _gradients() -> list[TrainerSpec]:
+    """Return the methods that follow subgradients and gradients."""
+    return [
         TrainerSpec(
             "lbfgs",
             "ssvm_trainers.lbfgs:LBFGS",
@@ -78,15 +136,6 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
             ),
         ),
         TrainerSpec(
-            "eg",
-            "ssvm_trainers.eg:ExponentiatedGradient",
-            "exponentiated gradient on the dual of the log-loss, for small problems, with a certified gap",
-            needs=TrainerNeeds(
-                risks=frozenset({"log", "softmax-margin"}), tasks=frozenset({Task.MARGINALS}), strongly_convex=True
-            ),
-            options=(Option("step_size", 0.5, "first step of each example, at most 1"),),
-        ),
-        TrainerSpec(
             "perceptron",
             "ssvm_trainers.perceptron:Perceptron",
             "online updates without a regulariser: perceptron, passive-aggressive, AROW (no certificate)",
@@ -97,38 +146,6 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
                 Option("averaging", True, "return the average of all weights met", (True, False)),
                 Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow"),
                 Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),
-            ),
-        ),
-        TrainerSpec(
-            "n-slack",
-            "ssvm_trainers.n_slack:NSlack",
-            "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
-            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
-            options=(
-                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap"),
-                Option("max_sweeps", 500, "most sweeps over the examples in one solve"),
-                Option("keep", 50, "solves a plane may stay without dual weight"),
-            ),
-        ),
-        TrainerSpec(
-            "one-slack",
-            "ssvm_trainers.one_slack:OneSlack",
-            "cutting planes with one slack for all examples, and cuts from a cache of planes",
-            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
-            options=(
-                Option("cache", 50, "planes kept for an example; 0 for none"),
-                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes"),
-                Option("keep", 50, "solves of the dual a plane may stay without weight"),
-            ),
-        ),
-        TrainerSpec(
-            "bundle",
-            "ssvm_trainers.bundle:Bundle",
-            "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
-            needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
-            options=(
-                Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
-                Option("keep", 50, "passes a plane may stay without dual weight"),
             ),
         ),
         TrainerSpec(

@@ -91,7 +91,7 @@ def fixed_arrays(problem: TrainProblem) -> Fixed:
         config_start=pointers(np.array([len(c) for c in configs], dtype=np.int64))[:-1],
         metric=1.0 / map_scales(problem),
         bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
-        lower=np.array([m.block.lower_bound for m in parameters.maps]),
+        lower=np.array([objective.lower[m.block.offset] if m.block.size else -np.inf for m in parameters.maps]),
         share=objective.weight / problem.n,
         lam=float(objective.lam),
         node_loss=problem.loss.node,
