@@ -95,7 +95,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "bundle",
             "ssvm_trainers.bundle:Bundle",
             "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
-            needs=TrainerNeeds(risks=CONVEX | {"relaxed"}, strongly_convex=True, any_power=True),
+            needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
                 Option("keep", 50, "passes a plane may stay without dual weight"),

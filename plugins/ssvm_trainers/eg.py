@@ -94,7 +94,7 @@ class _Dual:
         for _ in range(MAX_TRIALS):
             u = self.u[i] + step * (w - self.u[i])
             found = self._ask(i, u)
-            v, b = self.v - self.psi[i] - found.vector / n, self.b
+            v, b = self.v - self.psi[i] - found.vector / n, self.b - self.entropy[i] + found.offset / n
             value = objective.dual(v, b)
             if value >= self.value:
                 self.u[i], self.psi[i], self.entropy[i] = u, -found.vector / n, found.offset / n

@@ -98,6 +98,9 @@ class FitReport:
     convention : str
         What the objective is, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
     n_examples, n_weights : int
+    tightness : float
+        Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: at a
+        labelling, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
     history : tuple of TrainingEvent
         One event for each outer iteration.
     """
@@ -119,6 +122,7 @@ class FitReport:
     convention: str
     n_examples: int
     n_weights: int
+    tightness: float = np.nan
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, Any]:
@@ -136,6 +140,11 @@ class FitReport:
         values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
         values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
         return cls(**values)
+
+    @property
+    def inference_gap(self) -> float:
+        """The part of the gap that is not the trainer's: how far bounds of the oracle are above its answers."""
+        return max(self.gap - (self.primal - self.dual), 0.0) if np.isfinite(self.dual) else np.nan
 
     def history_dicts(self) -> list[dict[str, Any]]:
         """Return the history as plain data."""
@@ -155,13 +164,27 @@ class FitReport:
             ("primal", f"{self.primal:.6g}"),
             ("dual bound", f"{self.dual:.6g}"),
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({yes})"),
-            ("ended", f"{REASONS[self.reason]}{'' if self.converged else ' (not converged)'}"),
+            ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
+            *([] if self.tightness == 1.0 or np.isnan(self.tightness) and self.certified else [self._inference()]),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",
                 f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}",
             ),
         ]
+
+    def _why(self) -> str:
+        """Return what keeps the gap open."""
+        if self.inference_gap > 0.5 * self.gap:
+            return "not converged: inference is loose, more passes will not help"
+        return "not converged"
+
+    def _inference(self) -> tuple[str, str]:
+        """Return the row that tells what inexact answers are worth."""
+        if not self.certified:
+            return "inference", "a heuristic: how far its answers are from the best ones is not known"
+        share = f"{self.tightness:.1%} of the answers are proved best"
+        return "inference", f"{share}; bounds and answers are {self.inference_gap:.3g} of the gap apart"
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -25,6 +25,7 @@ from ssvm_dsl.learning.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.predictor import Predictor
+from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.risks import Problem, check_pairing, find_risk
 from ssvm_dsl.learning.validation import Validation
@@ -345,6 +346,7 @@ class StructuredSVM(Predictor):
             convention=convention,
             n_examples=problem.n,
             n_weights=problem.dim,
+            tightness=problem.tightness(progress.w) if isinstance(problem, MarginProblem) else np.nan,
             history=tuple(progress.history),
         )
 

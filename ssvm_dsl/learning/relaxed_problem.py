@@ -7,7 +7,11 @@ risk, and equal to it where the maximum is at a labelling.  It is convex whateve
 ``loss(y_i, mu) - w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i) mu`` below the risk.  Planes are therefore kept as
 marginals, and what is certified is the relaxed objective.
 
-The value of a plane is computed here, from its marginals; bounds are the backend's.
+The value of a plane is computed here, from its marginals; bounds are the backend's.  Solvers keep the equations of L
+to some accuracy only, and a point off L is no plane below the risk.  So marginals are rounded to L first: a factor's
+table whose margins are m_k becomes one with the margins mu_k of its variables by scaling down what is too much, along
+one variable after the other, and adding the product of what is then missing (Altschuler, Weed and Rigollet 2017,
+algorithm 2, for tables of any order).
 """
 
 from __future__ import annotations
@@ -150,6 +154,7 @@ class RelaxedProblem(MarginProblem):
         """Return the planes of a fractional solution; the truth's where there is none, or none better."""
         program, marginals, theta = self.program, solution.marginals, self._theta
         assert marginals is not None
+        marginals = consistent(program, marginals, ids)
         value = score_marginals(program, theta, marginals, ids) + shift
         there = np.isin(solution.primal, (Primal.FEASIBLE, Primal.FRACTIONAL)) & (value > 0.0)
         if not there.all():
@@ -166,6 +171,54 @@ class RelaxedProblem(MarginProblem):
         loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
         none = np.zeros(0, np.int32)
         return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
+
+
+def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:
+    """Return the marginals rounded to the local polytope; those of examples without any (zeros) stay as they are."""
+    variables = members(program.var_ptr, ids)
+    ptr = pointers(program.card[variables].astype(np.int64))
+    node = np.maximum(marginals.node, 0.0)
+    total = np.add.reduceat(node, ptr[:-1]) if len(variables) else np.zeros(0)
+    node = node / np.repeat(np.where(total > 0.0, total, 1.0), np.diff(ptr))
+    place = np.zeros(program.n_variables, dtype=np.int64)
+    place[variables] = ptr[:-1]
+    tables = []
+    for group, given in zip(program.groups, marginals.tables, strict=True):
+        starts = place[group.scope[members(group.ptr, ids)]]
+        wanted = [node[starts[:, k, None] + np.arange(card)] for k, card in enumerate(group.cards)]
+        tables.append(with_margins(given.reshape(len(given), *group.cards), wanted).reshape(len(given), -1))
+    return Marginals(node, tuple(tables))
+
+
+def with_margins(tables: F64, wanted: list[F64]) -> F64:
+    """Return tables with the margins wanted, close to those given.
+
+    Parameters
+    ----------
+    tables : ndarray of float64, shape (n, *cards)
+    wanted : list of ndarray, shape (n, card)
+        For each variable; each sums to one.
+    """
+    axes = range(1, tables.ndim)
+    out = np.maximum(tables, 0.0)
+    if all(np.array_equal(out.sum(axis=_others(axes, k)), wanted[k - 1]) for k in axes):
+        return out
+    for k in axes:
+        margin = out.sum(axis=_others(axes, k))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shrink = np.where(margin > wanted[k - 1], wanted[k - 1] / margin, 1.0)
+        out = out * np.expand_dims(shrink, _others(axes, k))
+    missing = [wanted[k - 1] - out.sum(axis=_others(axes, k)) for k in axes]
+    mass = np.maximum(missing[0].sum(axis=1), 0.0)
+    product = np.ones_like(out)
+    for k in axes:
+        share = np.maximum(missing[k - 1], 0.0) / np.where(mass > 0.0, mass, 1.0)[:, None]
+        product = product * np.expand_dims(share, _others(axes, k))
+    return out + product * mass.reshape(-1, *(1 for _ in axes))
+
+
+def _others(axes: range, k: int) -> tuple[int, ...]:
+    return tuple(axis for axis in axes if axis != k)
 
 
 def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:

@@ -56,6 +56,8 @@ class SlackProblem(MarginProblem):
         The backend gives neither proved answers nor bounds, or the loss is of a kind that is not covered.
     """
 
+    exact_with_backend = False
+
     def __init__(
         self,
         parameters: ParameterMap,

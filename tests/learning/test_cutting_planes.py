@@ -7,6 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import small
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from small import CASES, Case, Word
@@ -168,6 +170,48 @@ def test_other_powers(case, power):
             assert one.dual <= other.primal * (1 + 1e-12)
     with pytest.raises(TrainingError, match="n-slack"):
         fitted(data, trainer="n-slack", power=power)
+
+
+@pytest.mark.parametrize(
+    ("model", "risk", "other"), [(small.Loopy, "relaxed", "bcfw"), (small.Single, "smooth-hinge", "lbfgs")]
+)
+def test_bundle_agrees_with_other_trainers(model, risk, other):
+    data = Case(model, n=8, C=2.0).make(1)
+    both = [fitted(data, trainer=t, risk=risk, guarantee="bound", tol=1e-7).report_ for t in ("bundle", other)]
+    assert both[0].converged
+    assert both[0].primal == pytest.approx(both[1].primal, rel=1e-6)
+    assert max(one.dual for one in both) <= min(one.primal for one in both) * (1 + 1e-9)
+
+
+@st.composite
+def random_cases(draw):
+    """Data for a random chain or tree: bounds, scales, weights, sizes (0 included)."""
+    model = draw(st.sampled_from([Word, small.Tree, small.Ties, small.Tokens, small.Costs]))
+    names = [factor.name for factor in model.declaration.factors if factor.tie is None]
+    case = Case(
+        model,
+        n=draw(st.integers(1, 6)),
+        C=draw(st.sampled_from([0.01, 0.3, 1.0, 30.0])),
+        ragged=tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
+        regularization={name: draw(st.sampled_from([0.3, 1.0, 4.0])) for name in names},
+        weighted=draw(st.booleans()),
+    )
+    return case.make(draw(st.integers(0, 10**6)))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(random_cases(), st.sampled_from(["margin", "slack"]), st.sampled_from([1, 2]))
+def test_all_reach_the_optimum_of_random_problems(data, risk, power):
+    best, _ = data.optimum(risk, power)
+    for trainer in TRAINERS:
+        check(data, fitted(data, trainer=trainer, risk=risk, power=power, tol=1e-7), best, risk, power)
+
+
+@each_trainer
+def test_threads_change_nothing(trainer):
+    data = Case(Word, n=40, ragged=(2, 4)).make(0)
+    first, second = (fitted(data, trainer=trainer, n_threads=n, max_passes=6).coef_ for n in (1, 2))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_what_they_do_not_cover_is_refused():
