@@ -12,6 +12,87 @@ _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
 
+_DYNAMIC_PROGRAMMING = (
+    BackendSpec(
+        "chain",
+        "ssvm_backends.chain:Chain",
+        "exact dynamic programming on disjoint chains (Viterbi, forward-backward, k-best)",
+        caps=Caps(tasks=_ALL_EXACT, topology=Topology.CHAIN, guarantee=Guarantee.EXACT, max_arity=2),
+    ),
+    BackendSpec(
+        "tree",
+        "ssvm_backends.tree:Tree",
+        "exact dynamic programming on forests (max-product, sum-product, k-best)",
+        caps=Caps(tasks=_ALL_EXACT, topology=Topology.FOREST, guarantee=Guarantee.EXACT, max_arity=2),
+    ),
+    BackendSpec(
+        "junction-tree",
+        "ssvm_backends.junction_tree:JunctionTree",
+        "exact variable elimination on graphs of bounded treewidth (best, k best, marginals, log Z)",
+        options=(
+            Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take"),
+            Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
+        ),
+        caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
+    ),
+)
+
+_PROGRAMS = (
+    BackendSpec(
+        "combi",
+        "ssvm_backends.combi:Combi",
+        "exact and anytime on any graph: elimination, dual bounds, state fixing, branch and bound",
+        options=(
+            Option("max_entries", 64, "entries of the largest table that elimination may make"),
+            Option("max_arity", 6, "most variables of a factor that elimination may make"),
+        ),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.EXACT,
+            max_arity=16,
+            score_atol=1e-8,
+        ),
+    ),
+    BackendSpec(
+        "ilp",
+        "ssvm_backends.ilp:ILP",
+        "integer programming by CP-SAT or HiGHS: exact on any graph, exponential in the worst case",
+        requires=("ortools",),
+        install_hint="pip install ortools",
+        options=(
+            Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
+            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible"),
+        ),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.EXACT,
+            max_arity=64,
+            warm=Warm.LABELS,
+            score_atol=1e-6,
+        ),
+    ),
+    BackendSpec(
+        "lp",
+        "ssvm_backends.lp:LP",
+        "linear programming over the local polytope: a certified bound, optimal where the solution is whole",
+        requires=("ortools",),
+        install_hint="pip install ortools",
+        options=(
+            Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
+            Option("rounding", "none", "how fractional solutions become labels, if at all", _ROUNDINGS),
+        ),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.BOUND,
+            max_arity=64,
+            warm=Warm.STATE,
+        ),
+    ),
+)
+
 _DUAL_OPTIONS = (
     Option("max_iterations", 1000, "most iterations for each example"),
     Option("tol", 1e-6, "stop when ten iterations lower the bound by less, relative to the size of its terms"),
@@ -122,129 +203,57 @@ _CUTS = (
     ),
 )
 
+_LOCAL_SEARCH = (
+    BackendSpec(
+        "max-product",
+        "ssvm_backends.max_product:MaxProduct",
+        "loopy belief propagation with damping: good labellings of any graph, no promises",
+        options=(
+            Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1"),
+            Option("sweeps", 100, "passes over all factors"),
+            Option("local_search", True, "whether to improve the best labelling in the end", (True, False)),
+        ),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.HEURISTIC,
+            max_arity=64,
+            warm=Warm.LABELS,
+        ),
+    ),
+    BackendSpec(
+        "icm",
+        "ssvm_backends.icm:ICM",
+        "local search by moves of one and two variables, with random restarts: quick, no promises",
+        options=(
+            Option("restarts", 9, "runs from random labellings, besides the one from the best unary scores"),
+            Option("pairs", True, "whether to move two variables of a factor together", (True, False)),
+            Option("seed", 0, "of the random labellings"),
+        ),
+        caps=Caps(
+            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.HEURISTIC,
+            max_arity=64,
+            warm=Warm.LABELS,
+        ),
+    ),
+)
+
+_REFERENCE = (
+    BackendSpec(
+        "brute-force",
+        "ssvm_dsl.testing.brute_force:BruteForce",
+        "tries every labelling: the reference for small examples of any shape",
+        caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
+    ),
+)
+
 
 @hookimpl
 def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
-    return [
-        BackendSpec(
-            "chain",
-            "ssvm_backends.chain:Chain",
-            "exact dynamic programming on disjoint chains (Viterbi, forward-backward, k-best)",
-            caps=Caps(tasks=_ALL_EXACT, topology=Topology.CHAIN, guarantee=Guarantee.EXACT, max_arity=2),
-        ),
-        BackendSpec(
-            "tree",
-            "ssvm_backends.tree:Tree",
-            "exact dynamic programming on forests (max-product, sum-product, k-best)",
-            caps=Caps(tasks=_ALL_EXACT, topology=Topology.FOREST, guarantee=Guarantee.EXACT, max_arity=2),
-        ),
-        BackendSpec(
-            "junction-tree",
-            "ssvm_backends.junction_tree:JunctionTree",
-            "exact variable elimination on graphs of bounded treewidth (best, k best, marginals, log Z)",
-            options=(
-                Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take"),
-                Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
-            ),
-            caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
-        ),
-        BackendSpec(
-            "max-product",
-            "ssvm_backends.max_product:MaxProduct",
-            "loopy belief propagation with damping: good labellings of any graph, no promises",
-            options=(
-                Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1"),
-                Option("sweeps", 100, "passes over all factors"),
-                Option("local_search", True, "whether to improve the best labelling in the end", (True, False)),
-            ),
-            caps=Caps(
-                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-                topology=Topology.LOOPY,
-                guarantee=Guarantee.HEURISTIC,
-                max_arity=64,
-                warm=Warm.LABELS,
-            ),
-        ),
-        BackendSpec(
-            "icm",
-            "ssvm_backends.icm:ICM",
-            "local search by moves of one and two variables, with random restarts: quick, no promises",
-            options=(
-                Option("restarts", 9, "runs from random labellings, besides the one from the best unary scores"),
-                Option("pairs", True, "whether to move two variables of a factor together", (True, False)),
-                Option("seed", 0, "of the random labellings"),
-            ),
-            caps=Caps(
-                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-                topology=Topology.LOOPY,
-                guarantee=Guarantee.HEURISTIC,
-                max_arity=64,
-                warm=Warm.LABELS,
-            ),
-        ),
-        BackendSpec(
-            "lp",
-            "ssvm_backends.lp:LP",
-            "linear programming over the local polytope: a certified bound, optimal where the solution is whole",
-            requires=("ortools",),
-            install_hint="pip install ortools",
-            options=(
-                Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
-                Option("rounding", "none", "how fractional solutions become labels, if at all", _ROUNDINGS),
-            ),
-            caps=Caps(
-                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
-                topology=Topology.LOOPY,
-                guarantee=Guarantee.BOUND,
-                max_arity=64,
-                warm=Warm.STATE,
-            ),
-        ),
-        BackendSpec(
-            "ilp",
-            "ssvm_backends.ilp:ILP",
-            "integer programming by CP-SAT or HiGHS: exact on any graph, exponential in the worst case",
-            requires=("ortools",),
-            install_hint="pip install ortools",
-            options=(
-                Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
-                Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible"),
-            ),
-            caps=Caps(
-                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-                topology=Topology.LOOPY,
-                guarantee=Guarantee.EXACT,
-                max_arity=64,
-                warm=Warm.LABELS,
-                score_atol=1e-6,
-            ),
-        ),
-        BackendSpec(
-            "combi",
-            "ssvm_backends.combi:Combi",
-            "exact and anytime on any graph: elimination, dual bounds, state fixing, branch and bound",
-            options=(
-                Option("max_entries", 64, "entries of the largest table that elimination may make"),
-                Option("max_arity", 6, "most variables of a factor that elimination may make"),
-            ),
-            caps=Caps(
-                tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-                topology=Topology.LOOPY,
-                guarantee=Guarantee.EXACT,
-                max_arity=16,
-                score_atol=1e-8,
-            ),
-        ),
-        *_CUTS,
-        *_DUAL,
-        BackendSpec(
-            "brute-force",
-            "ssvm_dsl.testing.brute_force:BruteForce",
-            "tries every labelling: the reference for small examples of any shape",
-            caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
-        ),
-    ]
+    return [*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_CUTS, *_LOCAL_SEARCH, *_REFERENCE]
 
 
 @hookimpl

@@ -276,7 +276,7 @@ def test_a_trainer_for_another_risk_is_refused():
     with registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "odd-one"):
         with pytest.raises(TrainingError, match="'odd' does not minimise risk 'margin'; these do: bcfw"):
             fit(trainer="odd")
-        with pytest.raises(TrainingError, match="'odd' does not minimise risk 'log' to the power 2; these do: lbfgs"):
+        with pytest.raises(TrainingError, match="'odd' does not minimise risk 'log' to the power 2; these do: .*lbfgs"):
             fit(trainer="odd", risk="log", power=2)
 
 
@@ -296,7 +296,7 @@ def test_a_pairing_of_trainer_and_risk_is_refused_before_the_first_oracle_call(o
 
 
 def test_an_unknown_risk_is_refused_with_the_known_ones():
-    with pytest.raises(OptionError, match="no risk 'hinge'; the risks are: margin, hm, "):
+    with pytest.raises(OptionError, match="no risk 'hinge'; the risks are: margin, "):
         fit(risk="hinge")
 
 
@@ -348,7 +348,7 @@ def test_a_stream_counts_the_examples_seen():
 
 
 def test_only_streaming_trainers_take_partial_fit():
-    with pytest.raises(TrainingError, match="'bcfw' has no partial_fit; these have: subgradient"):
+    with pytest.raises(TrainingError, match="'bcfw' has no partial_fit; these have: perceptron, subgradient"):
         svm_of().partial_fit(DATA.X, DATA.Y)
 
 
