@@ -45,4 +45,4 @@ class OnlineNewton:
         self.moments *= self.t / (self.t + 1.0)
         self.moments += np.outer(grad, grad / (self.t + 1.0))
         self.t += 1
-        return np.linalg.solve(self.moments + self.ridge * np.eye(len(grad)), grad)
+        return np.asarray(np.linalg.solve(self.moments + self.ridge * np.eye(len(grad)), grad), dtype=np.float64)

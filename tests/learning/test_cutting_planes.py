@@ -55,23 +55,23 @@ def check(data, svm, best, risk="margin", power=1):
     assert (w[data.nonneg] >= 0).all()
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@each_trainer
 @each_case
-def test_margin_rescaling_reaches_the_optimum(case, trainer, power):
+def test_margin_rescaling_reaches_the_optimum(case):
     data = case.make(1)
-    best, _ = data.optimum("margin", power)
-    check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
+    for power in (1, 2):
+        best, _ = data.optimum("margin", power)
+        for trainer in TRAINERS:
+            check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
 
 
-@pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("risk", ["hm", "perceptron", "slack"])
-@each_trainer
 @pytest.mark.parametrize("case", SOME, ids=str)
-def test_every_plane_risk_reaches_the_optimum(case, trainer, risk, power):
+def test_every_plane_risk_reaches_the_optimum(case, risk):
     data = case.make(2)
-    best, _ = data.optimum(risk, power)
-    check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
+    for power in (1, 2):
+        best, _ = data.optimum(risk, power)
+        for trainer in TRAINERS:
+            check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
 
 
 @pytest.mark.parametrize("trainer", [*TRAINERS, "bcfw"])
@@ -143,7 +143,7 @@ def smooth_optimum(data, losses_count, power):
     return minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options).fun
 
 
-@pytest.mark.parametrize("power", [1, 2, 1.5])
+@pytest.mark.parametrize("power", [1, 1.5])
 @pytest.mark.parametrize("risk", ["log", "softmax-margin"])
 @pytest.mark.parametrize("case", [Case(Word, C=0.5), Case(small.Bounded), Case(small.Loopy)], ids=str)
 def test_bundle_minimises_smooth_risks(case, risk, power):
@@ -199,7 +199,7 @@ def random_cases(draw):
     return case.make(draw(st.integers(0, 10**6)))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(random_cases(), st.sampled_from(["margin", "slack"]), st.sampled_from([1, 2]))
 def test_all_reach_the_optimum_of_random_problems(data, risk, power):
     best, _ = data.optimum(risk, power)
@@ -257,7 +257,7 @@ def reference_on_simplex(hessian, linear):
     return -found.obj_val
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_the_simplex_solver(seed):
     """Full and deficient rank, repeated columns, no curvature at all, warm and cold starts."""
     rng = np.random.default_rng(seed)

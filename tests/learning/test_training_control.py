@@ -276,7 +276,7 @@ def test_a_trainer_for_another_risk_is_refused():
     with registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "odd-one"):
         with pytest.raises(TrainingError, match="'odd' does not minimise risk 'margin'; these do: bcfw"):
             fit(trainer="odd")
-        with pytest.raises(TrainingError, match="'odd' does not minimise risk 'log' to the power 2; these do: .*lbfgs"):
+        with pytest.raises(TrainingError, match=r"minimise risk 'log' to the power 2; these do: .*lbfgs"):
             fit(trainer="odd", risk="log", power=2)
 
 
