@@ -38,6 +38,7 @@ docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
 
 clean:  ## remove .venv and everything that was built
 	@rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
+	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +  # compiled kernels, too
 
 $(BIN)/python:
 	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ...' % sys.version_info[:2])"

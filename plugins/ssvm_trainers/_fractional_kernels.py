@@ -16,7 +16,8 @@ from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import N_CONFIGS, PTR, SCOPE, FlatMaps
 from ssvm_dsl.ir.kernels import factor_add, score_example
 from ssvm_trainers._plane_arrays import F64, I8, I32, I64
-from ssvm_trainers._plane_kernels import copy_entries, pairwise_steps
+from ssvm_trainers._plane_kernels import pairwise_steps
+from ssvm_trainers._plane_products import copy_entries
 
 
 class Entries(NamedTuple):

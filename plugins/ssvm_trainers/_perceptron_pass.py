@@ -14,7 +14,7 @@ from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Work
-from ssvm_trainers._plane_kernels import clear_plane, labels_score, move_planes, plane_dots
+from ssvm_trainers._plane_products import clear_plane, labels_score, move_planes, plane_dots
 from ssvm_trainers._planes import fixed_arrays, work_space
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Compiled products with planes: ``w . psi`` of labellings, and moves of weights along them.
 
-``psi = Phi(x_i, y_i) - Phi(x_i, labelling)`` is never formed.  Products of features and weights go factor by factor over
+``psi = Phi(x_i, y_i) - Phi(x_i, labelling)`` is never formed.  Products go factor by factor over
 all labellings at once, so that those that agree on a factor share them; where the scores of all states have been
 written for an oracle, they are sums of those.
 """

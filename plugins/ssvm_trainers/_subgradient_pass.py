@@ -20,7 +20,7 @@ from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers._plane_arrays import Fixed, Work
-from ssvm_trainers._plane_kernels import labels_score, move_planes
+from ssvm_trainers._plane_products import labels_score, move_planes
 from ssvm_trainers._planes import fixed_arrays, map_scales, work_space
 
 if TYPE_CHECKING:
