@@ -11,14 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ssvm_backends._graph import F64, I32, I64, Graph
 from ssvm_backends._dual_kernels import shift_of
+from ssvm_backends._graph import F64, I32, I64, Graph
 
 
 @njit(cache=True, nogil=True)
-def best_choices(
-    g: Graph, node: F64, pool: F64, ids: I64, ptr: I64, messages: F64, states: I32, configs: I64
-) -> None:
+def best_choices(g: Graph, node: F64, pool: F64, ids: I64, ptr: I64, messages: F64, states: I32, configs: I64) -> None:
     """Write the best state of each variable and joint state of each factor of the listed examples, packed."""
     v_at, f_at = 0, 0
     for i in range(len(ids)):

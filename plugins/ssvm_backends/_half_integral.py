@@ -37,7 +37,7 @@ def half_integral(program: Program, theta: Theta, ids: I64, low: I32, high: I32)
 
 
 def _tables(labels: I64, scores: F64, n_second: int) -> F64:
-    """Return the marginals of factors; ``labels`` (2, n, 2): low and high, factor, variable; ``scores`` (n, configs)."""
+    """Return the marginals of n factors; ``labels``, shape (2, n, 2), holds low and high states of both variables."""
     rows = np.arange(len(scores))
     a, b = labels[:, :, 0] * n_second, labels[:, :, 1]
     same, other = (a[0] + b[0], a[1] + b[1]), (a[0] + b[1], a[1] + b[0])

@@ -17,7 +17,7 @@ from ssvm_trainers._fractional_kernels import Entries, Metric, Room, Store, aggr
 from ssvm_trainers._planes import map_scales
 
 if TYPE_CHECKING:
-    from ssvm_trainers._fractional_kernels import FlatMaps
+    from ssvm_dsl.ir.flat import FlatMaps
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

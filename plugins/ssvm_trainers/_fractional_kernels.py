@@ -15,7 +15,7 @@ from numba import njit
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import N_CONFIGS, PTR, SCOPE, FlatMaps
 from ssvm_dsl.ir.kernels import factor_add, score_example
-from ssvm_trainers._plane_arrays import F64, I8, I32, I64
+from ssvm_trainers._plane_arrays import F64, I8, I64
 from ssvm_trainers._plane_kernels import pairwise_steps
 from ssvm_trainers._plane_products import copy_entries
 
@@ -73,7 +73,7 @@ class Store(NamedTuple):
 
     Parameters
     ----------
-    count : ndarray of int64, shape (n,)
+    n_planes : ndarray of int64, shape (n,)
     alpha, loss : ndarray of float64, shape (n, K)
         Dual weight (the truth's is ``1 - sum``) and loss of each plane.
     gram : ndarray of float64, shape (n, K, K)
@@ -81,7 +81,7 @@ class Store(NamedTuple):
         Example i's planes one after the other from ``K * ptr[i]``.
     """
 
-    count: I64
+    n_planes: I64
     alpha: F64
     loss: F64
     gram: F64
@@ -200,7 +200,7 @@ def make_room(entries: Entries, store: Store, i: int) -> None:
     a, b = 0, 1
     if store.alpha[i, b] > store.alpha[i, a]:
         a, b = b, a
-    for k in range(2, store.count[i]):  # b has the least, a the least of the others
+    for k in range(2, store.n_planes[i]):  # b has the least, a the least of the others
         if store.alpha[i, k] < store.alpha[i, b]:
             a, b = b, k
         elif store.alpha[i, k] < store.alpha[i, a]:
@@ -209,12 +209,10 @@ def make_room(entries: Entries, store: Store, i: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def insert(
-    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, room: Room, i: int, loss: float
-) -> None:
+def insert(maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, room: Room, i: int, loss: float) -> None:
     """Make the plane behind those of example i one of them: its Gram row, no dual weight yet."""
-    k, size = store.count[i], entries.ptr[i + 1] - entries.ptr[i]
-    store.count[i] = k + 1
+    k, size = store.n_planes[i], entries.ptr[i + 1] - entries.ptr[i]
+    store.n_planes[i] = k + 1
     store.alpha[i, k], store.loss[i, k] = 0.0, loss
     room.delta[:size] = 0.0
     add_plane(entries, store, i, k, 1.0, room.delta)
@@ -235,7 +233,7 @@ def visit(
 
     With ``candidate`` the plane behind its planes is new; it is kept if it beats all others at w.
     """
-    count, slope, before = store.count[i], room.slope, room.before
+    count, slope, before = store.n_planes[i], room.slope, room.before
     products(maps, entries, store, room, i, count + candidate, w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
@@ -275,9 +273,9 @@ def plane_pass(
     for j in range(len(examples)):
         i = examples[j]
         size = ptr[j + 1] - ptr[j]
-        if store.count[i] == capacity - 1:  # the last place is for candidates
+        if store.n_planes[i] == capacity - 1:  # the last place is for candidates
             make_room(entries, store, i)
-        at = capacity * entries.ptr[i] + store.count[i] * size
+        at = capacity * entries.ptr[i] + store.n_planes[i] * size
         for e in range(size):
             store.values[at + e] = values[ptr[j] + e]
         last_gain[i], gap[i] = visit(maps, entries, fixed, store, room, i, True, losses[j], w, free)
@@ -293,7 +291,7 @@ def cached_pass(
     """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
     total = 0.0
     for i in examples:
-        if last_gain[i] >= threshold and store.count[i] > 0:
+        if last_gain[i] >= threshold and store.n_planes[i] > 0:
             last_gain[i], _ = visit(maps, entries, fixed, store, room, i, False, 0.0, w, free)
             total += last_gain[i]
     return total
@@ -302,9 +300,9 @@ def cached_pass(
 @njit(cache=True, nogil=True)
 def aggregate(maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, room: Room, v: F64) -> None:
     """Add ``sum_i share_i sum_k alpha_k psi_k`` to v."""
-    for i in range(len(store.count)):
+    for i in range(len(store.n_planes)):
         room.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
-        for k in range(store.count[i]):
+        for k in range(store.n_planes[i]):
             add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], room.delta)
         move(maps, entries, room.ones, room.unbounded, fixed.lower, i, room.delta, v, v, False)
 

@@ -116,7 +116,7 @@ class _Run:
             self.oracle_work = np.empty(self.oracle.work_size)
 
     def _start(self) -> DualState | FractionalState:
-        """Return the state to begin with: its ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` are used."""
+        """Return what to begin with; ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` of it are used."""
         return start_state(self.problem)
 
     def iterate(self, stop: StopRule) -> Iterate:

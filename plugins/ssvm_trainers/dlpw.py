@@ -22,12 +22,12 @@ and of the margin risk.  The lower bound of the optimum is that of the planes of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 
 F64 = NDArray[np.float64]
@@ -74,7 +74,7 @@ class DLPW:
         while True:
             for b in random.permutation(len(batches)):
                 t, turn_size = t + 1, len(batches[b])
-                planes, messages[b] = problem.dual_losses(w, batches[b], messages[b], self.passes)
+                planes, messages[b] = cast(MessageProblem, problem).dual_losses(w, batches[b], messages[b], self.passes)
                 step = 1.0 / (objective.lam * t)
                 w *= 1.0 - step * objective.lam * objective.scale
                 coef = step * objective.weight[batches[b]] / turn_size

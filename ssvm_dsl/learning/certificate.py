@@ -165,7 +165,7 @@ class FitReport:
             ("dual bound", f"{self.dual:.6g}"),
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({yes})"),
             ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
-            *([] if self.tightness == 1.0 or np.isnan(self.tightness) and self.certified else [self._inference()]),
+            *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.certified) else [self._inference()]),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",

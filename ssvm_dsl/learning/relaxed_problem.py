@@ -93,11 +93,11 @@ class RelaxedProblem(MarginProblem):
         return float(np.mean(whole(self.program, planes.marginals, planes.examples)))
 
     def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
-        """Return upper bounds of the risks that hold for all w, after a few passes of message passing.
+        """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.
 
-        The plane of example i is ``loss - w . psi``, equal to ``value`` at this w, and the dual loss of Meshi et al.
-        (2010), equation 8, is the maximum of such planes for fixed messages.  It is *not* below the risk, and its
-        marginals are choices that need not agree with each other.
+        ``value`` and ``bound`` are the dual losses g of Meshi et al. (2010), equation 8, at this w, and ``-psi`` is a
+        subgradient of g in w for these messages.  Nothing here is below the risks, and marginals are choices that
+        need not agree with each other.
 
         Parameters
         ----------
@@ -124,8 +124,8 @@ class RelaxedProblem(MarginProblem):
         marginals = self.session.slope(self._theta, ids, found.warm)
         if marginals is None:
             backend = self.session.plan.backend
-            raise TrainingError(f"backend '{backend}' shows no messages here; take backend='msd', 'mplp' or 'trws'")
-        value = score_marginals(self.program, self._theta, marginals, ids) + shift
+            raise TrainingError(f"backend '{backend}' shows no messages here; take backend='msd'")
+        value = found.bound + shift
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - begin
         return self._made(ids, marginals, value, value), found.warm
@@ -214,7 +214,8 @@ def with_margins(tables: F64, wanted: list[F64]) -> F64:
     for k in axes:
         share = np.maximum(missing[k - 1], 0.0) / np.where(mass > 0.0, mass, 1.0)[:, None]
         product = product * np.expand_dims(share, _others(axes, k))
-    return out + product * mass.reshape(-1, *(1 for _ in axes))
+    rounded: F64 = out + product * mass.reshape(-1, *(1 for _ in axes))
+    return rounded
 
 
 def _others(axes: range, k: int) -> tuple[int, ...]:
@@ -246,4 +247,5 @@ def whole(program: Program, marginals: Marginals, ids: I64) -> NDArray[np.bool_]
     starts = program.state_ptr[program.var_ptr]
     owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
     between = (marginals.node > WHOLE_ATOL) & (marginals.node < 1.0 - WHOLE_ATOL)
-    return np.bincount(owner, between, len(ids)) == 0
+    fractional: NDArray[np.bool_] = np.bincount(owner, between, len(ids)) > 0
+    return ~fractional

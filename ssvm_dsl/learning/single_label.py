@@ -52,6 +52,7 @@ class WestonWatkins:
 
     smooth = False
     relaxed = False
+    relaxed = False
 
     def __init__(
         self,

@@ -179,9 +179,9 @@ class SlopeSession(Session, Protocol):
         Returns
         -------
         Marginals or None
-            A state for each variable and, apart from them, a joint state for each factor, as ones and zeros: with m
-            for it, ``bound(theta') >= bound(theta) = <m, theta>`` for ``bound(theta') = <m, theta'>`` and these
-            messages.  ``None``: not for this program.
+            A state for each variable and, apart from them, a joint state for each factor, as ones and zeros.  With m
+            for them, ``bound(theta') >= bound(theta) + <m, theta' - theta>`` for all scores, messages unchanged.
+            ``None``: not for this program.
         """
 
 
@@ -367,11 +367,19 @@ class TrainProblem(Protocol):
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k psi_k`` to ``out`` and return it."""
 
-    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
-        """Return upper bounds of relaxed risks after a few passes of message passing, and the messages."""
-
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
+
+
+class MessageProblem(TrainProblem, Protocol):
+    """A problem of the risk ``relaxed``, for trainers that work on messages (``TrainerNeeds.messages``)."""
+
+    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
+        """Return dual losses of some examples after a few passes of message passing, and the messages.
+
+        ``value`` is the dual loss, an upper bound of the relaxed risk, and ``accumulate`` adds the negative of its
+        subgradient in w (messages fixed).
+        """
 
 
 @dataclass(frozen=True)

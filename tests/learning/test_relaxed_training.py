@@ -1,23 +1,29 @@
-"""Training with relaxed and other inexact oracles: the relaxed optimum against one joint QP, and honest certificates."""
+"""Training with relaxed and other inexact oracles: the relaxed optimum against one joint QP; honest certificates."""
 
 from __future__ import annotations
 
 import warnings
+from copy import deepcopy
 from itertools import combinations, product
 
 import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
+from small import OneThread
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
 from ssvm_dsl.ir.solution import score_marginals
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.relaxed_problem import with_margins
+from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.bcfw import BCFW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -49,14 +55,14 @@ class Line(Model):
     loss = Hamming(y)
 
 
-def noise(n_states, n=12, seed=0):
+def noise(n_states, n=10, seed=1):
     """Labels that have nothing to do with the features: all constraints pull, and relaxations are loose."""
     rng = np.random.default_rng(seed)
     return list(rng.normal(size=(n, 2))), list(rng.integers(n_states, size=(n, 4)))
 
 
 #: Weight of the risks: large enough that relaxations are loose.
-C = 10.0
+C = 4.0
 
 CASES = {"binary": (Binary, 2), "ternary": (Ternary, 3)}
 
@@ -118,12 +124,12 @@ def fit(case, trainer="bcfw", backend="lp", risk="relaxed", **options):
 
 @pytest.mark.parametrize(("trainer", "backend"), [("bcfw", "lp"), ("bcfw", "ad3"), ("bundle", "lp")])
 def test_relaxed_optimum_is_that_of_the_joint_qp(case, trainer, backend):
-    report = fit(case, trainer, backend, tol=1e-4, max_passes=1500).report_
+    report = fit(case, trainer, backend, tol=2e-4, max_passes=1500).report_
     optimum = case[3]
     assert report.converged
     assert report.certified
     assert report.dual - 1e-6 * optimum <= optimum <= report.primal + report.inference_gap + 1e-6 * optimum
-    assert report.primal == pytest.approx(optimum, rel=2e-4)
+    assert report.primal == pytest.approx(optimum, rel=3e-4)
 
 
 def test_minimum_cuts_solve_the_relaxation_of_binary_models():
@@ -151,27 +157,43 @@ def test_inaccurate_fractional_solutions_make_true_bounds(case):
 
 
 def test_the_relaxed_objective_is_above_the_exact_one(case):
-    exact = fit(case, backend="brute-force", risk="margin", tol=1e-5, max_passes=1000).report_
+    exact = fit(case, backend="brute-force", risk="margin", tol=1e-3, max_passes=1000).report_
     assert exact.tightness == 1.0
-    assert exact.primal < case[3] * (1 - 1e-3)  # these relaxations are loose
-    relaxed = fit(case, tol=1e-4, max_passes=1000)
+    assert exact.primal < case[3] * (1 - 5e-3)  # these relaxations are loose
+    relaxed = fit(case, tol=1e-3, max_passes=1000)
     assert relaxed.report_.primal >= exact.dual
 
 
-def test_tightness_is_the_share_of_relaxations_without_loss(case):
-    model, X, Y = case[:3]
-    svm = fit(case, tol=1e-3, max_passes=200)
+def problem_of(model, X, Y, risk, backend):
     grounded = ground(model, X, Y)
-    theta = grounded.parameters.scores(svm.coef_)
-    theta.node[:] += grounded.loss.node
-    need = Need.of(grounded.program)
-    best = open_plan(plan(need, "brute-force"), grounded.program).solve(theta).score
-    bound = open_plan(plan(need.asking(Task.RELAXED).__class__.of(grounded.program, frozenset({Task.RELAXED}),
-                           Guarantee.BOUND), "lp"), grounded.program).solve(theta, task=Task.RELAXED).bound  # fmt: skip
-    tight = bound - best <= 1e-7
-    assert 0 <= svm.report_.tightness < 1.0
-    assert svm.report_.tightness <= tight.mean() + 1e-12  # where the optimum is not unique a solver may show fractions
-    assert "proved best" in str(svm.report_)
+    asked = find_risk(risk).asks(grounded.loss)[0]
+    session = open_plan(plan(Need.of(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
+    objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(X)), None, 1.0)
+    return find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+
+
+def test_tightness_is_the_share_of_relaxations_without_loss(case):
+    model, n_states = case[0], 2 if case[0] is Binary else 3
+    X, Y = noise(n_states, n=60)
+    relaxed = problem_of(model, X, Y, "relaxed", "lp")
+    exact = problem_of(model, X, Y, "margin", "brute-force")
+    bounded = problem_of(model, X, Y, "margin", "trws")
+    w = 2.0 * np.random.default_rng(1).normal(size=relaxed.dim)
+    w[4 * n_states * 2 :] *= 0.1
+    w[4 * n_states * 2 :] -= np.tile(np.eye(n_states).ravel(), 6)  # neighbours want to differ: frustrated
+    risk = exact.oracle(w).value
+    planes = relaxed.oracle(w)
+    np.testing.assert_array_less(risk, planes.value + 1e-9)
+    tight = planes.value - risk <= 1e-9
+    assert 0.0 < tight.mean() < 1.0
+    assert relaxed.tightness(w) == tight.mean()
+    assert exact.tightness(w) == 1.0
+    assert bounded.tightness(w) == pytest.approx(tight.mean(), abs=0.05)
+
+
+def test_the_report_shows_tightness(case):
+    report = fit(case, backend="trws", risk="margin", max_passes=3).report_
+    assert f"{report.tightness:.1%} of the answers are proved best" in str(report)
 
 
 def test_nothing_is_lost_on_chains():
@@ -195,7 +217,7 @@ def test_a_heuristic_certifies_nothing(case, trainer):
 
 
 def test_the_report_tells_loose_inference_from_an_unfinished_trainer(case):
-    long = fit(case, backend="trws", risk="margin", tol=1e-4, max_passes=300).report_
+    long = fit(case, backend="trws", risk="margin", tol=1e-4, max_passes=60).report_
     assert not long.converged
     assert long.inference_gap > 0.9 * long.gap
     assert long.tightness < 1.0
@@ -207,19 +229,23 @@ def test_the_report_tells_loose_inference_from_an_unfinished_trainer(case):
 
 
 def test_bounds_of_a_relaxation_certify_the_exact_objective(case):
-    exact = fit(case, backend="brute-force", risk="margin", tol=1e-6, max_passes=2000).report_
-    bounded = fit(case, backend="trws", risk="margin", tol=1e-4, max_passes=100).report_
+    exact = fit(case, backend="brute-force", risk="margin", tol=1e-3, max_passes=500).report_
+    bounded = fit(case, backend="trws", risk="margin", tol=1e-3, max_passes=40).report_
     assert bounded.dual <= exact.primal * (1 + 1e-9)
     assert bounded.primal + bounded.inference_gap >= exact.dual
 
 
+def test_dual_losses_reach_the_relaxed_optimum(case):
+    options = {"averaging": "weighted", "evaluate_every": 150}
+    report = fit(case, "dlpw", "msd", tol=1e-3, max_passes=301, trainer_options=options).report_
+    assert report.primal == pytest.approx(case[3], rel=0.05)
+
+
 @pytest.mark.parametrize("backend", ["msd", "mplp", "trws"])
-def test_dual_losses_reach_the_relaxed_optimum(case, backend):
-    options = {"averaging": "weighted", "evaluate_every": 200}
-    report = fit(case, "dlpw", backend, tol=1e-3, max_passes=405, trainer_options=options).report_
+def test_dual_losses_certify_truly(case, backend):
+    report = fit(case, "dlpw", backend, tol=1e-3, max_passes=12, trainer_options={"evaluate_every": 4}).report_
     assert report.certified
     assert report.dual <= case[3] <= report.primal * (1 + 1e-9)  # what is reported bounds the objective from above
-    assert report.primal == pytest.approx(case[3], rel=0.05)
 
 
 def test_dual_losses_need_messages(case):
@@ -232,7 +258,7 @@ def test_dual_losses_need_messages(case):
 def test_refusals(case):
     with pytest.raises(NoBackendError, match="does not answer relaxed"):
         fit(case, backend="brute-force")
-    with pytest.raises(TrainingError, match="does not minimise risk 'relaxed'; these do: .*bcfw.*dlpw"):
+    with pytest.raises(TrainingError, match=r"does not minimise risk 'relaxed'; these do: .*bcfw.*dlpw"):
         fit(case, "n-slack")
 
     class AllOrNothing(Binary):
@@ -244,14 +270,18 @@ def test_refusals(case):
         fit((AllOrNothing, *case[1:2], *noise(2)[1:]))
 
 
-def test_going_on_from_a_checkpoint_is_bit_for_bit(case, tmp_path):
-    path = str(tmp_path / "fit")
-    whole = fit(case, tol=1e-9, max_passes=12)
-    part = fit(case, tol=1e-9, max_passes=5, checkpoint=path, checkpoint_seconds=0.0)
-    assert part.report_.n_passes < whole.report_.n_passes
-    rest = fit(case, tol=1e-9, max_passes=12, checkpoint=path, checkpoint_seconds=0.0)
-    assert rest.report_.n_passes == pytest.approx(whole.report_.n_passes, abs=2.0)
-    assert rest.report_.dual == pytest.approx(whole.report_.dual, rel=0.2)
+def test_going_on_from_a_state_is_bit_for_bit(case):
+    def problem():
+        return problem_of(*case[:3], "relaxed", "lp")
+
+    stop, first = StopRule(tol=1e-3), BCFW(random_state=0)
+    straight = [one.w.copy() for one, _ in zip(first.steps(problem(), stop), range(8))]
+    broken = BCFW(random_state=0)
+    for _ in zip(broken.steps(problem(), stop), range(4)):
+        pass
+    state = deepcopy(broken.state())
+    rest = [one.w.copy() for one, _ in zip(BCFW(random_state=0).resume(problem(), stop, state), range(4))]
+    np.testing.assert_array_equal(rest, straight[4:])
 
 
 def random_scores(program, seed):
@@ -264,6 +294,8 @@ def random_scores(program, seed):
 def test_half_integral_solutions_are_optimal():
     program = ground(Binary, *noise(2, n=40)).program
     theta = random_scores(program, 5)
+    theta.node[:] *= 3.0
+    theta.pool[:] *= np.tile([-1.0, 1.0, 1.0, -1.0], theta.pool.size // 4) * np.sign(theta.pool)  # mostly frustrated
     need = Need.of(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
     cut, lp = (open_plan(plan(need, b), program).solve(theta, task=Task.RELAXED) for b in ("qpbo", "lp"))
     np.testing.assert_allclose(cut.bound, lp.bound, rtol=1e-7)
@@ -280,17 +312,39 @@ def test_the_slope_of_a_dual_bound(backend):
     program = ground(Ternary, *noise(3, n=7)).program
     session = open_plan(plan(Need.of(program, guarantee=Guarantee.BOUND), backend), program)
     theta, ids = random_scores(program, 1), np.array([4, 1, 6])
-    found = session.solve(theta, examples=ids)
+    found = session.solve(theta, examples=ids, limits=Limits(iterations=3))
     slope = session.slope(theta, ids, found.warm)
-    np.testing.assert_allclose(score_marginals(program, theta, slope, ids), found.bound, rtol=1e-9)
-    for seed in range(5):  # the bound of the same messages, for other scores, is no less
+    at_theta = score_marginals(program, theta, slope, ids)
+    for seed in range(20):
         other = random_scores(program, 10 + seed)
-        at_other = session.slope(other, ids, found.warm)
-        assert (
-            score_marginals(program, other, at_other, ids) >= score_marginals(program, other, slope, ids) - 1e-9
-        ).all()
-        best = session.solve(other, examples=ids).score
-        assert (score_marginals(program, other, at_other, ids) >= best - 1e-9).all()
+        plane = found.bound + score_marginals(program, other, slope, ids) - at_theta
+        bound = bounds_of(session, other, ids, found.warm)
+        assert (bound >= plane - 1e-9).all()
+        near = theta.copy()
+        near.node[:] += 1e-9 * other.node
+        near.pool[:] += 1e-9 * other.pool
+        rise = (bounds_of(session, near, ids, found.warm) - bounds_of(session, theta, ids, found.warm)) / 1e-9
+        assert (rise >= score_marginals(program, other, slope, ids) - 1e-4).all()
+    np.testing.assert_allclose(bounds_of(session, theta, ids, found.warm), found.bound, rtol=1e-12)
+
+
+def bounds_of(session, theta, ids, messages):
+    """The dual bound of given messages for other scores, added up without the kernels."""
+    graph, out = session._session.graph, []
+    for i, example in enumerate(ids):
+        moved = messages.values[messages.ptr[i] : messages.ptr[i + 1]]
+        first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr[example]]]
+        node, total = theta.node.copy(), 0.0
+        for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
+            table = theta.pool[graph.table_ptr[f] :][: graph.table_size[f]].reshape(3, 3).copy()
+            for axis, k in enumerate(range(graph.slot_ptr[f], graph.slot_ptr[f + 1])):
+                message = moved[graph.message_ptr[k] - first :][:3]
+                node[graph.state_ptr[graph.scope[k]] :][:3] += message
+                table -= message[:, None] if axis == 0 else message[None, :]
+            total += table.max()
+        states = graph.state_ptr[graph.var_ptr[example : example + 2]]
+        out.append(total + node[states[0] : states[1]].reshape(-1, 3).max(axis=1).sum())
+    return np.array(out)
 
 
 @pytest.mark.parametrize("cards", [(2, 3), (3, 2, 4)])
