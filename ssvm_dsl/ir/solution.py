@@ -163,12 +163,17 @@ def score_marginals(program: Program, theta: Theta, marginals: Marginals, exampl
     """Return the score ``const + <theta, mu>`` of marginals packed over the selected examples; ``shape (n,)``."""
     ids = select(program, examples)
     starts, owner = program.state_ptr[program.var_ptr], np.arange(len(ids))
-    values = [marginals.node * theta.node[positions(starts, examples)]]
+    values = [_weighed(marginals.node, theta.node[positions(starts, examples)])]
     of = [np.repeat(owner, starts[ids + 1] - starts[ids])]
     for group, table, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
-        values.append((given * table[group.table[positions(group.ptr, examples)]]).sum(axis=1))
+        values.append(_weighed(given, table[group.table[positions(group.ptr, examples)]]).sum(axis=1))
         of.append(np.repeat(owner, group.ptr[ids + 1] - group.ptr[ids]))
     return theta.const[ids] + np.bincount(np.concatenate(of), np.concatenate(values), len(ids))
+
+
+def _weighed(mu: F64, scores: F64) -> F64:
+    """Return ``mu * scores``, zero where mu is zero (scores may be ``-inf``)."""
+    return np.multiply(mu, scores, where=mu != 0.0, out=np.zeros_like(scores))
 
 
 def add_marginals(
