@@ -1,4 +1,6 @@
-"""``ad3``: alternating directions dual decomposition, exact on the LP relaxation; see :mod:`ssvm_backends._ad3`.
+"""``ad3``: alternating directions dual decomposition, exact on the LP relaxation.
+
+The method is in :mod:`ssvm_backends._dual.directions`.
 
 Labels are the most probable states improved by local search; the task ``relaxed`` returns the fractional solution
 itself, marked as fractional and without labels.
@@ -11,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._dual_session import DualSession, Part, sweep_cost
-from ssvm_backends._graph import I64, Instance
-from ssvm_backends._reduce import Reduced
+from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._graphs.graph import I64, Instance
+from ssvm_backends._graphs.reduce import Reduced
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Theta
 from ssvm_dsl.plugin_api import Verdict
 
@@ -35,7 +37,7 @@ class AD3Session(DualSession):
 
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._ad3 import Split, ad3
+        from ssvm_backends._dual.directions import Split, ad3
 
         if part.state is None:
             graph = instance.graph
@@ -49,7 +51,7 @@ class AD3Session(DualSession):
 
     def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
         """Replace the labels of a solution by the fractional solution of its relaxation."""
-        from ssvm_backends._ad3_marginals import lift_split, value_of_marginals
+        from ssvm_backends._dual.directions_marginals import lift_split, value_of_marginals
 
         solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
         reached = reduced.feasible & (np.arange(len(ids)) < max((part.hi for part in parts), default=0))

@@ -1,7 +1,7 @@
 """``alpha-beta-swap``: a heuristic for pairwise models of many labels whose tables are semimetrics.
 
 Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
-pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends._move_kernels`).  It asks
+pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends._cuts.move_kernels`).  It asks
 less of the tables than expansion (no triangle inequality) and finds weaker optima.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._move_session import MoveSession
+from ssvm_backends._cuts.move_session import MoveSession
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 

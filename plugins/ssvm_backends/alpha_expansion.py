@@ -1,7 +1,7 @@
 """``alpha-expansion``: a heuristic for pairwise models of many labels whose tables are metrics.
 
 Each move lets any set of variables take label alpha, and finds the best such set by a minimum cut, until no label
-helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends._move_kernels`).  With Potts tables and
+helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends._cuts.move_kernels`).  With Potts tables and
 non-positive scores the result is at most twice as far from zero as the optimum; that is no bound on the gap of an
 instance, so none is reported.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._move_session import MoveSession
+from ssvm_backends._cuts.move_session import MoveSession
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 

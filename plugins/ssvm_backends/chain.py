@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._forest import F64, I32, I64, Forest, build_forest
-from ssvm_backends._forest_session import ForestSession
-from ssvm_backends._masks import masked_node
+from ssvm_backends._graphs.masks import masked_node
+from ssvm_backends._trees.forest import F64, I32, I64, Forest, build_forest
+from ssvm_backends._trees.session import ForestSession
 from ssvm_dsl.ir import Limits, Need, Program, Theta
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import add_marginals
@@ -50,14 +50,14 @@ class ViterbiSession(ForestSession):
         self._link = link
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
-        from ssvm_backends._viterbi import viterbi
+        from ssvm_backends._trees.viterbi import viterbi
 
         c = self.program.uniform_card
         viterbi(self.forest, self._link, c, theta.pool, node, ids, ptr, labels, score)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
-        from ssvm_backends._viterbi import viterbi_oracle
+        from ssvm_backends._trees.viterbi import viterbi_oracle
 
         program = self.program
         header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
@@ -67,7 +67,7 @@ class ViterbiSession(ForestSession):
 
     def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
-        from ssvm_backends._chain_sum import expect_chains, linear_tables
+        from ssvm_backends._trees.chain_sum import expect_chains, linear_tables
 
         groups, c = self.program.groups, self.program.uniform_card
         if len(groups) > 1:

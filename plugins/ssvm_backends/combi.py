@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import Answer, Clock, ExampleSession
-from ssvm_backends._graph import I32, Instance
+from ssvm_backends._graphs.by_example import Answer, Clock, ExampleSession
+from ssvm_backends._graphs.graph import I32, Instance
 from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.plugin_api import Verdict
 
@@ -22,19 +22,19 @@ class Combi:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CombiSession:
         """Return a session; compiles what is needed if this machine has not done so before."""
-        from ssvm_backends._combi_solve import prepare
+        from ssvm_backends._combi.solve import prepare
 
         prepare()
         return CombiSession(program, options)
 
 
 class CombiSession(ExampleSession):
-    """Solves example by example; see :mod:`ssvm_backends._combi_solve`."""
+    """Solves example by example; see :mod:`ssvm_backends._combi.solve`."""
 
     def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> Answer:
         """Return the optimum, or the best labelling and bound at the time limit."""
-        from ssvm_backends._combi_solve import Setup, TimeUp, solve_task, trivial_bound
-        from ssvm_backends._combi_split import single
+        from ssvm_backends._combi.solve import Setup, TimeUp, solve_task, trivial_bound
+        from ssvm_backends._combi.split import single
 
         alone = single(instance, example)
         watch = Incumbent(alone, clock, trivial_bound(alone))
@@ -71,7 +71,7 @@ class Incumbent:
 
     def __call__(self, labels: I32 | None, bound: float) -> None:
         """Hear of a labelling and a bound; report improvements."""
-        from ssvm_backends._local_search import score_of
+        from ssvm_backends._local.search import score_of
 
         before = (self.score, self.bound)
         if labels is not None:

@@ -1,7 +1,7 @@
 """``graph-cut``: exact maximisation for binary submodular models by minimum cuts.
 
-Factors join two variables, or three (one more node each); the construction is in :mod:`ssvm_backends._cut_graph`,
-the flow in :mod:`ssvm_backends._maxflow`.  Structure is laid out once for a program; a call prices capacities and
+Factors join two variables, or three (one more node each); the construction is in :mod:`ssvm_backends._cuts.graph`,
+the flow in :mod:`ssvm_backends._cuts.maxflow`.  Structure is laid out once for a program; a call prices capacities and
 runs the flow example by example in one kernel, and looks at the clock every few milliseconds.
 
 Whether scores are submodular shows at solve time only (it depends on weights): a table that is not raises
@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends._by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._graph import I32, I64, build_graph
-from ssvm_backends._reduce import Reduced, reduce_problem
-from ssvm_backends._score_errors import lacking
+from ssvm_backends._cuts.score_errors import lacking
+from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
+from ssvm_backends._graphs.graph import I32, I64, build_graph
+from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.plugin_api import Verdict
 
 if TYPE_CHECKING:
-    from ssvm_backends._cut_graph import CutGraph
+    from ssvm_backends._cuts.graph import CutGraph
 
 #: Arcs looked at between two looks at the clock: a few milliseconds.
 BUDGET = 1_000_000
@@ -61,7 +61,7 @@ class GraphCutSession:
 
     @cached_property
     def _cut(self) -> CutGraph:
-        from ssvm_backends._cut_graph import build_cut_graph
+        from ssvm_backends._cuts.graph import build_cut_graph
 
         return build_cut_graph(self.graph)
 
@@ -93,9 +93,9 @@ class GraphCutSession:
 
     def _labels(self, reduced: Reduced, ids: I64, clock: Clock) -> tuple[I32, int, Stop]:
         """Return (packed labels of the reduced instance, examples that are finished, why not more)."""
-        from ssvm_backends._cut_graph import build_cut_graph
-        from ssvm_backends._cut_kernels import STATE_SIZE, cut_batch
-        from ssvm_backends._maxflow import CONTROL_SIZE, workspace
+        from ssvm_backends._cuts.graph import build_cut_graph
+        from ssvm_backends._cuts.kernels import STATE_SIZE, cut_batch
+        from ssvm_backends._cuts.maxflow import CONTROL_SIZE, workspace
 
         instance, ptr = reduced.instance, reduced.label_ptr
         cut = self._cut if reduced.kept is None else build_cut_graph(instance.graph)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import Clock
-from ssvm_backends._heuristic_session import BUDGET, Batch, HeuristicSession
+from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._local.session import BUDGET, Batch, HeuristicSession
 from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.plugin_api import Verdict
 
@@ -36,7 +36,7 @@ class ICMSession(HeuristicSession):
 
     def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
         """Improve the labels; ``iterations`` limits the runs from other starting points."""
-        from ssvm_backends._icm_kernel import icm_steps
+        from ssvm_backends._local.icm_kernel import icm_steps
 
         runs, instance, n = 1 + min(int(self.options["restarts"]), iterations), batch.instance, len(batch.ids)
         score, cursor = np.full(n, -np.inf), np.zeros(3, dtype=np.int64)

@@ -1,7 +1,7 @@
 """``ilp``: exact maximisation as an integer program, by CP-SAT or HiGHS.
 
-The variables are those of the local polytope (:mod:`ssvm_backends._local_polytope`), now 0 or 1; all rows are kept
-because each one propagates.  Any topology, arity and number of states; time is exponential in the worst case.
+The variables are those of the local polytope (:mod:`ssvm_backends._programs.local_polytope`), now 0 or 1; all rows are
+kept because each one propagates.  Any topology, arity and number of states; time is exponential in the worst case.
 
 Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best of its block is rounded to multiples
 of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends._by_example import Clock
-from ssvm_backends._cp_sat import CpSat
-from ssvm_backends._local_polytope import Priced
-from ssvm_backends._milp import highs_milp
-from ssvm_backends._polytope_session import Answer, PolytopeSession
+from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._programs.cp_sat import CpSat
+from ssvm_backends._programs.local_polytope import Priced
+from ssvm_backends._programs.milp import highs_milp
+from ssvm_backends._programs.session import Answer, PolytopeSession
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.plugin_api import Verdict

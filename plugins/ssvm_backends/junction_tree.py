@@ -2,7 +2,7 @@
 
 Answers best labellings, the k best, marginals and log Z.  Forbidden states, clamps and what follows from them are
 taken out first, which may make the graph much simpler; the order of elimination is chosen afterwards
-(:mod:`ssvm_dsl.ir.treewidth`).  An order becomes a plan (:mod:`ssvm_backends._elimination_plan`) that kernels replay,
+(:mod:`ssvm_dsl.ir.treewidth`).  An order becomes a plan (:mod:`ssvm_backends._elimination.plan`) that kernels replay,
 so a batch of identical graphs is planned once.
 
 Time and memory grow exponentially with the treewidth.  Before anything is computed the plan says exactly how much
@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._elimination_plan import F64, I32, I64, Compiled, compile_plan
-from ssvm_backends._graph import Instance, build_graph
-from ssvm_backends._reduce import Reduced, reduce_problem
+from ssvm_backends._elimination.plan import F64, I32, I64, Compiled, compile_plan
+from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
+from ssvm_backends._graphs.graph import Instance, build_graph
+from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers
@@ -91,11 +91,11 @@ class JunctionTreeSession:
         ids, clock = select(self.program, examples), Clock.start(limits)
         reduced = reduce_problem(self.program, self.graph, theta, ids, clamp)
         if task is Task.MARGINALS:
-            from ssvm_backends._elimination_marginals import marginals
+            from ssvm_backends._elimination.marginals import marginals
 
             return marginals(self, theta, ids, reduced, clock)
         if task is Task.KBEST:
-            from ssvm_backends._elimination_kbest import k_best
+            from ssvm_backends._elimination.kbest import k_best
 
             return k_best(self, theta, ids, reduced, clock, k)
         return self._best(theta, ids, reduced, clock)
@@ -177,8 +177,8 @@ def maximise(
     positions : ndarray of int64, shape (m,)
     clock : Clock
     """
-    from ssvm_backends._elimination_blocks import make_walk
-    from ssvm_backends._elimination_max import max_steps
+    from ssvm_backends._elimination.blocks import make_walk
+    from ssvm_backends._elimination.max import max_steps
 
     plan = compiled.plan
     work, best = np.empty(compiled.work), np.empty(int(plan.arg[-1]), dtype=np.uint8)

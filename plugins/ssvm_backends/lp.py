@@ -1,10 +1,10 @@
 """``lp``: the best score over the local polytope, by GLOP, PDLP or HiGHS.
 
 Answers are honest about what a relaxation can say.  The bound is not the solver's objective but what its duals
-prove (:mod:`ssvm_backends._local_polytope`).  Where the solution is whole it is a labelling and, if the bound meets its
-score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals and without
-labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._rounding`); then the labels and their own
-score come with the bound of the relaxation.
+prove (:mod:`ssvm_backends._programs.local_polytope`).  Where the solution is whole it is a labelling and, if the bound
+meets its score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals and without
+labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._programs.rounding`); then the labels and
+their own score come with the bound of the relaxation.
 
 Scores go to the solver as losses against the best of their block, divided by the largest loss: neither huge nor tiny
 scores meet its absolute tolerances unprepared.  Fractional solutions are feasible up to these tolerances; what leaves
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import Clock
-from ssvm_backends._local_polytope import F64, I32, I64, Priced
-from ssvm_backends._lp_solvers import Highs, MathOpt, Outcome, Solver
-from ssvm_backends._polytope_session import Answer, PolytopeSession, pack_marginals
-from ssvm_backends._rounding import rounded
+from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._programs.local_polytope import F64, I32, I64, Priced
+from ssvm_backends._programs.lp_solvers import Highs, MathOpt, Outcome, Solver
+from ssvm_backends._programs.rounding import rounded
+from ssvm_backends._programs.session import Answer, PolytopeSession, pack_marginals
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task
 from ssvm_dsl.plugin_api import Verdict
 

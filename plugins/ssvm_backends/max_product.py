@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import Clock
-from ssvm_backends._heuristic_session import BUDGET, Batch, HeuristicSession
+from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._local.session import BUDGET, Batch, HeuristicSession
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
@@ -51,7 +51,7 @@ class MaxProductSession(HeuristicSession):
 
     def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
         """Improve the labels in at most so many sweeps."""
-        from ssvm_backends._max_product_kernel import Search, bp_steps
+        from ssvm_backends._local.max_product_kernel import Search, bp_steps
 
         instance, n = batch.instance, len(batch.ids)
         variables, states, messages = batch.largest()

@@ -1,12 +1,12 @@
-"""``mplp``: block-coordinate descent factor by factor, MPLP++ or GMPLP (:mod:`ssvm_backends._block_descent`)."""
+"""``mplp``: block-coordinate descent factor by factor, MPLP++ or GMPLP (:mod:`ssvm_backends._dual.block_descent`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends._dual_session import DualSession, Part, sweep_cost
-from ssvm_backends._graph import Instance
+from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 
@@ -28,7 +28,7 @@ class MPLPSession(DualSession):
 
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._block_descent import CLIQUE, HANDSHAKE, descend
+        from ssvm_backends._dual.block_descent import CLIQUE, HANDSHAKE, descend
 
         update = {"handshake": HANDSHAKE, "clique": CLIQUE}[self.options["update"]]
         descend(

@@ -1,4 +1,4 @@
-"""``msd``: max-sum diffusion by edges or stars, plain or soft; see :mod:`ssvm_backends._block_descent`.
+"""``msd``: max-sum diffusion by edges or stars, plain or soft; see :mod:`ssvm_backends._dual.block_descent`.
 
 With ``temperature`` T above 0 maxima are soft: ``T log sum exp(. / T)``, that is K = 1/T in equation 13 of
 Meshi et al. (2010).  The reported bound is the plain one.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends._dual_session import DualSession, Part, sweep_cost
-from ssvm_backends._graph import Instance
+from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
@@ -38,7 +38,7 @@ class MSDSession(DualSession):
 
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._block_descent import EDGE, STAR, descend
+        from ssvm_backends._dual.block_descent import EDGE, STAR, descend
 
         update = {"edge": EDGE, "star": STAR}[self.options["update"]]
         descend(

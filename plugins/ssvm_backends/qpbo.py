@@ -1,6 +1,6 @@
 """``qpbo``: roof duality for any binary pairwise problem: a certified bound and a partial labelling.
 
-The bound is the optimum of the local polytope, from one flow on twice the variables (:mod:`ssvm_backends._roof`).
+The bound is the optimum of the local polytope, from one flow on twice the variables (:mod:`ssvm_backends._cuts.roof`).
 States that roof duality decides are kept.  When all are decided the labelling is optimal and the bound is its
 score.  What is left open is filled in by the heuristic that the option ``rest`` names; with ``rest="none"`` there is
 no labelling unless all is decided.  ``icm`` moves one variable at a time, ``pairs`` then moves two neighbours together
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends._by_example import NO_LIMITS, Answer, Clock, ExampleSession
-from ssvm_backends._graph import F64, I32, I64, Instance
-from ssvm_backends._reduce import reduce_problem
+from ssvm_backends._graphs.by_example import NO_LIMITS, Answer, Clock, ExampleSession
+from ssvm_backends._graphs.graph import F64, I32, I64, Instance
+from ssvm_backends._graphs.reduce import reduce_problem
 from ssvm_dsl.ir import Limits, Need, Primal, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.solution import score_marginals, select
 from ssvm_dsl.plugin_api import Verdict
@@ -64,7 +64,7 @@ class RoofSession(ExampleSession):
 
     def _relaxed(self, theta: Theta, ids: I64, clock: Clock) -> Solution:
         """Return the optima of the local polytopes of some examples."""
-        from ssvm_backends._half_integral import half_integral
+        from ssvm_backends._cuts.half_integral import half_integral
 
         reduced, n = reduce_problem(self.program, self.graph, theta, ids, None, always=self.compact), len(ids)
         ptr, here = reduced.label_ptr, reduced.instance.graph.var_ptr
@@ -97,9 +97,9 @@ class RoofSession(ExampleSession):
 
     def _roof(self, instance: Instance, example: int, clock: Clock) -> tuple[I32, float, Stop]:
         """Return (states decided by roof duality or -1, bound, why it ended) of one example."""
-        from ssvm_backends._cut_graph import whole_scale
-        from ssvm_backends._maxflow import CONTROL_SIZE, advance, linked, start
-        from ssvm_backends._roof import roof_labels, roof_links, roof_price
+        from ssvm_backends._cuts.graph import whole_scale
+        from ssvm_backends._cuts.maxflow import CONTROL_SIZE, advance, linked, start
+        from ssvm_backends._cuts.roof import roof_labels, roof_links, roof_price
 
         graph, score, pool = instance.graph, instance.node, instance.pool
         n = int(graph.var_ptr[example + 1] - graph.var_ptr[example])
@@ -137,7 +137,7 @@ class RoofSession(ExampleSession):
 
 def local_search(instance: Instance, example: int, decided: I32, clock: Clock, pairs: bool) -> I32:
     """Return decided states, and for the others what local search from the best states alone finds."""
-    from ssvm_backends._local_search import settle
+    from ssvm_backends._local.search import settle
 
     graph = instance.graph
     lo, hi = int(graph.var_ptr[example]), int(graph.var_ptr[example + 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends._forest_session import ForestSession
+from ssvm_backends._trees.session import ForestSession
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 

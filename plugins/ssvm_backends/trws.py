@@ -1,12 +1,12 @@
-"""``trws``: sequential reweighted message passing for factors of any size; see :mod:`ssvm_backends._trws`."""
+"""``trws``: sequential reweighted message passing for factors of any size; :mod:`ssvm_backends._dual.sequential`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends._dual_session import DualSession, Part, sweep_cost
-from ssvm_backends._graph import Instance
+from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 
@@ -28,7 +28,7 @@ class TRWSSession(DualSession):
 
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._trws import trws
+        from ssvm_backends._dual.sequential import trws
 
         tol, smooth = float(self.options["tol"]), bool(self.options["smooth"])
         trws(

@@ -52,7 +52,6 @@ class WestonWatkins:
 
     smooth = False
     relaxed = False
-    relaxed = False
 
     def __init__(
         self,

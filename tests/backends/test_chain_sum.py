@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_backends import _chain_sum
+from ssvm_backends._trees import chain_sum as _chain_sum
 from ssvm_backends.chain import Chain, ViterbiSession
 from ssvm_dsl.ir import Task, Topology
 from ssvm_dsl.ir.solution import add_marginals

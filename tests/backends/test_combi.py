@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid, interrupted_after
 
-from ssvm_backends._combi_core import C0, EPS, TAU, UB, make_core, make_state
-from ssvm_backends._combi_eliminate import eliminate
-from ssvm_backends._combi_propagate import load, propagate_root, rest_of_tables
-from ssvm_backends._combi_search import grow_tree, labels_cost, make_tree, root_of, search
-from ssvm_backends._combi_split import components, single, split
-from ssvm_backends._graph import Instance, build_graph, instance_of
+from ssvm_backends._combi.core import C0, EPS, TAU, UB, make_core, make_state
+from ssvm_backends._combi.eliminate import eliminate
+from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
+from ssvm_backends._combi.search import grow_tree, labels_cost, make_tree, root_of, search
+from ssvm_backends._combi.split import components, single, split
+from ssvm_backends._graphs.graph import Instance, build_graph, instance_of
 from ssvm_backends.combi import Combi
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Stop, Theta

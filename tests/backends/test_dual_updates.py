@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid
 
-from ssvm_backends._block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, descend
-from ssvm_backends._dual_progress import Progress
-from ssvm_backends._graph import build_graph, instance_of
-from ssvm_backends._reduce import reduce_problem
-from ssvm_backends._trws import reparametrised, trws
+from ssvm_backends._dual.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, descend
+from ssvm_backends._dual.progress import Progress
+from ssvm_backends._dual.sequential import reparametrised, trws
+from ssvm_backends._graphs.graph import build_graph, instance_of
+from ssvm_backends._graphs.reduce import reduce_problem
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 

@@ -14,9 +14,10 @@ from lp_problems import complete, grid_edges, naive_relaxation, pairwise
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from ssvm_backends import _cut_kernels, _maxflow, _move_kernels
-from ssvm_backends._by_example import Clock
-from ssvm_backends._maxflow import ARC, CONTROL_SIZE, NODE, UNBOUNDED, advance, linked, on_source_side, start
+from ssvm_backends._cuts import _maxflow, _move_kernels
+from ssvm_backends._cuts import kernels as _cut_kernels
+from ssvm_backends._cuts.maxflow import ARC, CONTROL_SIZE, NODE, UNBOUNDED, advance, linked, on_source_side, start
+from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends.alpha_beta_swap import AlphaBetaSwap
 from ssvm_backends.alpha_expansion import AlphaExpansion
 from ssvm_backends.chain import Chain

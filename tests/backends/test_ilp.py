@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import complete, eight_wide, grid, interrupted_after, pairwise, timed
 
-from ssvm_backends._cp_sat import integer_losses
-from ssvm_backends._local_polytope import build_polytope, first_incumbent
+from ssvm_backends._programs.cp_sat import integer_losses
+from ssvm_backends._programs.local_polytope import build_polytope, first_incumbent
 from ssvm_backends.ilp import ILP, SCORE_ATOL
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.ir import Limits, Need, Primal, Stop, Task

@@ -11,7 +11,7 @@ import pytest
 from lp_problems import complete, grid, interrupted_after, pairwise, timed
 
 from ssvm_backends import junction_tree as module
-from ssvm_backends._elimination_plan import Space
+from ssvm_backends._elimination.plan import Space
 from ssvm_backends.junction_tree import JunctionTree
 from ssvm_dsl.errors import NoBackendError, TooLargeError
 from ssvm_dsl.inference.planner import plan

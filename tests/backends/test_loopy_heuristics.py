@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid, interrupted_after, timed
 
-from ssvm_backends._graph import build_graph
-from ssvm_backends._local_search import improve
+from ssvm_backends._graphs.graph import build_graph
+from ssvm_backends._local.search import improve
 from ssvm_backends.icm import ICM
 from ssvm_backends.junction_tree import JunctionTree
 from ssvm_backends.max_product import MaxProduct

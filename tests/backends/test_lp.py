@@ -18,8 +18,8 @@ from lp_problems import (
     timed,
 )
 
-from ssvm_backends._local_polytope import build_polytope
-from ssvm_backends._rounding import rounded
+from ssvm_backends._programs.local_polytope import build_polytope
+from ssvm_backends._programs.rounding import rounded
 from ssvm_backends.lp import LP
 from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.ir import Limits, Need, Primal, Stop, Task, Topology

@@ -219,7 +219,7 @@ def test_answers_do_not_depend_on_the_portions(monkeypatch):
     for name, options in VARIANTS:
         whole = opened(name, problem.program, max_iterations=40, **options).solve(problem.theta)
         with monkeypatch.context() as patch:
-            patch.setattr("ssvm_backends._dual_session.CALL", 1.0)
+            patch.setattr("ssvm_backends._dual.session.CALL", 1.0)
             single = opened(name, problem.program, max_iterations=40, **options).solve(problem.theta)
         assert near(single.bound, whole.bound, 1e-3)
         assert single.stats == whole.stats

@@ -1,0 +1,1 @@
+"""Minimum cuts and what is built on them."""

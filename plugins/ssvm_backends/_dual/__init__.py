@@ -1,0 +1,1 @@
+"""Message passing on the dual of the local-polytope relaxation."""

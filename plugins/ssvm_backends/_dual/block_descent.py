@@ -1,0 +1,262 @@
+"""Block-coordinate descent on the dual bound: max-sum diffusion and MPLP, factors of any size.
+
+Four updates, each an exact or partial minimisation of the bound over a few messages, so that none raises it.  With
+``other[k, s]`` for what variable v of slot k has without that slot's message (its unary score and all other
+messages), and ``gamma[k, s]`` for the max-marginal of slot k's factor less the messages of its other slots:
+
+* **edge** (Werner 2007; Meshi et al. 2010, equation 10), one slot after the other::
+
+      message[k] = (gamma[k] - other[k]) / 2
+
+* **star** (Meshi et al. 2010, equation 11), all d slots of a variable at once: the limit of edge updates there::
+
+      message[k] = gamma[k] - (node[v] + sum_j gamma[j]) / (1 + d)
+
+* **clique** (GMPLP; Globerson and Jaakkola 2008), all r slots of a factor at once; first ``message[j] = -other[j]``
+  for all of them, which moves everything into the factor, and with gamma computed from these::
+
+      message[k] = -other[k] + (gamma[k] + other[k]) / r
+
+* **handshake** (MPLP++; Tourani et al. 2018): begins like clique, then the slots in turn take their share of what the
+  factor has left, ``1 / r``, ``1 / (r - 1)``, ..., all, and then in reverse order all that has become free.
+  Nothing of the factor is left unused.  On dense graphs it beats TRW-S (their section 6), on sparse ones it does not.
+
+Edge and star updates also come with soft maxima at a fixed temperature (equation 13), which have no fixed points
+other than the minimum of the smoothed bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ssvm_backends._dual.collect import collect
+from ssvm_backends._dual.decode import decode, offer, polish
+from ssvm_backends._dual.kernels import (
+    MAX_ARITY,
+    PHASE,
+    VISIT,
+    begin,
+    end_iteration,
+    extent,
+    fill_visits,
+    n_messages,
+    publish,
+    shift_of,
+)  # fmt: skip
+from ssvm_backends._dual.progress import Progress
+from ssvm_backends._graphs.graph import F64, I64, Graph
+from ssvm_dsl.ir.borrow import borrow
+
+EDGE, STAR, CLIQUE, HANDSHAKE = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, update: int,
+    temperature: float, progress: Progress,
+) -> None:  # fmt: skip
+    """Lower the bound and look for labellings, example by example.
+
+    Parameters
+    ----------
+    graph : Graph
+    node, pool : ndarray of float64
+        Unary scores (finite) and tables (every state has a finite joint state in each factor).
+    ids : ndarray of int64, shape (n,)
+    messages : ndarray of float64
+        Packed over ``ids``: where to start, and afterwards the messages that give ``progress.bound``.
+    max_iterations : int
+        Iterations (updates of all messages) for each example in this call.
+    tol : float
+        Smallest fall of the bound in ten iterations, relative to the sizes of its terms, to go on for.
+    update : int
+        ``EDGE``, ``STAR``, ``CLIQUE`` or ``HANDSHAKE``.
+    temperature : float
+        Of soft maxima in edge and star updates; 0 for plain ones.
+    progress : Progress
+        Continued in place.  Examples that are done are left alone.
+    """
+    g, best = borrow(graph), borrow(progress)
+    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
+    longest, widest, _, n_slots = extent(g, ids)
+    labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
+    value, belief = np.empty(widest * MAX_ARITY), np.empty(widest * longest)
+    at, place = 0, 0
+    for i in range(len(ids)):
+        e = ids[i]
+        shift, best_decoded = shift_of(g, e, at), -np.inf
+        if not best.done[i] and max_iterations > 0:
+            begin(g, e, i, at, messages, best)
+            fill_visits(g, e, shift, update != STAR, visits)
+            if update != STAR:
+                add_up(g, node, best.current, shift, e, belief)
+            for j in range(max_iterations):
+                if update == STAR:
+                    star_sweep(g, visits, node, pool, best.current, shift, e, temperature, value)
+                elif update == EDGE:
+                    edge_sweep(g, visits, pool, best.current, shift, e, temperature, belief, value)
+                elif update == CLIQUE:
+                    clique_sweep(g, visits, pool, best.current, shift, e, belief, value)
+                else:
+                    handshake_sweep(g, visits, pool, best.current, shift, e, belief, value)
+                n = best.iterations[i] + 1
+                if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
+                    decode(g, node, pool, best.current, shift, e, labels, value)
+                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
+                if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, False):
+                    break
+            publish(g, node, pool, e, i, at, messages, best)
+            polish(g, node, pool, e, i, best, place)
+        at += n_messages(g, e)
+        place += g.var_ptr[e + 1] - g.var_ptr[e]
+
+
+@njit(cache=True, nogil=True)
+def add_up(g: Graph, node: F64, messages: F64, shift: int, example: int, belief: F64) -> None:
+    """Write unary scores plus messages of an example, from 0 for its first state."""
+    origin = g.state_ptr[g.var_ptr[example]]
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        for s in range(g.state_ptr[v], g.state_ptr[v + 1]):
+            belief[s - origin] = node[s]
+        for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
+            mine = g.message_ptr[g.touch_slot[t]] + shift - g.state_ptr[v]
+            for s in range(g.state_ptr[v], g.state_ptr[v + 1]):
+                belief[s - origin] += messages[mine + s]
+
+
+@njit(cache=True, nogil=True)
+def star_sweep(
+    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, temperature: float, value: F64
+) -> None:
+    """Update all messages of each variable in turn (equation 11)."""
+    slots = g.touch_ptr[g.var_ptr[example]]
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        card, degree = g.card[v], g.touch_ptr[v + 1] - g.touch_ptr[v]
+        begin_at, end_at = VISIT * (g.touch_ptr[v] - slots), VISIT * (g.touch_ptr[v + 1] - slots)
+        for s in range(card):
+            value[s] = node[g.state_ptr[v] + s]
+        for at in range(begin_at, end_at, VISIT):
+            collect(g, visits, at, pool, messages, shift, card, temperature)
+            for s in range(card):
+                value[s] += messages[visits[at] + s]
+        for at in range(begin_at, end_at, VISIT):
+            for s in range(card):
+                messages[visits[at] + s] -= value[s] / (1 + degree)
+
+
+@njit(cache=True, nogil=True)
+def edge_sweep(
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, temperature: float, belief: F64,
+    value: F64,
+) -> None:  # fmt: skip
+    """Update the message of each slot in turn (equation 10)."""
+    origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
+    for k in range(slots, g.slot_ptr[g.factor_ptr[example + 1]]):
+        v, at = g.scope[k], VISIT * (k - slots)
+        card, mine, sums = g.card[v], visits[at], g.state_ptr[v] - origin
+        for s in range(card):
+            value[s] = belief[sums + s] - messages[mine + s]
+        collect(g, visits, at, pool, messages, shift, card, temperature)
+        for s in range(card):
+            messages[mine + s] = 0.5 * (messages[mine + s] - value[s])
+            belief[sums + s] = value[s] + messages[mine + s]
+
+
+@njit(cache=True, nogil=True)
+def pull(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) -> None:
+    """Move all score of a factor's variables into the factor; their beliefs become what they have without it."""
+    for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+        mine, sums = g.message_ptr[k] + shift, g.state_ptr[g.scope[k]] - origin
+        for s in range(g.card[g.scope[k]]):
+            belief[sums + s] -= messages[mine + s]
+            messages[mine + s] = -belief[sums + s]
+
+
+@njit(cache=True, nogil=True)
+def push(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) -> None:
+    """Add the messages of a factor to the beliefs of its variables again."""
+    for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+        mine, sums = g.message_ptr[k] + shift, g.state_ptr[g.scope[k]] - origin
+        for s in range(g.card[g.scope[k]]):
+            belief[sums + s] += messages[mine + s]
+
+
+@njit(cache=True, nogil=True)
+def clique_sweep(
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64
+) -> None:
+    """Update all messages of each factor at once, factor by factor (GMPLP)."""
+    origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
+        first = g.message_ptr[lo]
+        pull(g, messages, shift, f, origin, belief)
+        for k in range(lo, hi):
+            at, card = VISIT * (k - slots), g.card[g.scope[k]]
+            mine, kept = visits[at], g.message_ptr[k] - first
+            for s in range(card):
+                value[kept + s] = messages[mine + s]
+            collect(g, visits, at, pool, messages, shift, card, 0.0)
+            for s in range(card):
+                gamma, messages[mine + s] = messages[mine + s], value[kept + s]
+                value[kept + s] += (gamma - value[kept + s]) / (hi - lo)
+        for j in range(g.message_ptr[hi] - first):
+            messages[first + shift + j] = value[j]
+        push(g, messages, shift, f, origin, belief)
+
+
+@njit(cache=True, nogil=True)
+def handshake_sweep(
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64
+) -> None:
+    """Update the messages of each factor in turn until nothing of it is left unused (MPLP++)."""
+    origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        lo, arity = g.slot_ptr[f], g.slot_ptr[f + 1] - g.slot_ptr[f]
+        if arity == 2 and g.card[g.scope[lo]] == 2 and g.card[g.scope[lo + 1]] == 2:
+            u, v = g.state_ptr[g.scope[lo]] - origin, g.state_ptr[g.scope[lo + 1]] - origin
+            at = VISIT * (lo - slots)
+            shake_binary(pool, visits[at + 2], messages, visits[at], visits[at + 1], belief, u, v)
+            continue
+        pull(g, messages, shift, f, origin, belief)
+        for j in range(2 * arity - 1):
+            back = j >= arity
+            k = lo + (2 * (arity - 1) - j if back else j)
+            share = 1.0 if back else 1.0 / (arity - j)
+            at, card = VISIT * (k - slots), g.card[g.scope[k]]
+            mine = visits[at]
+            for s in range(card):
+                value[s] = messages[mine + s]
+            collect(g, visits, at, pool, messages, shift, card, 0.0)
+            for s in range(card):
+                messages[mine + s] = value[s] + share * (messages[mine + s] - value[s])
+        push(g, messages, shift, f, origin, belief)
+
+
+@njit(cache=True, nogil=True)
+def shake_binary(pool: F64, table: int, messages: F64, m: int, n: int, belief: F64, u: int, v: int) -> None:
+    """Do the handshake for a pair of binary variables, on differences between their two states.
+
+    Parameters
+    ----------
+    table : int
+        Place of the table.
+    m, n : int
+        Places of the messages of its first and second variable.
+    u, v : int
+        Places of their beliefs.
+    """
+    a = belief[u + 1] - messages[m + 1] - belief[u] + messages[m]
+    b = belief[v + 1] - messages[n + 1] - belief[v] + messages[n]
+    t00, t01, t10, t11 = pool[table], pool[table + 1] + b, pool[table + 2] + a, pool[table + 3] + a + b
+    half = 0.5 * (max(t10, t11) - max(t00, t01))
+    t10, t11 = t10 - half, t11 - half
+    second = max(t01, t11) - max(t00, t10)
+    t01, t11 = t01 - second, t11 - second
+    first = half + max(t10, t11) - max(t00, t01)
+    belief[u] -= messages[m]
+    belief[v] -= messages[n]
+    messages[m], messages[m + 1] = 0.0, first - a
+    messages[n], messages[n + 1] = 0.0, second - b
+    belief[u + 1], belief[v + 1] = belief[u] + first, belief[v] + second

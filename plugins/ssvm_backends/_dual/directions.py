@@ -1,0 +1,242 @@
+"""AD3: alternating directions dual decomposition (Martins et al. 2015), for factors of any size.
+
+Every factor has marginals ``q`` of its own for its variables, which must agree with the variable's ``p``.
+One iteration
+
+    q_f      = argmax over distributions of factor f:  (table - messages) . weight - penalty / 2 sum_k |q_k - p|^2
+    p_v      = average of q over the slots of v
+    messages = messages + penalty (q - p)
+
+is the alternating direction method of multipliers on the LP relaxation over the local polytope; messages keep
+``node[v] + sum of v's messages = 0``.  It converges to an optimum of the relaxation for any fixed penalty.  The
+penalty is adapted, ever more rarely, so that primal (q - p) and dual (change of p) residuals shrink alike.  The
+dual bound of the messages is valid at every iteration; unlike that of block-coordinate descent it may rise, so the
+lowest is kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ssvm_backends._dual.decode import offer, polish
+from ssvm_backends._dual.directions_factor import MAX_ACTIVE, solve_factor
+from ssvm_backends._dual.kernels import CLOSED, PHASE, begin, extent, n_messages, publish, shift_of
+from ssvm_backends._dual.progress import Progress
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph
+from ssvm_dsl.ir.borrow import borrow
+
+#: The penalty changes when one residual is this many times the other.
+UNBALANCED = 5.0
+
+#: First penalty, in units of the mean range of the tables.
+START = 0.25
+
+
+class Split(NamedTuple):
+    """The primal side of AD3 for some examples, packed.
+
+    Parameters
+    ----------
+    p : ndarray of float64
+        Marginals of the variables.
+    q : ndarray of float64
+        Marginals of the factors, for each state of each slot.
+    active : ndarray of int64
+        Joint states in the set of each factor, from the place of its first message.
+    weight : ndarray of float64
+        Their weights.
+    n_active : ndarray of int64
+        How many there are, for each factor.
+    penalty : ndarray of float64, shape (n,)
+    """
+
+    p: F64
+    q: F64
+    active: I64
+    weight: F64
+    n_active: I64
+    penalty: F64
+
+    @classmethod
+    def start(cls, n_examples: int, n_states: int, n_factors: int, n_messages: int) -> Split:
+        """Return room for the primal side."""
+        return cls(
+            np.zeros(n_states), np.zeros(n_messages), np.zeros(n_messages, np.int64), np.zeros(n_messages),
+            np.zeros(n_factors, np.int64), np.ones(n_examples),
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def ad3(
+    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, until_met: bool,
+    progress: Progress, split: Split,
+) -> None:  # fmt: skip
+    """Solve the relaxation, example by example.
+
+    Parameters
+    ----------
+    graph : Graph
+    node, pool : ndarray of float64
+        Unary scores (finite) and tables (every state has a finite joint state in each factor).
+    ids : ndarray of int64, shape (n,)
+    messages : ndarray of float64
+        Packed over ``ids``: where to start, and afterwards the messages that give ``progress.bound``.
+    max_iterations : int
+        Iterations for each example in this call.
+    tol : float
+        An example is done when bound and value of the fractional solution differ by less than ``tol`` times their
+        size, and marginals of factors and variables by less than ``tol`` (root mean square).
+    until_met : bool
+        Stop as well when the bound meets the score of a labelling.
+    progress, split
+        Continued in place.  Examples that are done are left alone.
+    """
+    g, best, s = borrow(graph), borrow(progress), borrow(split)
+    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
+    longest, _, _, _ = extent(g, ids)
+    labels = np.zeros(longest, np.int32)
+    chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
+    at, place, state, factor = 0, 0, 0, 0
+    for i in range(len(ids)):
+        e = ids[i]
+        shift, best_decoded = shift_of(g, e, at), -np.inf
+        if not best.done[i] and max_iterations > 0:
+            if best.iterations[i] == 0:
+                begin(g, e, i, at, messages, best)
+                publish(g, node, pool, e, i, at, messages, best)
+                first_split(g, node, pool, best.current, shift, e, i, state, s)
+            for j in range(max_iterations):
+                solve_factors(g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull)
+                primal, dual = agree(g, best.current, shift, e, i, state, s)
+                best.iterations[i] += 1
+                if j + 1 == max_iterations or best.iterations[i] % PHASE == 0:
+                    argmax_p(g, e, state, s, labels)
+                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
+                    size = publish(g, node, pool, e, i, at, messages, best)
+                    gap = best.bound[i] - value_of(g, node, pool, shift, e, state, factor, s)
+                    best.done[i] = abs(gap) <= tol * size and max(primal, dual) <= tol
+                    if until_met and best.score[i] > -np.inf:
+                        best.done[i] |= best.bound[i] - best.score[i] <= 2.0 * CLOSED * abs(best.score[i])
+                    balance(s, i, best.iterations[i], primal, dual)
+                if best.done[i]:
+                    break
+            polish(g, node, pool, e, i, best, place)
+        at += n_messages(g, e)
+        place += g.var_ptr[e + 1] - g.var_ptr[e]
+        state += g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]
+        factor += g.factor_ptr[e + 1] - g.factor_ptr[e]
+
+
+@njit(cache=True, nogil=True)
+def first_split(
+    g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int, i: int, state: int, s: Split
+) -> None:
+    """Spread unary scores over the factors, start from uniform p, and take the mean range of tables as penalty."""
+    origin = g.state_ptr[g.var_ptr[example]] - state
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        lo, hi = g.touch_ptr[v], g.touch_ptr[v + 1]
+        best = g.state_ptr[v]
+        for x in range(g.state_ptr[v], g.state_ptr[v + 1]):
+            total = node[x]
+            if node[x] > node[best]:
+                best = x
+            for t in range(lo, hi):
+                total += messages[g.message_ptr[g.touch_slot[t]] + shift + x - g.state_ptr[v]]
+            for t in range(lo, hi):
+                messages[g.message_ptr[g.touch_slot[t]] + shift + x - g.state_ptr[v]] -= total / (hi - lo)
+            s.p[x - origin] = 1.0 / g.card[v] if hi > lo else 0.0
+        if hi == lo:
+            s.p[best - origin] = 1.0
+    total, n = 0.0, 0
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        low, high = np.inf, -np.inf
+        for c in range(g.table_ptr[f], g.table_ptr[f] + g.table_size[f]):
+            if pool[c] > -np.inf:
+                low, high = min(low, pool[c]), max(high, pool[c])
+        total += high - low
+        n += 1
+    s.penalty[i] = START * total / n if total > 0.0 else 1.0
+
+
+@njit(cache=True, nogil=True)
+def solve_factors(
+    g: Graph, pool: F64, messages: F64, shift: int, example: int, i: int, state: int, factor: int, s: Split,
+    chol: F64, work: F64, pull: F64,
+) -> None:  # fmt: skip
+    """Solve the subproblems of all factors of an example."""
+    inverse = 1.0 / s.penalty[i]
+    origin, first = g.state_ptr[g.var_ptr[example]] - state, g.factor_ptr[example]
+    for f in range(first, g.factor_ptr[example + 1]):
+        for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+            p_at, m_at = g.state_ptr[g.scope[k]] - origin, g.message_ptr[k] + shift
+            for x in range(g.card[g.scope[k]]):
+                pull[m_at + x] = s.p[p_at + x] - inverse * messages[m_at + x]
+        j = factor + f - first
+        s.n_active[j] = solve_factor(
+            g, pool, f, inverse, pull, shift, s.active, s.weight, s.n_active[j], s.q, chol, work
+        )
+
+
+@njit(cache=True, nogil=True)
+def agree(g: Graph, messages: F64, shift: int, example: int, i: int, state: int, s: Split) -> tuple[float, float]:
+    """Average marginals, update messages; return residuals: root mean squares of q - p and of the change of p."""
+    origin = g.state_ptr[g.var_ptr[example]] - state
+    primal, dual, n = 0.0, 0.0, 0
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        lo, hi = g.touch_ptr[v], g.touch_ptr[v + 1]
+        if lo == hi:
+            continue
+        for x in range(g.card[v]):
+            p_at, mean = g.state_ptr[v] - origin + x, 0.0
+            for t in range(lo, hi):
+                mean += s.q[g.message_ptr[g.touch_slot[t]] + shift + x]
+            mean /= hi - lo
+            dual += (hi - lo) * (mean - s.p[p_at]) ** 2
+            s.p[p_at] = mean
+            n += hi - lo
+            for t in range(lo, hi):
+                m = g.message_ptr[g.touch_slot[t]] + shift + x
+                messages[m] += s.penalty[i] * (s.q[m] - mean)
+                primal += (s.q[m] - mean) ** 2
+    return np.sqrt(primal / max(n, 1)), np.sqrt(dual / max(n, 1))
+
+
+@njit(cache=True, nogil=True)
+def balance(s: Split, i: int, iterations: int, primal: float, dual: float) -> None:
+    """Adapt the penalty; after a phase at first, then at powers of two, so that it settles."""
+    n_phases = iterations // PHASE
+    if iterations % PHASE or (n_phases > 16 and n_phases & (n_phases - 1)):
+        return
+    if primal > UNBALANCED * dual:
+        s.penalty[i] *= 2.0
+    elif dual > UNBALANCED * primal:
+        s.penalty[i] *= 0.5
+
+
+@njit(cache=True, nogil=True)
+def argmax_p(g: Graph, example: int, state: int, s: Split, labels: I32) -> None:
+    """Write the most probable state of each variable."""
+    first = g.var_ptr[example]
+    origin = g.state_ptr[first] - state
+    for v in range(first, g.var_ptr[example + 1]):
+        best = 0
+        for x in range(1, g.card[v]):
+            if s.p[g.state_ptr[v] - origin + x] > s.p[g.state_ptr[v] - origin + best]:
+                best = x
+        labels[v - first] = best
+
+
+@njit(cache=True, nogil=True)
+def value_of(g: Graph, node: F64, pool: F64, shift: int, example: int, state: int, factor: int, s: Split) -> float:
+    """Return the score of the fractional solution, ``node . p + sum_f table . weight``."""
+    origin, total = g.state_ptr[g.var_ptr[example]] - state, 0.0
+    for x in range(g.state_ptr[g.var_ptr[example]], g.state_ptr[g.var_ptr[example + 1]]):
+        total += node[x] * s.p[x - origin]
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        at = g.message_ptr[g.slot_ptr[f]] + shift
+        for j in range(s.n_active[factor + f - g.factor_ptr[example]]):
+            total += pool[g.table_ptr[f] + s.active[at + j]] * s.weight[at + j]
+    return total

@@ -1,0 +1,276 @@
+"""What dual solvers share: max-marginals of factors, the dual bound, decoding, and local search.
+
+A message is a number for each state of each slot.  It moves score from a factor to a variable::
+
+    node'[v, s]  = node[v, s] + sum_{k in slots of v} message[k, s]
+    table'[f, c] = table[f, c] - sum_{k in slots of f} message[k, c_k]
+
+which changes no labelling's score, so that for *any* messages
+
+    bound = sum_v max_s node'[v, s] + sum_f max_c table'[f, c]
+
+is at least the best score (Werner 2007; Meshi et al. 2010, equation 8).  Solvers differ in how they lower it.
+
+Messages are packed over the examples a kernel is asked for: those of slot k lie at ``message_ptr[k] + shift``, with
+one ``shift`` for each example.  Tables may hold ``-inf``; messages are finite
+(see :mod:`ssvm_backends._graphs.reduce`), so differences are never ``nan`` and kernels may say so to the compiler.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ssvm_backends._dual.progress import Progress
+from ssvm_backends._graphs.graph import F64, I64, Graph
+
+#: Flags for kernels whose numbers may be infinite but never nan.
+NO_NAN = {"nnan", "nsz"}
+
+#: Relative gap at which bound and labelling have met.
+CLOSED = 1e-9
+
+#: Iterations between two looks at how much the bound fell.
+PHASE = 10
+
+#: Plain updates have come to rest when a phase lowers the bound by less than this, relative to its size.
+SLOW = 3e-3
+
+#: Smoothing begins at a temperature for which it may raise the bound by the gap, but at most by this share of its size.
+HOTTEST = 0.05
+
+#: Factor of the temperature after each phase.
+COOLING = 0.85
+
+#: Numbers for each slot of an example, and the kinds of slots; see :func:`fill_visits`.
+VISIT = 6
+ROW, COLUMN, LARGE = 0, 1, 2
+
+#: Largest arity kernels have room for.
+MAX_ARITY = 64
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def max_marginal(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, out: F64) -> float:
+    """Write ``out[s] = max_{c: c_slot = s} table[f, c] - sum_{j != slot} message[j, c_j]``; return the maximum.
+
+    With ``slot = -1`` nothing is written and all messages are subtracted: the maximum of the factor.
+    """
+    lo, last = g.slot_ptr[f], g.slot_ptr[f + 1] - 1
+    digit = np.zeros(MAX_ARITY, np.int64)
+    n_last, at, base = g.card[g.scope[last]], g.table_ptr[f], 0.0
+    tail = g.message_ptr[last] + shift
+    if slot >= 0:
+        for s in range(g.card[g.scope[slot]]):
+            out[s] = -np.inf
+    for k in range(lo, last):
+        if k != slot:
+            base += messages[g.message_ptr[k] + shift]
+    top = -np.inf
+    while True:
+        if slot == last:
+            for s in range(n_last):
+                out[s] = max(out[s], pool[at + s] - base)
+        else:
+            best = -np.inf
+            for s in range(n_last):
+                best = max(best, pool[at + s] - messages[tail + s])
+            best -= base
+            top = max(top, best)
+            if slot >= 0:
+                out[digit[slot - lo]] = max(out[digit[slot - lo]], best)
+        at += n_last
+        k = last - 1
+        while k >= lo and digit[k - lo] + 1 == g.card[g.scope[k]]:
+            digit[k - lo] = 0
+            k -= 1
+        if k < lo:
+            break
+        digit[k - lo] += 1
+        base = 0.0  # anew, so that rounding does not add up
+        for k in range(lo, last):
+            if k != slot:
+                base += messages[g.message_ptr[k] + shift + digit[k - lo]]
+    if slot == last:
+        for s in range(n_last):
+            top = max(top, out[s])
+    return top
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def factor_maximum(g: Graph, pool: F64, messages: F64, shift: int, f: int) -> float:
+    """Return ``max_c table[f, c] - sum_k message[k, c_k]``."""
+    lo = g.slot_ptr[f]
+    if g.slot_ptr[f + 1] - lo > 2:
+        return max_marginal(g, pool, messages, shift, f, -1, messages)
+    first, second = g.message_ptr[lo] + shift, g.message_ptr[lo + 1] + shift
+    at, n_second, top = g.table_ptr[f], g.card[g.scope[lo + 1]], -np.inf
+    for _ in range(g.card[g.scope[lo]]):
+        best = -np.inf
+        for s in range(n_second):
+            best = max(best, pool[at + s] - messages[second + s])
+        top = max(top, best - messages[first])
+        first += 1
+        at += n_second
+    return top
+
+
+@njit(cache=True, nogil=True)
+def fill_visits(g: Graph, example: int, shift: int, by_factor: bool, visits: I64) -> None:
+    """Write what a visit to each slot of an example needs, in the order of factors or of ``touch_slot``.
+
+    Kernels spend most of their time on slots of small pairs, where looking all this up in the graph would take longer
+    than the arithmetic.  For each slot ``VISIT`` numbers: place of its messages, place of the messages of the
+    other slot (of larger factors: the slot), place of the table, number of states of the other variable,
+    the other variable, and its kind (``ROW``, ``COLUMN`` or ``LARGE``).
+    """
+    first, stop = g.touch_ptr[g.var_ptr[example]], g.touch_ptr[g.var_ptr[example + 1]]
+    for t in range(first, stop):
+        k, at = t if by_factor else g.touch_slot[t], VISIT * (t - first)
+        f = g.slot_factor[k]
+        lo = g.slot_ptr[f]
+        visits[at], visits[at + 2] = g.message_ptr[k] + shift, g.table_ptr[f]
+        if g.slot_ptr[f + 1] - lo == 2:
+            other = 2 * lo + 1 - k
+            visits[at + 1], visits[at + 4] = g.message_ptr[other] + shift, g.scope[other]
+            visits[at + 3], visits[at + 5] = g.card[g.scope[other]], ROW if k == lo else COLUMN
+        else:
+            visits[at + 1], visits[at + 5] = k, LARGE
+
+
+@njit(cache=True, nogil=True)
+def shift_of(g: Graph, example: int, packed: int) -> int:
+    """Return what to add to ``message_ptr`` when the messages of an example start at ``packed``."""
+    return packed - g.message_ptr[g.slot_ptr[g.factor_ptr[example]]]
+
+
+@njit(cache=True, nogil=True)
+def n_messages(g: Graph, example: int) -> int:
+    """Return the number of messages of an example."""
+    first, stop = g.slot_ptr[g.factor_ptr[example]], g.slot_ptr[g.factor_ptr[example + 1]]
+    return g.message_ptr[stop] - g.message_ptr[first]
+
+
+@njit(cache=True, nogil=True)
+def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int) -> tuple[float, float, float]:
+    """Return the dual bound of an example, room for its rounding included, that room, and the sum of its terms' sizes.
+
+    A sum of n numbers is off by at most n eps times the sum of their sizes, and the largest of several sums by
+    the largest of their errors.  O(all tables).
+    """
+    v_lo, v_hi = g.var_ptr[example], g.var_ptr[example + 1]
+    f_lo, f_hi = g.factor_ptr[example], g.factor_ptr[example + 1]
+    total, size, moved, longest = 0.0, 0.0, 0.0, 1
+    for v in range(v_lo, v_hi):
+        best, degree = -np.inf, g.touch_ptr[v + 1] - g.touch_ptr[v]
+        longest = max(longest, degree)
+        for s in range(g.card[v]):
+            value = node[g.state_ptr[v] + s]
+            for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
+                value += messages[g.message_ptr[g.touch_slot[t]] + shift + s]
+            best = max(best, value)
+        total += best
+        size += abs(best)
+    for f in range(f_lo, f_hi):
+        best = factor_maximum(g, pool, messages, shift, f)
+        total += best
+        size += abs(best)
+        for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+            largest = 0.0
+            for m in range(g.message_ptr[k], g.message_ptr[k + 1]):
+                largest = max(largest, abs(messages[m + shift]))
+            moved += 4.0 * largest  # it enters two sums, and what it is added to may be as large
+    n_terms = v_hi - v_lo + f_hi - f_lo + longest + MAX_ARITY
+    room = n_terms * 2.3e-16 * (size + moved)
+    return total + room, room, size
+
+
+@njit(cache=True, nogil=True)
+def extent(g: Graph, ids: I64) -> tuple[int, int, int, int]:
+    """Return the most variables, states of a variable, slots of a variable and slots of the listed examples."""
+    longest, widest, deepest, slots = 1, 1, 1, 1
+    for e in ids:
+        longest = max(longest, g.var_ptr[e + 1] - g.var_ptr[e])
+        slots = max(slots, g.touch_ptr[g.var_ptr[e + 1]] - g.touch_ptr[g.var_ptr[e]])
+        for v in range(g.var_ptr[e], g.var_ptr[e + 1]):
+            widest = max(widest, g.card[v])
+            deepest = max(deepest, g.touch_ptr[v + 1] - g.touch_ptr[v])
+    return longest, widest, deepest, slots
+
+
+@njit(cache=True, nogil=True)
+def may_stick(g: Graph, example: int) -> bool:
+    """Whether fixed points of plain updates may miss the least bound: not for pairs of binary variables."""
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        if g.card[v] > 2:
+            return True
+    large = False
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        large |= g.slot_ptr[f + 1] - g.slot_ptr[f] > 2
+    return large
+
+
+@njit(cache=True, nogil=True)
+def begin(g: Graph, example: int, i: int, at: int, messages: F64, best: Progress) -> None:
+    """Take over the messages to start from, before the first iteration on example i."""
+    if best.iterations[i] == 0:
+        for m in range(at, at + n_messages(g, example)):
+            best.current[m] = messages[m]
+
+
+@njit(cache=True, nogil=True)
+def publish(g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: Progress) -> float:
+    """Keep the current messages when their bound is the lowest so far; return the sum of the sizes of its terms."""
+    bound, _, size = dual_bound(g, node, pool, best.current, shift_of(g, example, at), example)
+    if bound < best.bound[i]:
+        best.bound[i] = bound
+        for m in range(at, at + n_messages(g, example)):
+            messages[m] = best.current[m]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def next_temperature(best: Progress, i: int) -> float:
+    """Return the temperature of the coming iteration: the last one of a phase is plain, so that its bound counts."""
+    return 0.0 if (best.iterations[i] + 1) % PHASE == 0 else best.temperature[i]
+
+
+@njit(cache=True, nogil=True)
+def end_iteration(
+    g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: Progress,
+    bound: float, tol: float, smooth: bool,
+) -> bool:  # fmt: skip
+    """Count an iteration; at the end of a phase publish and choose the temperature; return whether to stop.
+
+    Parameters
+    ----------
+    at : int
+        Where the example's messages start.
+    bound : float
+        The dual bound of the current messages, up to rounding (``inf`` where it was not computed).
+    tol : float
+        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
+    smooth : bool
+        Whether updates may be smoothed when plain ones have come to rest.
+    """
+    best.iterations[i] += 1
+    score = best.score[i]
+    if score > -np.inf and bound - score <= CLOSED * abs(score):
+        publish(g, node, pool, example, i, at, messages, best)
+        best.done[i] = best.bound[i] - score <= 2.0 * CLOSED * abs(score)
+        best.done[i] |= not smooth
+    if not best.done[i] and best.iterations[i] % PHASE == 0:
+        size = publish(g, node, pool, example, i, at, messages, best)
+        fell = best.reference[i] - best.bound[i]
+        best.reference[i] = best.bound[i]
+        terms = g.var_ptr[example + 1] - g.var_ptr[example] + g.factor_ptr[example + 1] - g.factor_ptr[example]
+        if best.temperature[i] > 0.0:
+            best.temperature[i] *= COOLING
+        elif not smooth:
+            best.done[i] = fell <= tol * size
+        elif fell <= max(tol, SLOW) * size:
+            gap = best.bound[i] - score
+            best.temperature[i] = min(gap, HOTTEST * size) / terms
+        if best.temperature[i] > 0.0:
+            best.done[i] = best.temperature[i] * terms <= tol * size
+    return best.done[i]

@@ -1,0 +1,274 @@
+"""Sessions of dual solvers: reduce, run the kernel over the batch within the limits, pack, keep the messages.
+
+A kernel works on a batch of examples for some iterations and can be called again to go on, so the session decides
+how much to ask for at a time: about :data:`CALL` of work, several small examples or a few iterations of a large
+one.  Between two calls it looks at the clock, reports progress and can be interrupted.  The portions depend on sizes
+only, so answers do not depend on the speed of the machine.
+
+Messages are kept for the next call in the layout of the whole program.  They reparametrise any scores, so they may
+be used for others; where masks or clamps close other states than before, the messages of open ones are used.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends._dual.progress import Progress
+from ssvm_backends._graphs.by_example import Clock, pack_arrays
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, factor_origin
+from ssvm_backends._graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.ir import Limits, Marginals, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.ragged import members, pointers, runs
+from ssvm_dsl.ir.solution import select
+
+NO_LIMITS = Limits()
+
+#: Work of one kernel call, in table entries looked at; about 20 ms.
+CALL = 1e7
+
+#: What a visit to a slot costs besides its table, in entries.
+VISIT_COST = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Messages of some examples, to start from.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the messages of each start.
+    values : ndarray of float64
+        Packed, in the layout of the program's graph.
+    """
+
+    ids: I64
+    ptr: I64
+    values: F64
+
+    def of(self, ids: I64, ptr: I64) -> F64:
+        """Return the messages of other examples, zero where there are none."""
+        if np.array_equal(self.ids, ids):
+            return self.values.copy()
+        out = np.zeros(int(ptr[-1]))
+        place = {int(example): k for k, example in enumerate(self.ids)}
+        for i, example in enumerate(ids):
+            k = place.get(int(example))
+            if k is not None:
+                out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
+        return out
+
+
+def message_pointers(graph: Graph, ids: I64) -> I64:
+    """Return where the messages of each example start when packed over ``ids``; ``shape (n + 1,)``."""
+    first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
+    return pointers(first[ids + 1] - first[ids])
+
+
+def sweep_cost(need: Need) -> float:
+    """Return about how many operations one update of all messages takes."""
+    return 2.0 * need.n_variables * need.max_card + 2.0 * need.n_factors * need.max_arity * (need.max_table + 8.0)
+
+
+class Part:
+    """A range of the examples asked for, as views of what belongs to the whole batch.
+
+    Parameters
+    ----------
+    lo, hi : int
+        The range.
+    reduced : Reduced
+    message_ptr : ndarray of int64
+        Where the messages of each example start.
+    messages : ndarray of float64
+    progress : Progress
+    task : Task
+    """
+
+    def __init__(
+        self, lo: int, hi: int, reduced: Reduced, message_ptr: I64, messages: F64, progress: Progress, task: Task
+    ) -> None:
+        labels = slice(int(reduced.label_ptr[lo]), int(reduced.label_ptr[hi]))
+        places = slice(int(message_ptr[lo]), int(message_ptr[hi]))
+        self.task = task
+        self.lo, self.hi, self.ids, self.messages = lo, hi, reduced.ids[lo:hi], messages[places]
+        self.progress = progress.part(slice(lo, hi), labels, places)
+        self.state: Any = None  # what a solver keeps from call to call
+        self._told = np.full((2, hi - lo), np.inf)
+
+    @property
+    def reached(self) -> int:
+        """Iterations of the example that has had the most."""
+        return int(self.progress.iterations.max(initial=0))
+
+    def tell(self, reduced: Reduced, clock: Clock) -> None:
+        """Report examples whose labelling or bound has improved."""
+        if clock.limits.progress is None:
+            return
+        now = np.stack([-self.progress.score, self.progress.bound])
+        for i in np.flatnonzero((now < self._told).any(axis=0)):
+            const = float(reduced.instance.const[self.ids[i]])
+            clock.tell(float(self.progress.score[i]) + const, float(self.progress.bound[i]) + const)
+        self._told = now
+
+
+class DualSession(ABC):
+    """Lowers dual bounds and decodes labels.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+        The backend's options; ``max_iterations`` and ``tol`` among them.
+
+    Raises
+    ------
+    OptionError
+        An option is out of range.
+    """
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        self.program, self.options = program, options
+        for name in ("max_iterations", "tol"):
+            if not options[name] >= 0:
+                raise OptionError(f"option '{name}' is at least 0, got {options[name]!r}")
+        self.graph = build_graph(program)
+        self._group: I64 | None = None  # the group of each factor, once it is asked for
+
+    @abstractmethod
+    def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+
+    def solve(
+        self,
+        theta: Theta,
+        *,
+        examples: I64 | None = None,
+        task: Task = Task.MAP,
+        clamp: I32 | None = None,
+        warm: Any = None,
+        limits: Limits = NO_LIMITS,
+        k: int = 1,
+    ) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        ids, clock = select(self.program, examples), Clock.start(limits)
+        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=task is Task.RELAXED)
+        ptr = message_pointers(self.graph, ids)
+        full = warm.of(ids, ptr) if isinstance(warm, Messages) else np.zeros(int(ptr[-1]))
+        place = None if reduced.kept is None else message_places(self.graph, reduced, ids, ptr)
+        messages = full if place is None else full[place]
+        progress = Progress.start(len(ids), int(reduced.label_ptr[-1]), len(messages))
+        progress.done[~reduced.feasible] = True
+        parts: list[Part] = []
+        stop = self._run(reduced, messages, progress, clock, task, parts)
+        if place is not None:
+            full[place] = messages
+        solution = self._packed(theta, ids, reduced, progress, stop)
+        if task is Task.RELAXED:
+            self.relax(solution, theta, ids, reduced, parts)
+        solution.warm = Messages(ids.copy(), ptr, full)
+        solution.stats = {"iterations": int(progress.iterations.sum())}
+        return solution
+
+    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+        """Return where the dual bound of kept messages is attained; see :class:`~ssvm_dsl.plugin_api.SlopeSession`.
+
+        ``None`` where states are ruled out: messages do not tell which.
+        """
+        from ssvm_backends._dual.slope import best_choices
+
+        if not isinstance(warm, Messages) or self.program.allowed is not None or not np.isfinite(theta.pool).all():
+            return None
+        graph, program, ptr = self.graph, self.program, message_pointers(self.graph, ids)
+        states = np.zeros(int((graph.var_ptr[ids + 1] - graph.var_ptr[ids]).sum()), np.int32)
+        configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int64)
+        best_choices(graph, theta.node, theta.pool, ids, ptr, warm.of(ids, ptr), states, configs)
+        if self._group is None:
+            self._group, _ = factor_origin(program)
+        group = self._group[members(graph.factor_ptr, ids)]
+        card = graph.card[members(graph.var_ptr, ids)]
+        node = np.zeros(int(card.sum()))
+        node[pointers(card)[:-1] + states] = 1.0
+        tables = []
+        for k, one in enumerate(program.groups):
+            tables.append((configs[group == k][:, None] == np.arange(one.n_configs)).astype(np.float64))
+        return Marginals(node, tuple(tables))
+
+    def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
+        """Replace the labels of a solution by fractional ones; only for solvers that have them."""
+        raise NotImplementedError
+
+    def _packed(self, theta: Theta, ids: I64, reduced: Reduced, progress: Progress, stop: Stop) -> Solution:
+        """Return the solution; ``stop`` is why examples that are not done have ended."""
+        there = (progress.score > -np.inf) & reduced.feasible
+        known = (progress.bound < np.inf) & reduced.feasible
+        const = np.where(known, reduced.instance.const[reduced.ids], 0.0)
+        bound = np.where(known, np.nextafter(progress.bound + const, np.inf), np.nan)
+        spent = progress.iterations >= self.most_iterations(NO_LIMITS)
+        why = np.where(progress.done, Stop.FINISHED, np.where(spent, Stop.ITERATIONS, stop)).astype(np.int8)
+        return pack_arrays(self.program, theta, ids, reduced, progress.labels, there, bound, why)
+
+    def most_iterations(self, limits: Limits) -> int:
+        """Return how many iterations an example may take."""
+        most = int(self.options["max_iterations"])
+        return most if limits.iterations is None else min(most, limits.iterations)
+
+    def _run(
+        self, reduced: Reduced, messages: F64, progress: Progress, clock: Clock, task: Task, parts: list[Part]
+    ) -> Stop:
+        """Iterate until all is done or a limit is reached, part by part; return which limit ends what is not done."""
+        most = self.most_iterations(clock.limits)
+        message_ptr = message_pointers(reduced.instance.graph, reduced.ids)
+        portions = list(self._portions(reduced, most))
+        stop = Stop.ITERATIONS
+        try:
+            for number, (lo, hi, at_a_time) in enumerate(portions):
+                if clock.over:
+                    return Stop.TIME
+                end = perf_counter() + clock.left / (len(portions) - number)
+                part = Part(lo, hi, reduced, message_ptr, messages, progress, task)
+                parts.append(part)
+                while not part.progress.done.all() and part.reached < most:
+                    begin = perf_counter()
+                    self.iterate(reduced.instance, part, min(at_a_time, most - part.reached))
+                    part.tell(reduced, clock)
+                    now = perf_counter()
+                    if now + 0.7 * (now - begin) >= end:  # the next call would hardly be over in time
+                        stop = Stop.TIME
+                        break
+        except KeyboardInterrupt:
+            return Stop.INTERRUPTED
+        return stop
+
+    def _portions(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (first, stop, iterations of a call) of parts of the batch."""
+        graph, ids = reduced.instance.graph, reduced.ids
+        entries = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
+        slots = graph.slot_ptr[graph.factor_ptr]
+        cost = 2.0 * (entries[ids + 1] - entries[ids] + VISIT_COST * (slots[ids + 1] - slots[ids] + 1))
+        number = np.floor(np.cumsum(cost * max(most, 1)) / CALL).astype(np.int64)
+        starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(ids)]
+        for lo, hi in pairwise(starts):
+            if lo < hi:
+                yield lo, hi, int(min(max(CALL / cost[lo:hi].sum(), 1.0), max(most, 1)))
+
+
+def message_places(graph: Graph, reduced: Reduced, ids: I64, ptr: I64) -> I64:
+    """Return for each message of a reduced instance its place among those of the program, packed over ``ids``."""
+    left = reduced.instance.graph
+    card = left.card[left.scope]
+    states = reduced.state[runs(left.state_ptr[left.scope], card)]
+    whole = np.repeat(graph.message_ptr[reduced.slot], card) + states
+    first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr[ids]]]
+    counts = np.diff(left.message_ptr[left.slot_ptr[left.factor_ptr]])
+    return whole - np.repeat(first - ptr[:-1], counts)

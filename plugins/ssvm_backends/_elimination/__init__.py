@@ -1,0 +1,1 @@
+"""Exact variable elimination along an order."""

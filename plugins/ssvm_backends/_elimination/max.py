@@ -1,0 +1,123 @@
+"""Exact maximisation by variable elimination: one kernel that replays a plan (:mod:`ssvm_backends._elimination.plan`).
+
+Messages are maxima over the states of the eliminated variable (Dechter 1999, bucket elimination); which state was
+best is remembered in a byte (two for more than 256 states), so messages need not be kept, and the best labelling is
+read off in reverse order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ssvm_backends._elimination.blocks import Walk, fill, go_on, go_to, load_table, prepare
+from ssvm_backends._elimination.plan import F64, FACTOR, I32, I64, NODE, Plan
+from ssvm_backends._graphs.graph import Graph
+from ssvm_dsl.ir.borrow import borrow
+
+U8 = NDArray[np.uint8]
+
+
+@njit(cache=True, nogil=True)
+def max_steps(
+    plan: Plan, graph: Graph, node: F64, pool: F64, ids: I64, label_ptr: I64, labels: I32, score: F64, work: F64,
+    best: U8, walk: Walk, cursor: I64, budget: int,
+) -> None:  # fmt: skip
+    """Go on with the examples from where ``cursor`` says, until done or the budget is spent.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (m,)
+        Examples whose graph is the plan's.
+    label_ptr : ndarray of int64, shape (m,)
+        Where the labels of each begin.
+    labels, score : ndarray
+        Where the answers go; scores are without the constants, ``-inf`` where there is no labelling.
+    work, best : ndarray
+        Work space: messages, and best states.
+    cursor : ndarray of int64, shape (3,)
+        (example, step, outer state); zeros at first, (m, 0, 0) when done.
+    budget : int
+        About how many table entries to look at.
+    """
+    p, g, w = borrow(plan), borrow(graph), borrow(walk)
+    node, pool, work, best = borrow(node), borrow(pool), borrow(work), borrow(best)
+    n = len(p.variable)
+    while cursor[0] < len(ids) and budget > 0:
+        i = cursor[0]
+        if cursor[1] == 0 and cursor[2] == 0:
+            score[i] = 0.0
+        while cursor[1] < n:
+            t, outer = cursor[1], cursor[2]
+            if outer == 0:
+                _load(p, g, t, ids[i], node, pool, work)
+            prepare(p, t, work, w, 0.0, False)
+            go_to(p, t, outer, w)
+            cost = p.card[t] * p.block[t] * (2 + p.part_ptr[t + 1] - p.part_ptr[t] - p.n_flat[t] - p.n_inner[t])
+            end = min(p.n_outer[t], outer + budget // cost + 1)
+            for k in range(outer, end):
+                _max_block(p, t, k, work, best, w)
+                go_on(p, t, w)
+            budget -= (end - outer) * cost
+            cursor[2] = end
+            if end < p.n_outer[t]:
+                return
+            if p.axis_ptr[t] == p.axis_ptr[t + 1]:
+                score[i] += work[p.out[t]]
+            cursor[1], cursor[2] = t + 1, 0
+            if budget <= 0 and t + 1 < n:
+                return
+        read_off(p, best, labels[label_ptr[i] : label_ptr[i] + n])
+        cursor[0], cursor[1] = i + 1, 0
+
+
+@njit(cache=True, nogil=True)
+def _load(p: Plan, g: Graph, t: int, example: int, node: F64, pool: F64, work: F64) -> None:
+    """Copy the unary scores and tables of a step into the work space."""
+    for q in range(p.part_ptr[t], p.part_ptr[t + 1]):
+        if p.kind[q] == NODE:
+            load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], False)
+        elif p.kind[q] == FACTOR:
+            load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], False)
+
+
+@njit(cache=True, nogil=True)
+def _max_block(p: Plan, t: int, outer: int, work: F64, best: U8, w: Walk) -> None:
+    """Write one block of a message and which states attain it."""
+    n, c = p.block[t], p.card[t]
+    to, at = p.out[t] + outer * n, p.arg[t] + outer * n
+    fill(p, t, 0, work, w, 0, False)
+    for i in range(n):
+        work[to + i] = w.values[i]
+        best[at + i] = 0
+    if c <= 256:
+        for a in range(1, c):
+            fill(p, t, a, work, w, n, False)
+            for i in range(n):
+                better = w.values[n + i] > work[to + i]
+                work[to + i] = w.values[n + i] if better else work[to + i]
+                best[at + i] = a if better else best[at + i]
+        return
+    high = at + p.size[t]
+    for i in range(n):
+        best[high + i] = 0
+    for a in range(1, c):
+        fill(p, t, a, work, w, n, False)
+        for i in range(n):
+            if w.values[n + i] > work[to + i]:
+                work[to + i] = w.values[n + i]
+                best[at + i], best[high + i] = a & 255, a >> 8
+
+
+@njit(cache=True, nogil=True)
+def read_off(p: Plan, best: U8, labels: I32) -> None:
+    """Write the best states, last eliminated first."""
+    for t in range(len(p.variable) - 1, -1, -1):
+        at = 0
+        for k in range(p.axis_ptr[t], p.axis_ptr[t + 1]):
+            at = at * p.axis_size[k] + labels[p.axis_variable[k]]
+        state = np.int32(best[p.arg[t] + at])
+        if p.card[t] > 256:
+            state += np.int32(best[p.arg[t] + p.size[t] + at]) << 8
+        labels[p.variable[t]] = state

@@ -1,0 +1,1 @@
+"""What every solver for graphs starts from: flat factor graphs, what can be taken out of them, sessions."""

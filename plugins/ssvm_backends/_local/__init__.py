@@ -1,0 +1,1 @@
+"""Local search and loopy belief propagation."""

@@ -1,0 +1,1 @@
+"""Integer and linear programs over the local polytope."""

@@ -1,0 +1,123 @@
+"""The k best labellings of forests, exactly (Nilsson 1998, by merging sorted lists).
+
+Each state of each variable keeps the k best scores of the part of the tree below it.  A child's lists are
+first maximised into a message (k best over the child's states and ranks), then merged with what its parent
+has: the k best sums of one entry of each.  Both steps remember where their entries came from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ssvm_backends._trees.forest import F64, I32, I64, Forest
+from ssvm_backends._trees.max_product import edge_table
+
+I32s = NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def best_of_lists(lists: F64, table: F64, c_v: int, c_p: int, t: int, out: F64, state: I32, rank: I32) -> None:
+    """Write the k best of ``lists[s, r] + table[s, t]`` over s and r; each ``lists[s]`` is sorted."""
+    k = len(out)
+    heads = np.zeros(c_v, dtype=np.int32)
+    for r in range(k):
+        best, value = -1, -np.inf
+        for s in range(c_v):
+            if heads[s] < k and lists[s, heads[s]] + table[s * c_p + t] > value:
+                best, value = s, lists[s, heads[s]] + table[s * c_p + t]
+        out[r], state[r], rank[r] = value, max(best, 0), heads[max(best, 0)]
+        if best >= 0:
+            heads[best] += 1
+
+
+@njit(cache=True, nogil=True)
+def merge_lists(mine: F64, message: F64, left: I32, right: I32) -> None:
+    """Replace ``mine`` by the k best sums ``mine[i] + message[j]`` and write which i and j they are."""
+    k = len(mine)
+    heads = np.zeros(k, dtype=np.int32)
+    merged = np.empty(k)
+    for r in range(k):
+        best, value = -1, -np.inf
+        for i in range(k):
+            if heads[i] < k and mine[i] + message[heads[i]] > value:
+                best, value = i, mine[i] + message[heads[i]]
+        merged[r], left[r], right[r] = value, max(best, 0), heads[max(best, 0)]
+        if best >= 0:
+            heads[best] += 1
+    mine[:] = merged
+
+
+@njit(cache=True, nogil=True)
+def k_best(
+    forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32s, score: F64
+) -> None:
+    """Write the k best labellings and scores (without constant); ``labels (k, n)``, ``score (k, n_examples)``."""
+    k = len(labels)
+    widest, biggest, longest = 1, 1, 1
+    for n in range(len(examples)):
+        lo, hi = forest.var_ptr[examples[n]], forest.var_ptr[examples[n] + 1]
+        biggest = max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
+        longest = max(longest, hi - lo)
+        for v in range(lo, hi):
+            widest = max(widest, forest.card[v])
+    lists = np.empty((biggest, k))
+    scratch = np.zeros(widest * widest)
+    message = np.empty(k)
+    root = np.empty((1, k))
+    # per child and state of its parent: message entries (state, rank) and merge entries (left, right)
+    state, rank = np.empty((longest, widest, k), np.int32), np.empty((longest, widest, k), np.int32)
+    left, right = np.empty((longest, widest, k), np.int32), np.empty((longest, widest, k), np.int32)
+    ranks = np.empty(longest, dtype=np.int32)
+    for n in range(len(examples)):
+        lo, hi = forest.var_ptr[examples[n]], forest.var_ptr[examples[n] + 1]
+        first = forest.state_ptr[lo]
+        lists[:] = -np.inf
+        lists[: forest.state_ptr[hi] - first, 0] = node[first : forest.state_ptr[hi]]
+        root[:] = -np.inf
+        root[0, 0] = 0.0
+        for position in range(lo, hi):
+            v = forest.order[position]
+            at, c_v, parent = forest.state_ptr[v] - first, forest.card[v], forest.parent[v]
+            c_p = 1 if parent < 0 else forest.card[parent]
+            scratch[: c_v * c_p] = 0.0
+            edge_table(forest, pool, v, c_v, c_p, scratch)
+            for t in range(c_p):
+                best_of_lists(lists[at : at + c_v], scratch, c_v, c_p, t, message, state[v - lo, t], rank[v - lo, t])
+                above = root[0] if parent < 0 else lists[forest.state_ptr[parent] - first + t]
+                merge_lists(above, message, left[v - lo, t], right[v - lo, t])
+        for r in range(k):
+            score[r, n] = root[0, r]
+            if root[0, r] > -np.inf:
+                mine = labels[r, label_ptr[n] : label_ptr[n + 1]]
+                trace(forest, lo, hi, r, state, rank, left, right, ranks, mine)
+
+
+@njit(cache=True, nogil=True)
+def trace(
+    forest: Forest,
+    lo: int,
+    hi: int,
+    r: int,
+    state: I32s,
+    rank: I32s,
+    left: I32s,
+    right: I32s,
+    ranks: I32,
+    labels: I32,
+) -> None:
+    """Follow the entries of the r-th best labelling from the roots down."""
+    root_rank = r
+    for position in range(hi - 1, lo - 1, -1):
+        v = forest.order[position]
+        parent = forest.parent[v]
+        t = 0 if parent < 0 else labels[parent - lo]
+        at = root_rank if parent < 0 else ranks[parent - lo]
+        entry = right[v - lo, t, at]
+        if parent < 0:
+            root_rank = left[v - lo, t, at]
+        else:
+            ranks[parent - lo] = left[v - lo, t, at]
+        labels[v - lo] = state[v - lo, t, entry]
+        ranks[v - lo] = rank[v - lo, t, entry]
