@@ -2,7 +2,7 @@
 
 Three of six things are picked, the three largest.  Seen alone, a label cannot know how many others are on; a weight
 for every pair of labels can count.  The graph of labels is complete, so the exact backends for chains and trees
-refuse it; with six binary labels there are 64 labellings, and `auto` takes `brute-force`.
+refuse it; it is small enough for exact elimination, and `auto` takes `junction-tree`.
 
     python examples/multilabel.py
 """

@@ -2,9 +2,9 @@
 
 Answers are honest about what a relaxation can say.  The bound is not the solver's objective but what its duals
 prove (:mod:`ssvm_backends._programs.local_polytope`).  Where the solution is whole it is a labelling and, if the bound
-meets its score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals and without
-labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._programs.rounding`); then the labels and
-their own score come with the bound of the relaxation.
+meets its score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals
+and without labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._programs.rounding`); then the
+labels and their own score come with the bound of the relaxation.
 
 Scores go to the solver as losses against the best of their block, divided by the largest loss: neither huge nor tiny
 scores meet its absolute tolerances unprepared.  Fractional solutions are feasible up to these tolerances; what leaves

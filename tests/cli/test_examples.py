@@ -13,7 +13,7 @@ from snippets import ROOT
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
-    "multilabel": r"Together +brute-force",
+    "multilabel": r"Together +junction-tree",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
     "trees": r"Tree +tree +9\d",
