@@ -51,8 +51,8 @@ class StructuredSVM(Predictor):
     lam : float, optional
         Regularisation strength; ``lam = 1 / (C n)``.
     risk : str
-        What is minimised: ``"margin"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``
-        (:mod:`ssvm_dsl.learning.risks`).
+        What is minimised: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
+        ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"`` (:mod:`ssvm_dsl.learning.risks`).
     power : float
         Each risk is raised to this power, at least 1; 2 squares the slacks.
     trainer : str

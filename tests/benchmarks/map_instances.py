@@ -93,9 +93,11 @@ def has_toulbar2() -> bool:
     return not subprocess.run([sys.executable, "-c", "import pytoulbar2"], capture_output=True, check=False).returncode
 
 
-def verdict(instance: Instance, score: float, proved: bool) -> str:
-    """Return in a word how a score compares with the best known one."""
+def verdict(instance: Instance, score: float, proved: bool, found: float = -np.inf) -> str:
+    """Return in a word how a score compares with the best known one, and with the one ``found`` by another solver."""
     slack = TOLERANCE * max(1.0, abs(instance.best))
+    if proved and found > score + slack:
+        return "WRONG PROOF"
     if score > instance.best + slack:
         return "ABOVE THE OPTIMUM" if instance.proved else "better"
     if score >= instance.best - slack:
@@ -123,9 +125,10 @@ def main(seconds: float | None = None, only: str | None = None) -> None:
         counts["combi"] += proved
         cells = [f"{took:.2f}", f"{score:.4f}", f"{bound:.4f}", verdict(instance, score, proved)]
         if with_toulbar2:
-            took, score, proved = instance.toulbar2(limit)
-            counts["toulbar2"] += proved
-            cells += [f"{took:.2f}", f"{score:.4f}", verdict(instance, score, proved)]
+            took, theirs, claimed = instance.toulbar2(limit)
+            said = verdict(instance, theirs, claimed, found=score)
+            counts["toulbar2"] += said == "proved"
+            cells += [f"{took:.2f}", f"{theirs:.4f}", said]
         shown.add_row(instance.name, f"{instance.best:.4f}{'*' if instance.proved else ''}", *cells)
     CONSOLE.print(shown)
     toulbar2 = f", toulbar2 {counts['toulbar2']}" if with_toulbar2 else " (toulbar2 is not installed)"
