@@ -14,8 +14,9 @@ from lp_problems import complete, grid_edges, naive_relaxation, pairwise
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from ssvm_backends._cuts import _maxflow, _move_kernels
 from ssvm_backends._cuts import kernels as _cut_kernels
+from ssvm_backends._cuts import maxflow as _maxflow
+from ssvm_backends._cuts import move_kernels as _move_kernels
 from ssvm_backends._cuts.maxflow import ARC, CONTROL_SIZE, NODE, UNBOUNDED, advance, linked, on_source_side, start
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends.alpha_beta_swap import AlphaBetaSwap

@@ -303,7 +303,7 @@ class TestDiscovery:
             ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "1", "SSVM_PLUGINS": "a"}, set(), set()),
             ({"SSVM_DISABLE_PLUGIN_AUTOLOAD": "0"}, {"a", "c"}, set()),
         ],
-        ids=str,
+        ids=lambda value: "+".join(sorted(value)) or "none",
     )
     def test_environment(self, monkeypatch, environment, loaded, allowed):
         for name, value in environment.items():
