@@ -9,6 +9,9 @@ from ssvm_dsl.ir import Caps, Guarantee, Task, Topology, Warm
 from ssvm_dsl.plugin_api import BackendSpec, ExecutorSpec, Option, hookimpl
 
 _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
+_WITH_RELAXED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})
+#: What most solvers for any graph answer.
+_BEST_LABELLING = Caps(tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, max_arity=64)
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
 
@@ -46,9 +49,8 @@ _PROGRAMS = (
             Option("max_entries", 64, "entries of the largest table that elimination may make"),
             Option("max_arity", 6, "most variables of a factor that elimination may make"),
         ),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.EXACT,
             max_arity=16,
             score_atol=1e-8,
@@ -64,11 +66,9 @@ _PROGRAMS = (
             Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
             Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible"),
         ),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.EXACT,
-            max_arity=64,
             warm=Warm.LABELS,
             score_atol=1e-6,
         ),
@@ -83,11 +83,10 @@ _PROGRAMS = (
             Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
             Option("rounding", "none", "how fractional solutions become labels, if at all", _ROUNDINGS),
         ),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
+            tasks=_WITH_RELAXED,
             guarantee=Guarantee.BOUND,
-            max_arity=64,
             warm=Warm.STATE,
         ),
     ),
@@ -97,9 +96,8 @@ _DUAL_OPTIONS = (
     Option("max_iterations", 1000, "most iterations for each example"),
     Option("tol", 1e-6, "stop when ten iterations lower the bound by less, relative to the size of its terms"),
 )
-_DUAL_CAPS = Caps(
-    tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-    topology=Topology.LOOPY,
+_DUAL_CAPS = replace(
+    _BEST_LABELLING,
     guarantee=Guarantee.BOUND,
     max_arity=16,
     warm=Warm.STATE,
@@ -145,7 +143,7 @@ _DUAL = (
             Option("max_iterations", 5000, "most iterations for each example"),
             Option("tol", 1e-6, "stop when bound and fractional solution agree to this, relative to their size"),
         ),
-        caps=replace(_DUAL_CAPS, tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})),
+        caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED),
     ),
 )
 
@@ -154,9 +152,8 @@ _CUTS = (
         "graph-cut",
         "ssvm_backends.graph_cut:GraphCut",
         "minimum cuts: exact for binary submodular models with factors of up to three variables",
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.EXACT,
             max_arity=3,
             requires=frozenset({"binary", "submodular"}),
@@ -166,9 +163,8 @@ _CUTS = (
         "alpha-expansion",
         "ssvm_backends.alpha_expansion:AlphaExpansion",
         "local search by minimum cuts, one label against all: pairwise models with metric tables",
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.HEURISTIC,
             max_arity=2,
             requires=frozenset({"metric"}),
@@ -179,9 +175,8 @@ _CUTS = (
         "alpha-beta-swap",
         "ssvm_backends.alpha_beta_swap:AlphaBetaSwap",
         "local search by minimum cuts, two labels at a time: pairwise models with semimetric tables",
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.HEURISTIC,
             max_arity=2,
             requires=frozenset({"semimetric"}),
@@ -193,9 +188,9 @@ _CUTS = (
         "ssvm_backends.qpbo:QPBO",
         "roof duality for binary pairwise models: a certified bound, and states that are surely optimal",
         options=(Option("rest", "icm", "who fills in the states that are left open", ("icm", "pairs", "none")),),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
+            tasks=_WITH_RELAXED,
             guarantee=Guarantee.BOUND,
             max_arity=2,
             requires=frozenset({"binary"}),
@@ -213,11 +208,9 @@ _LOCAL_SEARCH = (
             Option("sweeps", 100, "passes over all factors"),
             Option("local_search", True, "whether to improve the best labelling in the end", (True, False)),
         ),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.HEURISTIC,
-            max_arity=64,
             warm=Warm.LABELS,
         ),
     ),
@@ -230,11 +223,9 @@ _LOCAL_SEARCH = (
             Option("pairs", True, "whether to move two variables of a factor together", (True, False)),
             Option("seed", 0, "of the random labellings"),
         ),
-        caps=Caps(
-            tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}),
-            topology=Topology.LOOPY,
+        caps=replace(
+            _BEST_LABELLING,
             guarantee=Guarantee.HEURISTIC,
-            max_arity=64,
             warm=Warm.LABELS,
         ),
     ),
