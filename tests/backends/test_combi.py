@@ -76,7 +76,7 @@ def score(instance, labels):
     return float(total)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_keeps_every_promise_of_a_backend(seed):
     report = check_backend("combi", n_problems=40 if seed == 0 else 20, seed=seed)
     assert report.ok, str(report)

@@ -78,7 +78,7 @@ def potts_grid(h, w, card, seed=0, strength=1.0):
 # -- conformance ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name, seed):
     report = check_backend(registry().find(BackendSpec, name), seed=seed, n_problems=8)

@@ -36,7 +36,7 @@ def exact(problem):
 
 
 @pytest.mark.parametrize("name", ["icm", "max-product"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_conformance(name, seed):
     report = check_backend(name, seed=seed, n_problems=6)
     assert report.ok, str(report)
