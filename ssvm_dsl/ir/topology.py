@@ -25,9 +25,11 @@ def topology_and_order(program: Program) -> tuple[NDArray[np.int8], I32]:
     and paths run from their first end to their last.
     """
     n_variables, n_examples = program.n_variables, program.n_examples
-    edges = distinct_edges(program)
     topology = np.full(n_examples, Topology.CHAIN, dtype=np.int8)
     order = np.arange(n_variables, dtype=np.int32)
+    if _plain_chains(program):
+        return topology, order
+    edges = distinct_edges(program)
     if len(edges) and not natural_chain(edges):
         owner = owners(program.var_ptr)
         degree = np.bincount(edges.ravel(), minlength=n_variables)
@@ -38,6 +40,15 @@ def topology_and_order(program: Program) -> tuple[NDArray[np.int8], I32]:
         if group.arity > 2:
             topology[np.diff(group.ptr) > 0] = Topology.LOOPY
     return topology, order
+
+
+def _plain_chains(program: Program) -> bool:
+    """Whether there is one group, and it joins variables with the next one, in order: seen without sorting."""
+    groups = [group for group in program.groups if group.n_factors]
+    if len(groups) != 1 or groups[0].arity != 2:
+        return False
+    first, second = groups[0].scope[:, 0], groups[0].scope[:, 1]
+    return bool((second == first + 1).all() and (first[1:] > first[:-1]).all())
 
 
 def natural_chain(edges: I64) -> bool:
