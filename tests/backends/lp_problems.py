@@ -88,7 +88,8 @@ def naive_relaxation(problem, example):
 
 @contextmanager
 def interrupted_after(seconds):
-    """Send Ctrl-C to this process after a while."""
+    """Send Ctrl-C to this process after a while (the handler is Python's own, also in a worker of pytest-xdist)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
@@ -96,6 +97,7 @@ def interrupted_after(seconds):
     finally:
         timer.cancel()
         timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def timed(call, limit, attempts=5):
