@@ -9,7 +9,7 @@ itself, marked as fractional and without labels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ssvm_backends._graphs.graph import I64, Instance
 from ssvm_backends._graphs.reduce import Reduced
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Theta
 from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends._dual.pieces import Pieces
 
 
 class AD3:
@@ -35,26 +38,47 @@ class AD3:
 class AD3Session(DualSession):
     """Relaxations of one program's examples."""
 
+    price = 8.0  # in the first iterations still more
+
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._dual.directions import Split, ad3
+        from ssvm_backends._dual.directions import ad3
+
+        self._begin(instance, part)
+        ad3(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
+            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
+        )  # fmt: skip
+
+    def pieces(self, instance: Instance, part: Part) -> Pieces:
+        """Return what iterates on the single example of a part piece by piece."""
+        from ssvm_backends._dual.directions import DirectionsPieces
+
+        self._begin(instance, part)
+        return DirectionsPieces(
+            instance, int(part.ids[0]), part.messages, part.progress, float(self.options["tol"]),
+            part.task is not Task.RELAXED, part.state, self.price,
+        )  # fmt: skip
+
+    @staticmethod
+    def _begin(instance: Instance, part: Part) -> None:
+        """Make room for the primal side of a part."""
+        from ssvm_backends._dual.directions import Split
 
         if part.state is None:
             graph = instance.graph
             states = graph.state_ptr[graph.var_ptr]
             sizes = [p[part.ids + 1] - p[part.ids] for p in (states, graph.factor_ptr)]
             part.state = Split.start(len(part.ids), int(sizes[0].sum()), int(sizes[1].sum()), len(part.messages))
-        ad3(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
-            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
-        )  # fmt: skip
 
     def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
         """Replace the labels of a solution by the fractional solution of its relaxation."""
         from ssvm_backends._dual.directions_marginals import lift_split, value_of_marginals
 
         solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
-        reached = reduced.feasible & (np.arange(len(ids)) < max((part.hi for part in parts), default=0))
+        reached = np.zeros(len(ids), dtype=bool)
+        for part in parts:
+            reached[part.lo : part.hi] = reduced.feasible[part.lo : part.hi] & (part.progress.iterations > 0)
         value = value_of_marginals(self.program, theta, ids, solution.marginals)
         solution.labels = np.zeros(0, np.int32)
         solution.score = np.where(reached, value, -np.inf)

@@ -33,7 +33,7 @@ class CombiSession(ExampleSession):
 
     def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> Answer:
         """Return the optimum, or the best labelling and bound at the time limit."""
-        from ssvm_backends._combi.solve import Setup, TimeUp, solve_task, trivial_bound
+        from ssvm_backends._combi.solve import Setup, TimeUp, quick_labelling, solve_task, trivial_bound
         from ssvm_backends._combi.split import single
 
         alone = single(instance, example)
@@ -48,6 +48,8 @@ class CombiSession(ExampleSession):
             stop = Stop.INTERRUPTED
         if stop is Stop.FINISHED:
             watch.bound = watch.score
+        elif watch.labels is None:
+            watch(quick_labelling(alone), watch.bound)
         return Answer(watch.labels, watch.bound, stop, stats=setup.stats)
 
 

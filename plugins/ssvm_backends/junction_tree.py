@@ -41,10 +41,14 @@ class JunctionTree:
     """Variable elimination: O(2^w) memory and O(n 2^w) time for binary variables and tables of w variables."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept what has tables within the limit."""
-        table = 2.0**need.max_clique_table
-        if table > MAX_ENTRIES:
-            return Verdict(False, reasons=(_too_large(need.max_clique_table, None, MAX_ENTRIES),))
+        """Accept what has tables within the usual limit."""
+        return self.check_with(need, {"max_entries": MAX_ENTRIES})
+
+    def check_with(self, need: Need, options: Mapping[str, Any]) -> Verdict:
+        """Accept what has tables within the limit that the options give."""
+        table, allowed = 2.0**need.max_clique_table, int(options["max_entries"])
+        if table > allowed:
+            return Verdict(False, reasons=(_too_large(need.max_clique_table, None, allowed),))
         each = need.n_variables if need.topology < Topology.LOOPY else need.n_examples
         return Verdict(True, 8.0 * each * table + need.n_variables)
 

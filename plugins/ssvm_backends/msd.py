@@ -7,13 +7,16 @@ Meshi et al. (2010).  The reported bound is the plain one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ssvm_backends._dual.session import DualSession, Part, sweep_cost
 from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends._dual.pieces import Pieces
 
 
 class MSD:
@@ -38,10 +41,23 @@ class MSDSession(DualSession):
 
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends._dual.block_descent import EDGE, STAR, descend
+        from ssvm_backends._dual.block_descent import descend
 
-        update = {"edge": EDGE, "star": STAR}[self.options["update"]]
         descend(
             instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
-            float(self.options["tol"]), update, float(self.options["temperature"]), part.progress,
+            float(self.options["tol"]), self._update(), float(self.options["temperature"]), part.progress,
         )  # fmt: skip
+
+    def pieces(self, instance: Instance, part: Part) -> Pieces:
+        """Return what iterates on the single example of a part piece by piece."""
+        from ssvm_backends._dual.block_descent import DescentPieces
+
+        return DescentPieces(
+            instance, int(part.ids[0]), part.messages, part.progress, float(self.options["tol"]), self._update(),
+            float(self.options["temperature"]),
+        )  # fmt: skip
+
+    def _update(self) -> int:
+        from ssvm_backends._dual.block_descent import EDGE, STAR
+
+        return {"edge": EDGE, "star": STAR}[self.options["update"]]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ssvm_backends._dual.session import DualSession, Part, sweep_cost
 from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends._dual.pieces import Pieces
 
 
 class TRWS:
@@ -35,3 +38,10 @@ class TRWSSession(DualSession):
             instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations, tol, smooth,
             part.progress,
         )  # fmt: skip
+
+    def pieces(self, instance: Instance, part: Part) -> Pieces:
+        """Return what iterates on the single example of a part piece by piece."""
+        from ssvm_backends._dual.sequential import SequentialPieces
+
+        tol, smooth = float(self.options["tol"]), bool(self.options["smooth"])
+        return SequentialPieces(instance, int(part.ids[0]), part.messages, part.progress, tol, smooth)

@@ -15,7 +15,7 @@ from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.properties import guaranteed_properties
-from ssvm_dsl.plugin_api.protocols import Backend
+from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 
@@ -90,8 +90,24 @@ class Plan:
         return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts)
 
 
-def consider(need: Need, spec: BackendSpec) -> tuple[Candidate, Backend | None]:
-    """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit."""
+def consider(
+    need: Need, spec: BackendSpec, options: dict[str, Any] | None = None
+) -> tuple[Candidate, Backend | None]:
+    """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit.
+
+    Parameters
+    ----------
+    need : Need
+    spec : BackendSpec
+    options : dict, optional
+        What the user gave; a backend with ``check_with`` sees them.
+
+    Raises
+    ------
+    OptionError
+        An unknown option or a value outside the choices.
+    """
+    resolved = spec.resolve(options)
     reasons = spec.caps.refusals(need)
     missing = spec.missing()
     if missing:
@@ -101,7 +117,8 @@ def consider(need: Need, spec: BackendSpec) -> tuple[Candidate, Backend | None]:
         return Candidate(spec.name, False, np.inf, tuple(reasons)), None
     try:
         backend: Backend = spec.load()()
-        verdict = backend.check(need)
+        informed = getattr(backend, "check_with", None)
+        verdict: Verdict = backend.check(need) if informed is None else informed(need, resolved)
         candidate = Candidate(spec.name, bool(verdict.ok), float(verdict.cost), tuple(verdict.reasons))
     except Exception as err:  # a plug-in must not take the host down while others are considered
         return Candidate(spec.name, False, np.inf, (f"failed: {type(err).__name__}: {err}",)), None
@@ -182,7 +199,7 @@ def plan_program(
     NoBackendError, PluginError, OptionError
         As for :func:`plan`.
     """
-    whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY
+    whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY or need.messages
     if whole or not need.tasks <= SEPARABLE or need.constraint_kinds or need.loss_kinds:
         return plan(need, backend, options, plugins)
     parts = parts_of(program)
@@ -208,7 +225,7 @@ def accepted_guarantee(
 
 def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known: Registry) -> Plan:
     resolved = spec.resolve(options)
-    candidate, _ = consider(need, spec)
+    candidate, _ = consider(need, spec, options)
     if not candidate.ok:
         others = [consider(need, other)[0] for other in known.specs(BackendSpec) if other.name != spec.name]
         fits = [c.name for c in others if c.ok]

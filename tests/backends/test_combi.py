@@ -15,6 +15,7 @@ from ssvm_backends._combi.core import C0, EPS, TAU, UB, make_core, make_state
 from ssvm_backends._combi.eliminate import eliminate
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends._combi.search import grow_tree, labels_cost, make_tree, root_of, search
+from ssvm_backends._combi.solve import TimeUp
 from ssvm_backends._combi.split import components, single, split
 from ssvm_backends._graphs.graph import Instance, build_graph, instance_of
 from ssvm_backends.combi import Combi
@@ -294,3 +295,28 @@ def test_optima_of_uai_2014_files(data_dir, name):
     solution = solve(problem.program, problem.theta, clamp=clamp, limits=Limits(time=20.0))
     assert solution.optimal()[0]
     assert solution.score[0] == pytest.approx(rows[f"{name}.uai"]["best_log_score"], abs=1e-6)
+
+
+def test_there_is_a_labelling_even_when_time_runs_out_at_once(monkeypatch):
+    def out_of_time(*_):
+        raise TimeUp
+
+    program, theta = rough_grid(6, 6, 4)
+    best = solve(program, theta).score[0]
+    monkeypatch.setattr("ssvm_backends._combi.solve.solve_task", out_of_time)
+    solution = solve(program, theta)
+    assert solution.stop[0] == Stop.TIME
+    assert -np.inf < solution.score[0] <= best <= solution.bound[0] < np.inf
+
+
+def test_elimination_is_left_out_when_it_would_take_the_time_there_is(monkeypatch):
+    program, theta = rough_grid(12, 12, 4)
+    best = solve(program, theta).score[0]
+
+    def never(*_):
+        raise AssertionError("elimination was tried")
+
+    monkeypatch.setattr("ssvm_backends._combi.solve.ELIMINATION", 1e3)
+    monkeypatch.setattr("ssvm_backends._combi.solve.eliminate", never)
+    solution = solve(program, theta, limits=Limits(time=30.0))
+    assert solution.score[0] == pytest.approx(best, rel=1e-9)

@@ -197,7 +197,7 @@ def test_a_stopped_cut_has_no_answer_but_those_of_finished_examples():
     session = GraphCut().open(problem.program, {})
     session.solve(problem.theta)
     begin = time.perf_counter()
-    solution = session.solve(problem.theta, limits=Limits(time=0.05))
+    solution = session.solve(problem.theta, limits=Limits(time=0.01))
     assert time.perf_counter() - begin < 0.25
     assert solution.stop.tolist() == [Stop.TIME]
     assert solution.primal.tolist() == [Primal.NONE]

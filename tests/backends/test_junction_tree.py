@@ -175,6 +175,17 @@ def test_too_wide_graphs_are_refused_when_planning_and_when_solving():
     assert JunctionTree().check(wide).reasons[0].startswith("exact elimination meets a clique table of 1.3e+08 entries")
 
 
+def test_the_planner_knows_the_memory_that_was_asked_for():
+    wide = Need(topology=Topology.LOOPY, max_clique_table=27.0)
+    with pytest.raises(NoBackendError, match=r"allowed are 6.7e\+07 numbers"):
+        plan(wide, "junction-tree")
+    assert plan(wide, "junction-tree", {"max_entries": 2**28}).options["max_entries"] == 2**28
+    small = Need.of(grid(11, 11, 2).program)
+    assert plan(small, "junction-tree").backend == "junction-tree"
+    with pytest.raises(NoBackendError, match=r"allowed are 1e\+02 numbers"):
+        plan(small, "junction-tree", {"max_entries": 100})
+
+
 def test_marginals_need_more_memory_than_log_z():
     problem = grid(11, 11, 2)
     with pytest.raises(TooLargeError, match="marginals='none'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -179,6 +180,22 @@ def test_warm_start_takes_fewer_iterations_to_the_same_bound(solver):
     cold, warm = backend.solve(theta), backend.solve(theta, warm=first.warm)
     assert warm.bound[0] == pytest.approx(cold.bound[0], rel=TOLERANCE[solver])
     assert warm.stats["lp_iterations"] < 0.5 * cold.stats["lp_iterations"]
+
+
+def test_warm_starts_survive_other_clamps_and_threads():
+    problem, rng = complete(8, 3, 4), np.random.default_rng(0)
+    backend = session(problem)
+    warm = backend.solve(problem.theta).warm
+    questions = []
+    for k in range(12):
+        clamp = np.where(rng.random(8) < 0.3, rng.integers(0, 3, 8), -1).astype(np.int32)
+        questions.append((noisy(problem, 0.3, k), {"clamp": clamp, "task": Task.MAP_CLAMPED}))
+    cold = [backend.solve(theta, **question).bound[0] for theta, question in questions]
+    again = [backend.solve(theta, warm=warm, **question).bound[0] for theta, question in questions]
+    assert again == pytest.approx(cold, rel=1e-8)
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(backend.solve, theta, warm=warm, **question) for theta, question in 3 * questions]
+        assert [future.result().bound[0] for future in futures] == pytest.approx(3 * cold, rel=1e-8)
 
 
 def test_warm_state_of_another_solver_is_left_alone():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from lp_problems import complete, grid, interrupted_after, naive_relaxation, noisy, pairwise, timed
 
 from ssvm_backends import ssvm_backends
+from ssvm_backends._dual.pieces import Pieces
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.solution import score_labels
@@ -199,6 +200,59 @@ def test_time_limits_are_kept(name):
         assert seconds < limit + 0.2
         assert solution.stop[0] == Stop.TIME
         assert solution.bound[0] >= solution.score[0] > -np.inf
+
+
+@pytest.mark.parametrize(("name", "options"), [*VARIANTS, ("max-product", {}), ("icm", {}), ("combi", {})], ids=str)
+def test_time_limits_do_not_wait_for_a_sweep_to_end(name, options):
+    session = opened(name, grid(80, 80, 5).program, **options)
+    session.solve(grid(80, 80, 5).theta, limits=Limits(time=0.5))  # compiles
+    limit = 0.2
+    problem = large_grid()
+    session = opened(name, problem.program, **options)
+    solution, seconds = timed(partial(session.solve, problem.theta, limits=Limits(time=limit)), 1.0)
+    assert seconds < 1.0
+    assert solution.stop[0] == Stop.TIME
+    assert solution.score[0] > -np.inf
+    assert name in ("max-product", "icm") or solution.bound[0] >= solution.score[0]
+
+
+@cache
+def large_grid():
+    """A problem on which one iteration of every solver takes longer than the limit of the test above."""
+    return grid(200, 200, 5)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
+    problem = grid(12, 12, 3)
+    for iterations in (1, 9, 10, 30):
+        limits = Limits(iterations=iterations)
+        whole = opened(name, problem.program, tol=0.0, **options).solve(problem.theta, limits=limits)
+        with monkeypatch.context() as patch:
+            patch.setattr("ssvm_backends._dual.session.LARGE", 0.0)
+            patch.setattr("ssvm_backends._dual.pieces.PIECE", 500.0)
+            patch.setattr("ssvm_backends._dual.pieces.SETTLE_PIECE", 2000)
+            pieces = opened(name, problem.program, tol=0.0, **options).solve(problem.theta, limits=limits)
+        assert near(pieces.bound, whole.bound, 1e-12)
+        assert pieces.stats == whole.stats
+        assert pieces.score[0] >= 0.97 * whole.score[0]
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_bounds_hold_wherever_time_runs_out(name, options, monkeypatch):
+    problem = seeded(RECIPES[1], 3)
+    best = BruteForce().open(problem.program, {}).solve(problem.theta).score
+    monkeypatch.setattr("ssvm_backends._dual.session.LARGE", 0.0)
+    monkeypatch.setattr("ssvm_backends._dual.pieces.PIECE", 1.0)
+    for stop in range(0, 60, 3):
+        pauses = iter(range(10**9))
+        with monkeypatch.context() as patch:
+            patch.setattr(Pieces, "reserve", lambda self, stop=stop, n=pauses: np.inf if next(n) >= stop else 0.0)
+            solution = opened(name, problem.program, tol=0.0, **options).solve(problem.theta, limits=Limits(time=60.0))
+        known = solution.bound < np.inf
+        assert known.any()
+        assert (solution.bound[known] >= best[known]).all()
+        assert (solution.score <= best + 1e-9 * np.abs(best)).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,14 @@
-"""MAP of the UAI-2014 instances: ``combi`` beside toulbar2 (where ``pytoulbar2`` is installed), one run, one thread.
+"""MAP of the UAI-2014 instances: ``combi`` beside toulbar2 (where ``pytoulbar2`` is installed), one thread each.
 
 ``SSVM_MAP_SECONDS`` is the limit for each instance and solver (60), ``SSVM_MAP_ONLY`` a part of the names.  On the
-command line: ``python map_instances.py [seconds [part of names]]``.
+command line: ``python map_instances.py --seconds 60 --only Grids wcsp --jobs 16 --output table.txt``.  With several
+jobs, instances are solved in processes side by side, the two solvers of an instance one after the other in the same
+process; leave a core free for each.  The file is written anew after each instance.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -13,12 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ocr_speed import CONSOLE, table
+from rich.console import Console
 
+from ssvm_backends._combi.solve import prepare
 from ssvm_backends.combi import Combi
 from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.io.read_problem import read_problem
@@ -105,35 +113,78 @@ def verdict(instance: Instance, score: float, proved: bool, found: float = -np.i
     return "WRONG PROOF" if proved else f"-{instance.best - score:.4g}"
 
 
-def main(seconds: float | None = None, only: str | None = None) -> None:
-    """Show the table."""
+def measure(folder: Path, row: dict[str, Any], seconds: float, with_toulbar2: bool) -> tuple[list[str], bool, bool]:
+    """Return the cells of an instance's row, and whether ``combi`` and toulbar2 proved its optimum."""
+    instance = Instance(folder, row)
+    took, score, bound, proved = instance.combi(seconds)
+    cells = [instance.name, f"{instance.best:.4f}{'*' if instance.proved else ''}"]
+    cells += [f"{took:.2f}", f"{score:.4f}", f"{bound:.4f}", verdict(instance, score, proved)]
+    if not with_toulbar2:
+        return cells, proved, False
+    took, theirs, claimed = instance.toulbar2(seconds)
+    said = verdict(instance, theirs, claimed, found=score)
+    return [*cells, f"{took:.2f}", f"{theirs:.4f}", said], proved, said == "proved"
+
+
+def measured(
+    folder: Path, rows: list[dict[str, Any]], seconds: float, with_toulbar2: bool, jobs: int
+) -> Iterator[tuple[int, tuple[list[str], bool, bool]]]:
+    """Yield the number of each instance and what :func:`measure` says, as they come."""
+    if jobs == 1:
+        for number, row in enumerate(rows):
+            yield number, measure(folder, row, seconds, with_toulbar2)
+        return
+    prepare()  # compiled once, before the processes want the kernels all at the same time
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=prepare) as pool:
+        calls = {pool.submit(measure, folder, row, seconds, with_toulbar2): k for k, row in enumerate(rows)}
+        for call in as_completed(calls):
+            yield calls[call], call.result()
+
+
+def show(
+    console: Console, seconds: float, found: dict[int, tuple[list[str], bool, bool]], n: int, with_toulbar2: bool
+) -> None:
+    """Print the rows that are there, in the order of the list, and how many optima were proved."""
+    columns = ["instance", "best known", "combi s", "score", "bound", "verdict"]
+    shown = table(f"{n} instances, {seconds:g} s each", *columns, "toulbar2 s", "score", "verdict")
+    for number in sorted(found):
+        shown.add_row(*found[number][0])
+    console.print(shown)
+    ours, theirs = (sum(row[k] for row in found.values()) for k in (1, 2))
+    toulbar2 = f", toulbar2 {theirs}" if with_toulbar2 else " (toulbar2 is not installed)"
+    console.print(f"proved optimal: combi {ours}{toulbar2} of {len(found)}; * proved before")
+
+
+def main(seconds: float | None = None, only: Sequence[str] = (), jobs: int = 1, output: Path | None = None) -> None:
+    """Show the table; see the head of this file."""
     data = os.environ.get("SSVM_DATA")
     if not data:
         CONSOLE.print("skipped: SSVM_DATA is not set")
         return
     limit = float(os.environ.get("SSVM_MAP_SECONDS", "60")) if seconds is None else seconds
-    part = os.environ.get("SSVM_MAP_ONLY", "") if only is None else only
+    parts = only or [os.environ.get("SSVM_MAP_ONLY", "")]
     folder = Path(data) / "map" / "uai2014"
-    rows = [row for row in json.loads((folder / "optima.json").read_text()) if part in row["file"]]
-    with_toulbar2 = has_toulbar2()
-    columns = ["instance", "best known", "combi s", "score", "bound", "verdict"]
-    shown = table(f"{len(rows)} instances, {limit:g} s each", *columns, "toulbar2 s", "score", "verdict")
-    counts = {"combi": 0, "toulbar2": 0}
-    for row in rows:
-        instance = Instance(folder, row)
-        took, score, bound, proved = instance.combi(limit)
-        counts["combi"] += proved
-        cells = [f"{took:.2f}", f"{score:.4f}", f"{bound:.4f}", verdict(instance, score, proved)]
-        if with_toulbar2:
-            took, theirs, claimed = instance.toulbar2(limit)
-            said = verdict(instance, theirs, claimed, found=score)
-            counts["toulbar2"] += said == "proved"
-            cells += [f"{took:.2f}", f"{theirs:.4f}", said]
-        shown.add_row(instance.name, f"{instance.best:.4f}{'*' if instance.proved else ''}", *cells)
-    CONSOLE.print(shown)
-    toulbar2 = f", toulbar2 {counts['toulbar2']}" if with_toulbar2 else " (toulbar2 is not installed)"
-    CONSOLE.print(f"proved optimal: combi {counts['combi']}{toulbar2} of {len(rows)}; * proved before")
+    listed = json.loads((folder / "optima.json").read_text())
+    rows = [row for row in listed if any(part in row["file"] for part in parts)]
+    with_toulbar2, found = has_toulbar2(), {}
+    for number, row in measured(folder, rows, limit, with_toulbar2, jobs):
+        found[number] = row
+        if output is not None:
+            with output.open("w") as file:
+                show(Console(file=file, width=160), limit, found, len(rows), with_toulbar2)
+    show(CONSOLE, limit, found, len(rows), with_toulbar2)
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(description="MAP of the UAI-2014 instances")
+    parser.add_argument("--seconds", type=float, help="limit for each instance and solver")
+    parser.add_argument("--only", nargs="*", default=(), help="parts of names")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--output", type=Path, help="file for the table")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main(*[float(sys.argv[1])] if len(sys.argv) > 1 else [], *sys.argv[2:3])
+    main(**vars(arguments()))

@@ -36,6 +36,12 @@ class Picky(BruteForce):
         return Verdict(False, reasons=("not on a Friday", "nor in the rain"))
 
 
+class Roomy(Cheap):
+    def check_with(self, need, options):
+        fits = need.n_variables <= options["room"]
+        return Verdict(fits, self.COST, () if fits else (f"there is room for {options['room']} variables",))
+
+
 class Recorder(Cheap):
     opened_with: dict = {}  # noqa: RUF012
 
@@ -146,6 +152,20 @@ def test_every_capability_has_its_reason(need, caps, reason):
     assert candidate.reasons == (reason,)
     assert not candidate.ok
     assert loaded is None
+
+
+def test_options_decide_where_a_backend_looks_at_them():
+    roomy = spec(Roomy, options=(Option("room", 2, "variables"),))
+    known = known_with(roomy)
+    with pytest.raises(NoBackendError, match="room for 2 variables"):
+        plan(SMALL, "roomy", plugins=known)
+    assert plan(SMALL, "roomy", {"room": 4}, known).options == {"room": 4}
+    assert not consider(SMALL, roomy)[0].ok
+    assert consider(SMALL, roomy, {"room": 9})[0].ok
+    with pytest.raises(OptionError, match="no option 'rom'"):
+        consider(SMALL, roomy, {"rom": 9})
+    refused = next(c for c in plan(SMALL, plugins=known).candidates if c.name == "roomy")
+    assert refused.reasons == ("there is room for 2 variables",)
 
 
 def test_several_reasons_are_all_listed():

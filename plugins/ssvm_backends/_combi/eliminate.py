@@ -143,6 +143,12 @@ def eliminate(
     return _left(model, gone, steps)
 
 
+def untouched(instance: Instance) -> Eliminated:
+    """Return an instance of one example as what is left when nothing is taken out."""
+    n = instance.graph.n_variables
+    return Eliminated(instance, np.arange(n, dtype=np.int64), [], n)
+
+
 def _neighbours(model: _Model, v: int) -> Scope:
     return tuple(sorted({w for scope in model.of[v] for w in scope if w != v}))
 

@@ -9,6 +9,8 @@ labelling are removed (node consistency; Larrosa & Schiex 2004).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -31,8 +33,13 @@ from ssvm_backends._combi.core import (
     State,
 )  # fmt: skip
 
+#: Integers of one type.  Numba compiles a function anew for each literal integer it is called with, and for each size
+#: of integers; sums with ``ZERO`` make all alike, which saves a third of the time to compile.
+ZERO: Any = np.int64(0)
+ONE: Any = np.int64(1)
+
 #: What :func:`move` does.
-PROJECT, DIRECT, LOOK = 0, 1, 2
+PROJECT, DIRECT, LOOK = ZERO, ONE, ONE + ONE
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +90,7 @@ def undo(core: Core, st: State, top: int, domain_top: int) -> None:
     while st.tally[DOMAIN_TOP] > domain_top:
         st.tally[DOMAIN_TOP] -= 1
         top2 = 2 * st.tally[DOMAIN_TOP]
-        v, old = st.domain_trail[top2], st.domain_trail[top2 + 1]
+        v, old = ZERO + st.domain_trail[top2], st.domain_trail[top2 + 1]
         if st.size[v] == 1 and old > 1:
             for t in range(core.touch_ptr[v], core.touch_ptr[v + 1]):
                 f = core.slot_factor[core.touch_slot[t]]
@@ -140,8 +147,8 @@ def remove(core: Core, st: State, v: int, s: int) -> bool:
 @njit(cache=True, nogil=True)
 def assign(core: Core, st: State, v: int, s: int) -> None:
     """Leave v one state."""
-    shift(core, st, v, s, 0)
-    resize(core, st, v, 1)
+    shift(core, st, v, s, ZERO)
+    resize(core, st, v, ONE)
     wake(core, st, v)
 
 
@@ -165,7 +172,7 @@ def settle(core: Core, st: State, v: int) -> bool:
         return False
     i = st.size[v] - 1
     while i >= 0:
-        s = st.domain[first + i]
+        s = ZERO + st.domain[first + i]
         if st.value[base + s] >= room and not remove(core, st, v, s):
             return False
         i -= 1
@@ -179,13 +186,13 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
     ``PROJECT`` takes the factor's own cost, ``DIRECT`` the unary costs of its other variables too, and ``LOOK``
     adds what ``DIRECT`` would move to ``work[:card]`` and changes nothing.
     """
-    target = core.scope[slot]
+    target = ZERO + core.scope[slot]
     first = core.state_ptr[target]
     gain, need = core.width, 2 * core.width
     n_open = _open_slots(core, st, f, slot)
     for i in range(st.size[target]):
         st.work[gain + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, 0, 1.0 if what != PROJECT else 0.0, gain, need, False)
+    _scan(core, st, f, slot, n_open, ZERO, 1.0 if what != PROJECT else 0.0, gain, need, False)
     some = False
     for i in range(st.size[target]):
         s = st.domain[first + i]
@@ -224,7 +231,7 @@ def factor_least(core: Core, st: State, f: int) -> float:
     first, least = core.state_ptr[v], np.inf
     for i in range(st.size[v]):
         st.work[core.width + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, 0, 0.0, core.width, 2 * core.width, False)
+    _scan(core, st, f, slot, n_open, ZERO, 0.0, core.width, 2 * core.width, False)
     for i in range(st.size[v]):
         least = min(least, st.work[core.width + st.domain[first + i]])
     return least

@@ -25,7 +25,7 @@ from ssvm_backends._combi.core import (
     Core,
     State,
 )  # fmt: skip
-from ssvm_backends._combi.moves import DIRECT, LOOK, PROJECT, factor_least, move, settle, wake
+from ssvm_backends._combi.moves import DIRECT, LOOK, PROJECT, ZERO, factor_least, move, settle, wake
 from ssvm_backends._combi.pointers import pointed
 from ssvm_backends._graphs.graph import F64
 
@@ -99,10 +99,27 @@ def rest_of_tables(core: Core, value: F64, pool: F64) -> None:
 @njit(cache=True, nogil=True)
 def propagate(core: Core, st: State) -> bool:
     """Return False when no labelling of this node is better than the best; the culprit is in ``tally``."""
-    ok = _to_the_end(core, st)
-    if not ok:
-        forget(core, st)
-    return ok
+    checked, ok = st.real[C0], True
+    while ok:
+        while ok and st.tally[N_AC] > 0:
+            st.tally[N_AC] -= 1
+            v = ZERO + st.queue[st.tally[N_AC]]
+            st.in_ac[v] = 0
+            ok = _revise(core, st, v)
+        if ok and st.tally[N_DAC] > 0:
+            ok = _descend(core, st)
+        elif ok and st.tally[N_EAC] > 0:
+            before = st.real[C0]
+            ok = _gather(core, st)
+            if ok and st.real[C0] <= before + st.real[TAU] and st.tally[N_AC] == 0:
+                forget(core, st)
+        if ok and st.tally[N_AC] + st.tally[N_DAC] + st.tally[N_EAC] == 0:
+            if st.real[C0] == checked:
+                return True
+            checked = st.real[C0]
+            ok = check_states(core, st)
+    forget(core, st)
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -111,33 +128,6 @@ def forget(core: Core, st: State) -> None:
     st.tally[N_AC] = st.tally[N_DAC] = st.tally[N_EAC] = st.tally[HIGH] = 0
     for v in range(core.n_variables):
         st.in_ac[v] = st.in_dac[v] = st.in_eac[v] = 0
-
-
-@njit(cache=True, nogil=True)
-def _to_the_end(core: Core, st: State) -> bool:
-    checked = st.real[C0]
-    while True:
-        while st.tally[N_AC] > 0:
-            st.tally[N_AC] -= 1
-            v = st.queue[st.tally[N_AC]]
-            st.in_ac[v] = 0
-            if not _revise(core, st, v):
-                return False
-        if st.tally[N_DAC] > 0:
-            if not _descend(core, st):
-                return False
-        elif st.tally[N_EAC] > 0:
-            before = st.real[C0]
-            if not _gather(core, st):
-                return False
-            if st.real[C0] <= before + st.real[TAU] and st.tally[N_AC] == 0:
-                forget(core, st)
-        if st.tally[N_AC] + st.tally[N_DAC] + st.tally[N_EAC] == 0:
-            if st.real[C0] == checked:
-                return True
-            checked = st.real[C0]
-            if not check_states(core, st):
-                return False
 
 
 @njit(cache=True, nogil=True)
@@ -189,7 +179,7 @@ def _descend(core: Core, st: State) -> bool:
             f = core.slot_factor[core.touch_slot[t]]
             if st.free[f] < 2:
                 continue
-            target, least = -1, r
+            target, least = ZERO - 1, r
             for k in range(core.slot_ptr[f], core.slot_ptr[f + 1]):
                 w = core.scope[k]
                 if st.size[w] > 1 and core.rank[w] < least:

@@ -30,7 +30,7 @@ from ssvm_backends._combi.core import (
     Core,
     State,
 )  # fmt: skip
-from ssvm_backends._combi.moves import assign, remove, undo
+from ssvm_backends._combi.moves import ZERO, assign, remove, undo
 from ssvm_backends._combi.pointers import pointed
 from ssvm_backends._combi.propagate import propagate
 from ssvm_backends._graphs.graph import F64, I32, I64
@@ -140,36 +140,34 @@ def root_of(st: State) -> Root:
 @njit(cache=True, nogil=True)
 def search(core: Core, st: State, tree: Tree, root: Root, work: int) -> int:
     """Dive until all is closed (0), about ``work`` table entries were looked at (1) or the tree is full (2)."""
-    return _search(pointed(core), pointed(st), pointed(tree), pointed(root), work)
-
-
-@njit(cache=True, nogil=True)
-def _search(core: Core, st: State, tree: Tree, root: Root, work: int) -> int:
-    stop = st.tally[WORK] + work
-    while tree.tally[N_HEAP] > 0:
-        if st.tally[WORK] >= stop:
+    c, s, t, r = pointed(core), pointed(st), pointed(tree), pointed(root)
+    stop = s.tally[WORK] + work
+    while t.tally[N_HEAP] > 0:
+        if s.tally[WORK] >= stop:
             return 1
-        if tree.room - max(tree.tally[N_TREE], tree.tally[N_HEAP]) < 2 * tree.depth:
+        if t.room - max(t.tally[N_TREE], t.tally[N_HEAP]) < 2 * t.depth:
             return 2
-        bound, node = pop(tree)
-        if bound >= st.real[UB] - st.real[EPS]:
-            tree.tally[N_HEAP] = 0
+        bound, node = pop(t)
+        if bound >= s.real[UB] - s.real[EPS]:
+            t.tally[N_HEAP] = 0
             break
-        if _replay(core, st, tree, root, node):
-            _dive(core, st, tree, node, max(bound, st.real[C0]), stop, stop + LONG_DIVE * work)
-        tree.tally[DIVES] += 1
-        share = tree.tally[REPLAYED] / (st.tally[NODES] + 1.0)
-        if share > 0.1 and tree.tally[CONFLICTS] < MOST_CONFLICTS:
-            tree.tally[CONFLICTS] *= 2
-        elif share < 0.05 and tree.tally[CONFLICTS] > 1:
-            tree.tally[CONFLICTS] //= 2
+        if _replay(c, s, t, r, node):
+            _dive(c, s, t, node, max(bound, s.real[C0]), stop, stop + LONG_DIVE * work)
+        t.tally[DIVES] += 1
+        share = t.tally[REPLAYED] / (s.tally[NODES] + 1.0)
+        if share > 0.1 and t.tally[CONFLICTS] < MOST_CONFLICTS:
+            t.tally[CONFLICTS] *= 2
+        elif share < 0.05 and t.tally[CONFLICTS] > 1:
+            t.tally[CONFLICTS] //= 2
     return 0
 
 
 @njit(cache=True, nogil=True)
 def _replay(core: Core, st: State, tree: Tree, root: Root, node: int) -> bool:
     """Put the state to the root, apply the decisions of a node and propagate."""
-    for i in range(core.n_messages + core.n_states):
+    n_values = core.n_messages + core.n_states
+    st.tally[WORK] += n_values // 4  # as long as looking at so many table entries
+    for i in range(n_values):
         st.value[i] = root.value[i]
     for i in range(core.n_states):
         st.domain[i], st.place[i] = root.domain[i], root.place[i]
@@ -183,7 +181,7 @@ def _replay(core: Core, st: State, tree: Tree, root: Root, node: int) -> bool:
     ok = True
     while tree.parent[node] >= 0 and ok:
         tree.tally[REPLAYED] += 1
-        v, s = tree.variable[node], tree.state[node]
+        v, s = ZERO + tree.variable[node], ZERO + tree.state[node]
         ok = _decide(core, st, v, s if s >= 0 else -1 - s, s >= 0)
         node = tree.parent[node]
     ok = propagate(core, st) and ok
@@ -234,7 +232,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int,
 
     After ``stop`` units of work it ends at the next conflict, after ``latest`` or when the trail is full at once.
     """
-    depth, conflicts, n_values = 0, 0, core.n_messages + core.n_states
+    depth, conflicts, n_values = ZERO, 0, core.n_messages + core.n_states
     st.tally[LAST] = -1
     while True:
         v = choose(core, st)
@@ -274,7 +272,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int,
             if conflicts >= tree.tally[CONFLICTS] or st.tally[WORK] >= stop:
                 _keep_open(tree, node, depth, st.real[UB] - st.real[EPS])
                 return
-            v, s = tree.stack_variable[depth - 1], tree.stack_state[depth - 1]
+            v, s = ZERO + tree.stack_variable[depth - 1], ZERO + tree.stack_state[depth - 1]
             tree.stack_right[depth - 1] = 1
             st.tally[LAST] = v
             st.tally[LEVEL] += 1
@@ -297,7 +295,8 @@ def choose(core: Core, st: State) -> int:
     last = st.tally[LAST]
     if last >= 0 and st.size[last] > 1:
         return last
-    best, least = -1, np.inf
+    best, least = ZERO - 1, np.inf
+    st.tally[WORK] += core.n_variables // 4
     for v in range(core.n_variables):
         if st.size[v] > 1:
             key = st.size[v] / (st.degree[v] + 1.0)
@@ -310,9 +309,9 @@ def choose(core: Core, st: State) -> int:
 def _value(core: Core, st: State, v: int) -> int:
     """Return the state of least unary cost, that of the best labelling if it is one of them."""
     first = core.state_ptr[v]
-    best, least = st.domain[first], np.inf
+    best, least = ZERO + st.domain[first], np.inf
     for i in range(st.size[v]):
-        s = st.domain[first + i]
+        s = ZERO + st.domain[first + i]
         cost = st.value[core.n_messages + first + s]
         if cost < least or (cost == least and s == st.best[v]):
             best, least = s, cost

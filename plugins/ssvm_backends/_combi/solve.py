@@ -26,16 +26,16 @@ from numpy.typing import NDArray
 
 from ssvm_backends._combi.branch import Branch
 from ssvm_backends._combi.core import C0, EPS, TAU, UB, Core, State, make_core, make_state
-from ssvm_backends._combi.eliminate import eliminate
+from ssvm_backends._combi.eliminate import eliminate, untouched
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends._combi.search import make_tree, root_of, search
 from ssvm_backends._combi.split import split
 from ssvm_backends._dual.progress import Progress
-from ssvm_backends._dual.sequential import trws
+from ssvm_backends._dual.sequential import SequentialPieces, trws
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._graphs.graph import F64, I32, I64, Instance, make_graph
 from ssvm_backends._graphs.reduce import condition
-from ssvm_backends._local.search import improve, score_of
+from ssvm_backends._local.search import improve, score_of, settle
 from ssvm_dsl.ir import Limits
 
 #: Relative accuracy to which labellings are proved optimal.
@@ -43,6 +43,18 @@ TOLERANCE = 1e-9
 
 #: Table entries that message passing looks at between two looks at the clock.
 RELAX_PART = 10_000_000
+
+#: Work of an iteration of message passing from which on the clock is looked at in between.
+LARGE = 2_000_000
+
+#: Table entries that local search looks at between two looks at the clock.
+LOOK_PART = 1_000_000
+
+#: Seconds for each variable and factor that must be left for elimination to be tried (it takes a third of that).
+ELIMINATION = 5e-5
+
+#: Seconds for each table entry that must be left for branch and bound to be begun.
+BRANCHING = 1e-7
 
 #: Slices of branch and bound in a brief attempt.
 BRIEF_SLICES = 1
@@ -113,7 +125,11 @@ def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, 
     ------
     TimeUp, GaveUp
     """
-    taken = eliminate(instance, 0, setup.most_entries, setup.most_arity, lambda: setup.clock.over)
+    size = instance.graph.n_variables + instance.graph.n_factors
+    if setup.clock.left < ELIMINATION * size:
+        taken = untouched(instance)
+    else:
+        taken = eliminate(instance, 0, setup.most_entries, setup.most_arity, lambda: setup.clock.over)
     left, tell = taken.instance, _lifting(tell, taken.lift)
     start = None if start is None else taken.restrict(start)
     if left.graph.n_variables == 0:
@@ -173,11 +189,23 @@ def _solve_parts(
 
 def _first_labelling(instance: Instance, start: I32 | None) -> tuple[I32, bool]:
     """Return a labelling after local search (from the best states by unary scores), and whether its score is finite."""
-    g = instance.graph
-    best = (instance.node[a:b].argmax() for a, b in pairwise(g.state_ptr))
-    labels = np.fromiter(best, np.int32, g.n_variables) if start is None else start.copy()
-    score = improve(g, instance.node, instance.pool, _ONE, labels)
+    labels = _best_states(instance) if start is None else start.copy()
+    score = improve(instance.graph, instance.node, instance.pool, _ONE, labels)
     return labels, bool(score[0] > -np.inf)
+
+
+def quick_labelling(instance: Instance) -> I32:
+    """Return a labelling after a little local search, for when there is no time for more."""
+    labels = _best_states(instance)
+    stale = np.ones(2 * len(labels), dtype=bool)
+    settle(instance.graph, instance.node, instance.pool, 0, labels, stale, False, LOOK_PART)
+    return labels
+
+
+def _best_states(instance: Instance) -> I32:
+    """Return the state of best unary score of each variable."""
+    g = instance.graph
+    return np.fromiter((instance.node[a:b].argmax() for a, b in pairwise(g.state_ptr)), np.int32, g.n_variables)
 
 
 def trivial_bound(instance: Instance) -> float:
@@ -273,22 +301,38 @@ class Part:
         part, start, share = min(5, pace), perf_counter(), clock.left / 5
         while not progress.done[0] and not self._closed() and progress.iterations[0] < most:
             before = float(progress.bound[0])
-            trws(g, self.instance.node, self.instance.pool, _ONE, messages, part, 1e-7, False, progress)
-            self.look(progress.labels)
+            self._iterate(messages, progress, part)
+            self.offer(progress.labels)
             bound = float(progress.bound[0] + self.instance.const[0])
             self.lower(bound)
             self.pause()
+            self.look(progress.labels)
+            self.pause()
             gain = before - progress.bound[0]
             enough = gain < 0.006 * min(part, 5) * (bound - self.best)
-            if enough or perf_counter() - start > share:
+            if (enough or perf_counter() - start > share) and clock.left > BRANCHING * len(self.instance.pool):
                 break
             part = min(2 * part, pace)
         return messages
 
+    def _iterate(self, messages: F64, progress: Progress, n: int) -> None:
+        """Do so many more iterations of message passing; time may end those of a large instance."""
+        g, clock = self.instance.graph, self.setup.clock
+        if int((g.table_size * np.diff(g.slot_ptr)).sum()) < LARGE:
+            trws(g, self.instance.node, self.instance.pool, _ONE, messages, n, 1e-7, False, progress)
+            return
+        pieces = SequentialPieces(self.instance, 0, messages, progress, 1e-7, False)
+        for _ in pieces.run(int(progress.iterations[0]) + n):
+            if perf_counter() + pieces.reserve() >= clock.end:
+                pieces.finish()
+                return
+
     def look(self, labels: I32) -> None:
-        """Improve a labelling by local search and offer it."""
-        labels = labels.copy()
-        improve(self.instance.graph, self.instance.node, self.instance.pool, _ONE, labels)
+        """Improve a labelling by local search, as far as time allows, and offer it."""
+        g, node, pool = self.instance.graph, self.instance.node, self.instance.pool
+        labels, stale = labels.copy(), np.ones(2 * len(labels), dtype=bool)
+        while not settle(g, node, pool, 0, labels, stale, True, LOOK_PART) and not self.setup.clock.over:
+            pass
         self.offer(labels)
 
     def pause(self, slices: int = 0) -> None:

@@ -44,8 +44,9 @@ from ssvm_backends._dual.kernels import (
     publish,
     shift_of,
 )  # fmt: skip
+from ssvm_backends._dual.pieces import Pieces, Steps
 from ssvm_backends._dual.progress import Progress
-from ssvm_backends._graphs.graph import F64, I64, Graph
+from ssvm_backends._graphs.graph import F64, I64, Graph, Instance
 from ssvm_dsl.ir.borrow import borrow
 
 EDGE, STAR, CLIQUE, HANDSHAKE = 0, 1, 2, 3
@@ -92,17 +93,11 @@ def descend(
             if update != STAR:
                 add_up(g, node, best.current, shift, e, belief)
             for j in range(max_iterations):
-                if update == STAR:
-                    star_sweep(g, visits, node, pool, best.current, shift, e, temperature, value)
-                elif update == EDGE:
-                    edge_sweep(g, visits, pool, best.current, shift, e, temperature, belief, value)
-                elif update == CLIQUE:
-                    clique_sweep(g, visits, pool, best.current, shift, e, belief, value)
-                else:
-                    handshake_sweep(g, visits, pool, best.current, shift, e, belief, value)
+                lo, hi = (g.var_ptr[e], g.var_ptr[e + 1]) if update == STAR else (g.factor_ptr[e], g.factor_ptr[e + 1])
+                sweep(g, visits, node, pool, best.current, shift, e, update, temperature, belief, value, lo, hi)
                 n = best.iterations[i] + 1
                 if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
-                    decode(g, node, pool, best.current, shift, e, labels, value)
+                    decode(g, node, pool, best.current, shift, e, labels, value, g.var_ptr[e], g.var_ptr[e + 1])
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
                 if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, False):
                     break
@@ -110,6 +105,22 @@ def descend(
             polish(g, node, pool, e, i, best, place)
         at += n_messages(g, e)
         place += g.var_ptr[e + 1] - g.var_ptr[e]
+
+
+@njit(cache=True, nogil=True)
+def sweep(
+    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, update: int,
+    temperature: float, belief: F64, value: F64, lo: int, hi: int,
+) -> None:  # fmt: skip
+    """Update the messages of the variables (star) or factors ``lo`` to ``hi``."""
+    if update == STAR:
+        star_sweep(g, visits, node, pool, messages, shift, example, temperature, value, lo, hi)
+    elif update == EDGE:
+        edge_sweep(g, visits, pool, messages, shift, example, temperature, belief, value, lo, hi)
+    elif update == CLIQUE:
+        clique_sweep(g, visits, pool, messages, shift, example, belief, value, lo, hi)
+    else:
+        handshake_sweep(g, visits, pool, messages, shift, example, belief, value, lo, hi)
 
 
 @njit(cache=True, nogil=True)
@@ -127,11 +138,12 @@ def add_up(g: Graph, node: F64, messages: F64, shift: int, example: int, belief:
 
 @njit(cache=True, nogil=True)
 def star_sweep(
-    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, temperature: float, value: F64
-) -> None:
+    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, temperature: float,
+    value: F64, lo: int, hi: int,
+) -> None:  # fmt: skip
     """Update all messages of each variable in turn (equation 11)."""
     slots = g.touch_ptr[g.var_ptr[example]]
-    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+    for v in range(lo, hi):
         card, degree = g.card[v], g.touch_ptr[v + 1] - g.touch_ptr[v]
         begin_at, end_at = VISIT * (g.touch_ptr[v] - slots), VISIT * (g.touch_ptr[v + 1] - slots)
         for s in range(card):
@@ -148,11 +160,11 @@ def star_sweep(
 @njit(cache=True, nogil=True)
 def edge_sweep(
     g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, temperature: float, belief: F64,
-    value: F64,
+    value: F64, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    """Update the message of each slot in turn (equation 10)."""
+    """Update the message of each slot of the factors in turn (equation 10)."""
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
-    for k in range(slots, g.slot_ptr[g.factor_ptr[example + 1]]):
+    for k in range(g.slot_ptr[lo], g.slot_ptr[hi]):
         v, at = g.scope[k], VISIT * (k - slots)
         card, mine, sums = g.card[v], visits[at], g.state_ptr[v] - origin
         for s in range(card):
@@ -184,15 +196,15 @@ def push(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) 
 
 @njit(cache=True, nogil=True)
 def clique_sweep(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64, lo: int, hi: int
 ) -> None:
     """Update all messages of each factor at once, factor by factor (GMPLP)."""
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
-    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
-        lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
-        first = g.message_ptr[lo]
+    for f in range(lo, hi):
+        begin_at, end_at = g.slot_ptr[f], g.slot_ptr[f + 1]
+        first = g.message_ptr[begin_at]
         pull(g, messages, shift, f, origin, belief)
-        for k in range(lo, hi):
+        for k in range(begin_at, end_at):
             at, card = VISIT * (k - slots), g.card[g.scope[k]]
             mine, kept = visits[at], g.message_ptr[k] - first
             for s in range(card):
@@ -200,29 +212,29 @@ def clique_sweep(
             collect(g, visits, at, pool, messages, shift, card, 0.0)
             for s in range(card):
                 gamma, messages[mine + s] = messages[mine + s], value[kept + s]
-                value[kept + s] += (gamma - value[kept + s]) / (hi - lo)
-        for j in range(g.message_ptr[hi] - first):
+                value[kept + s] += (gamma - value[kept + s]) / (end_at - begin_at)
+        for j in range(g.message_ptr[end_at] - first):
             messages[first + shift + j] = value[j]
         push(g, messages, shift, f, origin, belief)
 
 
 @njit(cache=True, nogil=True)
 def handshake_sweep(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64, lo: int, hi: int
 ) -> None:
     """Update the messages of each factor in turn until nothing of it is left unused (MPLP++)."""
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
-    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
-        lo, arity = g.slot_ptr[f], g.slot_ptr[f + 1] - g.slot_ptr[f]
-        if arity == 2 and g.card[g.scope[lo]] == 2 and g.card[g.scope[lo + 1]] == 2:
-            u, v = g.state_ptr[g.scope[lo]] - origin, g.state_ptr[g.scope[lo + 1]] - origin
-            at = VISIT * (lo - slots)
+    for f in range(lo, hi):
+        slot, arity = g.slot_ptr[f], g.slot_ptr[f + 1] - g.slot_ptr[f]
+        if arity == 2 and g.card[g.scope[slot]] == 2 and g.card[g.scope[slot + 1]] == 2:
+            u, v = g.state_ptr[g.scope[slot]] - origin, g.state_ptr[g.scope[slot + 1]] - origin
+            at = VISIT * (slot - slots)
             shake_binary(pool, visits[at + 2], messages, visits[at], visits[at + 1], belief, u, v)
             continue
         pull(g, messages, shift, f, origin, belief)
         for j in range(2 * arity - 1):
             back = j >= arity
-            k = lo + (2 * (arity - 1) - j if back else j)
+            k = slot + (2 * (arity - 1) - j if back else j)
             share = 1.0 if back else 1.0 / (arity - j)
             at, card = VISIT * (k - slots), g.card[g.scope[k]]
             mine = visits[at]
@@ -260,3 +272,44 @@ def shake_binary(pool: F64, table: int, messages: F64, m: int, n: int, belief: F
     messages[m], messages[m + 1] = 0.0, first - a
     messages[n], messages[n + 1] = 0.0, second - b
     belief[u + 1], belief[v + 1] = belief[u] + first, belief[v] + second
+
+
+class DescentPieces(Pieces):
+    """The same on one large example, piece by piece.
+
+    Parameters
+    ----------
+    instance, example, messages, progress, tol
+        See :class:`~ssvm_backends._dual.pieces.Pieces`.
+    update, temperature
+        See :func:`descend`.
+    """
+
+    def __init__(
+        self, instance: Instance, example: int, messages: F64, progress: Progress, tol: float, update: int,
+        temperature: float,
+    ) -> None:  # fmt: skip
+        super().__init__(instance, example, messages, progress, tol)
+        self.update, self.temperature, self.by_factor = update, temperature, update != STAR
+        self.belief, self.values = np.empty(self.widest * len(self.labels)), np.empty(self.widest * MAX_ARITY)
+
+    def start(self) -> Steps:
+        """Prepare the list of visits and the beliefs."""
+        yield from super().start()
+        if self.update != STAR:
+            add_up(self.g, self.node, self.best.current, self.shift, self.example, self.belief)
+            yield 0.0
+
+    def iteration(self, most: int) -> Steps:
+        """Update all messages once."""
+        for lo, hi, work in self.variables if self.update == STAR else self.factors:
+            sweep(
+                self.g, self.visits, self.node, self.pool, self.best.current, self.shift, self.example, self.update,
+                self.temperature, self.belief, self.values, lo, hi,
+            )  # fmt: skip
+            yield 0.0 if self.temperature > 0.0 else 2.0 * work
+        n = int(self.best.iterations[0]) + 1
+        if n == most or n % PHASE == 0 or n & (n - 1) == 0:
+            yield from self.decode()
+            yield from self.offer()
+        yield from self.end_iteration(np.inf, False)

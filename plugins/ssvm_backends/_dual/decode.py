@@ -58,13 +58,15 @@ def add_conditional(
 
 
 @njit(cache=True, nogil=True)
-def decode(g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int, labels: I32, value: F64) -> None:
-    """Label the variables in order, given earlier labels and the messages of factors that hold only later variables.
+def decode(
+    g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int, labels: I32, value: F64, lo: int, hi: int
+) -> None:
+    """Label the variables ``lo`` to ``hi`` in order, given earlier labels and messages of factors of later variables.
 
     ``labels`` starts with the example's first variable; ``value`` is work space for the states of a variable.
     """
     first = g.var_ptr[example]
-    for v in range(first, g.var_ptr[example + 1]):
+    for v in range(lo, hi):
         for s in range(g.card[v]):
             value[s] = node[g.state_ptr[v] + s]
         for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):

@@ -24,8 +24,9 @@ from numba import njit
 from ssvm_backends._dual.decode import offer, polish
 from ssvm_backends._dual.directions_factor import MAX_ACTIVE, solve_factor
 from ssvm_backends._dual.kernels import CLOSED, PHASE, begin, extent, n_messages, publish, shift_of
+from ssvm_backends._dual.pieces import Pieces, Steps
 from ssvm_backends._dual.progress import Progress
-from ssvm_backends._graphs.graph import F64, I32, I64, Graph
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance
 from ssvm_dsl.ir.borrow import borrow
 
 #: The penalty changes when one residual is this many times the other.
@@ -33,6 +34,9 @@ UNBALANCED = 5.0
 
 #: First penalty, in units of the mean range of the tables.
 START = 0.25
+
+#: Work between two looks at labels and bound on large examples, in table entries.
+LOOK = 1e8
 
 
 class Split(NamedTuple):
@@ -99,6 +103,7 @@ def ad3(
     longest, _, _, _ = extent(g, ids)
     labels = np.zeros(longest, np.int32)
     chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
+    residuals = np.empty(3)
     at, place, state, factor = 0, 0, 0, 0
     for i in range(len(ids)):
         e = ids[i]
@@ -109,18 +114,18 @@ def ad3(
                 publish(g, node, pool, e, i, at, messages, best)
                 first_split(g, node, pool, best.current, shift, e, i, state, s)
             for j in range(max_iterations):
-                solve_factors(g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull)
-                primal, dual = agree(g, best.current, shift, e, i, state, s)
+                f_lo, f_hi, v_lo, v_hi = g.factor_ptr[e], g.factor_ptr[e + 1], g.var_ptr[e], g.var_ptr[e + 1]
+                solve_factors(g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull, f_lo, f_hi)
+                residuals[:] = 0.0
+                agree(g, best.current, shift, e, i, state, s, residuals, v_lo, v_hi)
+                primal, dual = root_means(residuals)
                 best.iterations[i] += 1
                 if j + 1 == max_iterations or best.iterations[i] % PHASE == 0:
                     argmax_p(g, e, state, s, labels)
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
                     size = publish(g, node, pool, e, i, at, messages, best)
-                    gap = best.bound[i] - value_of(g, node, pool, shift, e, state, factor, s)
-                    best.done[i] = abs(gap) <= tol * size and max(primal, dual) <= tol
-                    if until_met and best.score[i] > -np.inf:
-                        best.done[i] |= best.bound[i] - best.score[i] <= 2.0 * CLOSED * abs(best.score[i])
-                    balance(s, i, best.iterations[i], primal, dual)
+                    value = value_of(g, node, pool, shift, e, state, factor, s)
+                    end_look(best, i, value, size, primal, dual, tol, until_met, s)
                 if best.done[i]:
                     break
             polish(g, node, pool, e, i, best, place)
@@ -164,12 +169,12 @@ def first_split(
 @njit(cache=True, nogil=True)
 def solve_factors(
     g: Graph, pool: F64, messages: F64, shift: int, example: int, i: int, state: int, factor: int, s: Split,
-    chol: F64, work: F64, pull: F64,
+    chol: F64, work: F64, pull: F64, lo: int, hi: int,
 ) -> None:  # fmt: skip
-    """Solve the subproblems of all factors of an example."""
+    """Solve the subproblems of the factors ``lo`` to ``hi`` of an example."""
     inverse = 1.0 / s.penalty[i]
     origin, first = g.state_ptr[g.var_ptr[example]] - state, g.factor_ptr[example]
-    for f in range(first, g.factor_ptr[example + 1]):
+    for f in range(lo, hi):
         for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
             p_at, m_at = g.state_ptr[g.scope[k]] - origin, g.message_ptr[k] + shift
             for x in range(g.card[g.scope[k]]):
@@ -181,27 +186,48 @@ def solve_factors(
 
 
 @njit(cache=True, nogil=True)
-def agree(g: Graph, messages: F64, shift: int, example: int, i: int, state: int, s: Split) -> tuple[float, float]:
-    """Average marginals, update messages; return residuals: root mean squares of q - p and of the change of p."""
+def agree(
+    g: Graph, messages: F64, shift: int, example: int, i: int, state: int, s: Split, residuals: F64, lo: int, hi: int
+) -> None:
+    """Average the marginals of the variables ``lo`` to ``hi`` and update their messages.
+
+    Squares of q - p, squares of the changes of p, and the number of both are added to ``residuals``.
+    """
     origin = g.state_ptr[g.var_ptr[example]] - state
-    primal, dual, n = 0.0, 0.0, 0
-    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
-        lo, hi = g.touch_ptr[v], g.touch_ptr[v + 1]
-        if lo == hi:
+    for v in range(lo, hi):
+        start, stop = g.touch_ptr[v], g.touch_ptr[v + 1]
+        if start == stop:
             continue
         for x in range(g.card[v]):
             p_at, mean = g.state_ptr[v] - origin + x, 0.0
-            for t in range(lo, hi):
+            for t in range(start, stop):
                 mean += s.q[g.message_ptr[g.touch_slot[t]] + shift + x]
-            mean /= hi - lo
-            dual += (hi - lo) * (mean - s.p[p_at]) ** 2
+            mean /= stop - start
+            residuals[1] += (stop - start) * (mean - s.p[p_at]) ** 2
             s.p[p_at] = mean
-            n += hi - lo
-            for t in range(lo, hi):
+            residuals[2] += stop - start
+            for t in range(start, stop):
                 m = g.message_ptr[g.touch_slot[t]] + shift + x
                 messages[m] += s.penalty[i] * (s.q[m] - mean)
-                primal += (s.q[m] - mean) ** 2
-    return np.sqrt(primal / max(n, 1)), np.sqrt(dual / max(n, 1))
+                residuals[0] += (s.q[m] - mean) ** 2
+
+
+@njit(cache=True, nogil=True)
+def root_means(residuals: F64) -> tuple[float, float]:
+    """Return root mean squares of q - p and of the change of p."""
+    n = max(residuals[2], 1.0)
+    return np.sqrt(residuals[0] / n), np.sqrt(residuals[1] / n)
+
+
+@njit(cache=True, nogil=True)
+def end_look(
+    best: Progress, i: int, value: float, size: float, primal: float, dual: float, tol: float, until_met: bool, s: Split
+) -> None:
+    """Decide whether an example is done, whose bound is published and whose fractional solution has this value."""
+    best.done[i] = abs(best.bound[i] - value) <= tol * size and max(primal, dual) <= tol
+    if until_met and best.score[i] > -np.inf:
+        best.done[i] |= best.bound[i] - best.score[i] <= 2.0 * CLOSED * abs(best.score[i])
+    balance(s, i, best.iterations[i], primal, dual)
 
 
 @njit(cache=True, nogil=True)
@@ -240,3 +266,60 @@ def value_of(g: Graph, node: F64, pool: F64, shift: int, example: int, state: in
         for j in range(s.n_active[factor + f - g.factor_ptr[example]]):
             total += pool[g.table_ptr[f] + s.active[at + j]] * s.weight[at + j]
     return total
+
+
+class DirectionsPieces(Pieces):
+    """The same on one large example, piece by piece; labels and bound are looked at every few iterations.
+
+    Parameters
+    ----------
+    instance, example, messages, progress, tol
+        See :class:`~ssvm_backends._dual.pieces.Pieces`.
+    until_met, split
+        See :func:`ad3`.
+    price : float
+        How much longer a subproblem takes than a message.
+    """
+
+    def __init__(
+        self, instance: Instance, example: int, messages: F64, progress: Progress, tol: float, until_met: bool,
+        split: Split, price: float,
+    ) -> None:  # fmt: skip
+        super().__init__(instance, example, messages, progress, tol, price)
+        self.until_met, self.split = until_met, split
+        self.every = int(min(max(LOOK / (price * self.work), 1.0), PHASE))
+        self.chol, self.workspace = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE)
+        self.pull, self.residuals = np.empty(len(split.q)), np.empty(3)
+
+    def start(self) -> Steps:
+        """Find a first bound and labelling, for the first iteration takes longest."""
+        begin(self.g, self.example, 0, 0, self.messages, self.best)
+        yield from self.publish()
+        first_split(self.g, self.node, self.pool, self.best.current, self.shift, self.example, 0, 0, self.split)
+        yield from self.decode()
+        yield from self.offer()
+
+    def iteration(self, most: int) -> Steps:
+        """Solve the subproblems of all factors and let them agree."""
+        g, e, split = self.g, self.example, self.split
+        for lo, hi, _ in self.factors:
+            solve_factors(
+                g, self.pool, self.best.current, self.shift, e, 0, 0, 0, split, self.chol, self.workspace, self.pull,
+                lo, hi,
+            )  # fmt: skip
+            yield 0.0
+        self.residuals[:] = 0.0
+        for lo, hi, _ in self.variables:
+            agree(g, self.best.current, self.shift, e, 0, 0, split, self.residuals, lo, hi)
+            yield 0.0
+        self.best.iterations[0] += 1
+        n = int(self.best.iterations[0])
+        if n == most or n % self.every == 0 or n % PHASE == 0:
+            argmax_p(g, e, 0, split, self.labels)
+            yield from self.offer()
+            size = yield from self.publish()
+            value = value_of(g, self.node, self.pool, self.shift, e, 0, 0, split)
+            primal, dual = root_means(self.residuals)
+            end_look(self.best, 0, value, size, primal, dual, self.tol, self.until_met, split)
+        if n % PHASE == 0:
+            yield from self.polish()

@@ -125,7 +125,13 @@ def fill_visits(g: Graph, example: int, shift: int, by_factor: bool, visits: I64
     the other variable, and its kind (``ROW``, ``COLUMN`` or ``LARGE``).
     """
     first, stop = g.touch_ptr[g.var_ptr[example]], g.touch_ptr[g.var_ptr[example + 1]]
-    for t in range(first, stop):
+    fill_some(g, shift, by_factor, visits, first, first, stop)
+
+
+@njit(cache=True, nogil=True)
+def fill_some(g: Graph, shift: int, by_factor: bool, visits: I64, first: int, lo: int, hi: int) -> None:
+    """Write the entries ``lo`` to ``hi`` of the list of visits of an example whose entries begin with ``first``."""
+    for t in range(lo, hi):
         k, at = t if by_factor else g.touch_slot[t], VISIT * (t - first)
         f = g.slot_factor[k]
         lo = g.slot_ptr[f]
@@ -160,6 +166,36 @@ def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, exampl
     """
     v_lo, v_hi = g.var_ptr[example], g.var_ptr[example + 1]
     f_lo, f_hi = g.factor_ptr[example], g.factor_ptr[example + 1]
+    total, size, moved, longest = bound_terms(g, node, pool, messages, shift, v_lo, v_hi, f_lo, f_hi)
+    room = rounding_of(g, example, size + moved, longest)
+    return total + room, room, size
+
+
+@njit(cache=True, nogil=True)
+def rounding_of(g: Graph, example: int, size: float, longest: int) -> float:
+    """Return how far off a dual bound may be whose terms, and what messages add to them, have this size in all."""
+    n_variables = g.var_ptr[example + 1] - g.var_ptr[example]
+    n_factors = g.factor_ptr[example + 1] - g.factor_ptr[example]
+    return (n_variables + n_factors + longest + MAX_ARITY) * 2.3e-16 * size
+
+
+@njit(cache=True, nogil=True)
+def bound_terms(
+    g: Graph, node: F64, pool: F64, messages: F64, shift: int, v_lo: int, v_hi: int, f_lo: int, f_hi: int
+) -> tuple[float, float, float, int]:
+    """Return what some variables and factors add to a dual bound.
+
+    Returns
+    -------
+    total : float
+        The sum of their terms.
+    size : float
+        The sum of the terms' sizes.
+    moved : float
+        By how much messages add to the numbers that are rounded.
+    longest : int
+        The most messages in a sum.
+    """
     total, size, moved, longest = 0.0, 0.0, 0.0, 1
     for v in range(v_lo, v_hi):
         best, degree = -np.inf, g.touch_ptr[v + 1] - g.touch_ptr[v]
@@ -180,9 +216,7 @@ def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, exampl
             for m in range(g.message_ptr[k], g.message_ptr[k + 1]):
                 largest = max(largest, abs(messages[m + shift]))
             moved += 4.0 * largest  # it enters two sums, and what it is added to may be as large
-    n_terms = v_hi - v_lo + f_hi - f_lo + longest + MAX_ARITY
-    room = n_terms * 2.3e-16 * (size + moved)
-    return total + room, room, size
+    return total, size, moved, longest
 
 
 @njit(cache=True, nogil=True)
@@ -254,23 +288,48 @@ def end_iteration(
         Whether updates may be smoothed when plain ones have come to rest.
     """
     best.iterations[i] += 1
-    score = best.score[i]
-    if score > -np.inf and bound - score <= CLOSED * abs(score):
+    if has_met(best, i, bound):
         publish(g, node, pool, example, i, at, messages, best)
-        best.done[i] = best.bound[i] - score <= 2.0 * CLOSED * abs(score)
-        best.done[i] |= not smooth
+        note_meeting(best, i, smooth)
     if not best.done[i] and best.iterations[i] % PHASE == 0:
         size = publish(g, node, pool, example, i, at, messages, best)
-        fell = best.reference[i] - best.bound[i]
-        best.reference[i] = best.bound[i]
-        terms = g.var_ptr[example + 1] - g.var_ptr[example] + g.factor_ptr[example + 1] - g.factor_ptr[example]
-        if best.temperature[i] > 0.0:
-            best.temperature[i] *= COOLING
-        elif not smooth:
-            best.done[i] = fell <= tol * size
-        elif fell <= max(tol, SLOW) * size:
-            gap = best.bound[i] - score
-            best.temperature[i] = min(gap, HOTTEST * size) / terms
-        if best.temperature[i] > 0.0:
-            best.done[i] = best.temperature[i] * terms <= tol * size
+        end_phase(g, example, i, best, size, tol, smooth)
     return best.done[i]
+
+
+@njit(cache=True, nogil=True)
+def has_met(best: Progress, i: int, bound: float) -> bool:
+    """Whether a bound, known up to rounding, meets the best labelling."""
+    return best.score[i] > -np.inf and bound - best.score[i] <= CLOSED * abs(best.score[i])
+
+
+@njit(cache=True, nogil=True)
+def note_meeting(best: Progress, i: int, smooth: bool) -> None:
+    """Decide whether example i is done after its bound has met its labelling, up to rounding."""
+    best.done[i] = best.bound[i] - best.score[i] <= 2.0 * CLOSED * abs(best.score[i])
+    best.done[i] |= not smooth
+
+
+@njit(cache=True, nogil=True)
+def end_phase(g: Graph, example: int, i: int, best: Progress, size: float, tol: float, smooth: bool) -> None:
+    """Choose the temperature of the next phase, or decide that the example is done.
+
+    Parameters
+    ----------
+    size : float
+        The sum of the sizes of the bound's terms.
+    tol, smooth
+        As for :func:`end_iteration`.
+    """
+    fell = best.reference[i] - best.bound[i]
+    best.reference[i] = best.bound[i]
+    terms = g.var_ptr[example + 1] - g.var_ptr[example] + g.factor_ptr[example + 1] - g.factor_ptr[example]
+    if best.temperature[i] > 0.0:
+        best.temperature[i] *= COOLING
+    elif not smooth:
+        best.done[i] = fell <= tol * size
+    elif fell <= max(tol, SLOW) * size:
+        gap = best.bound[i] - best.score[i]
+        best.temperature[i] = min(gap, HOTTEST * size) / terms
+    if best.temperature[i] > 0.0:
+        best.done[i] = best.temperature[i] * terms <= tol * size

@@ -52,9 +52,10 @@ from ssvm_backends._dual.kernels import (
     publish,
     shift_of,
 )  # fmt: skip
+from ssvm_backends._dual.pieces import Pieces, Steps
 from ssvm_backends._dual.progress import Progress
 from ssvm_backends._dual.state_bounds import reparametrised as reparametrised
-from ssvm_backends._graphs.graph import F64, I32, I64, Graph
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance
 from ssvm_dsl.ir.borrow import borrow
 
 
@@ -98,11 +99,14 @@ def trws(
             fill_visits(g, e, shift, False, visits)
             for _ in range(max_iterations):
                 soft = next_temperature(best, i)
-                sweep(g, visits, node, pool, best.current, shift, e, True, soft, theta, decoded, outgoing, labels)
+                lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
+                sweep(
+                    g, visits, node, pool, best.current, shift, e, True, soft, theta, decoded, outgoing, labels, lo, hi
+                )
                 if soft == 0.0:
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
                 bound = sweep(
-                    g, visits, node, pool, best.current, shift, e, False, soft, theta, decoded, outgoing, labels
+                    g, visits, node, pool, best.current, shift, e, False, soft, theta, decoded, outgoing, labels, lo, hi
                 )
                 if soft > 0.0:
                     bound = np.inf
@@ -118,17 +122,17 @@ def trws(
 @njit(cache=True, nogil=True, fastmath=NO_NAN)
 def sweep(
     g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, forward: bool, soft: float,
-    theta: F64, decoded: F64, outgoing: I64, labels: I32,
+    theta: F64, decoded: F64, outgoing: I64, labels: I32, lo: int, hi: int,
 ) -> float:  # fmt: skip
-    """Visit all variables in one direction; return the (soft) bound.
+    """Visit the variables ``lo`` to ``hi`` in one direction; return their share of the (soft) bound.
 
     A forward sweep with plain maxima decodes to ``labels`` (from 0 for the example's first variable).
     """
-    first, stop = g.var_ptr[example], g.var_ptr[example + 1]
+    first = g.var_ptr[example]
     bound, decode = 0.0, forward and soft == 0.0
-    v, step = (first, 1) if forward else (stop - 1, -1)
+    v, step = (lo, 1) if forward else (hi - 1, -1)
     slots = g.touch_ptr[first]
-    for _ in range(stop - first):
+    for _ in range(hi - lo):
         card, unary = g.card[v], g.state_ptr[v]
         for s in range(card):
             theta[s] = node[unary + s]
@@ -194,3 +198,41 @@ def directions(g: Graph, f: int, v: int, forward: bool) -> tuple[bool, bool]:
         before |= g.scope[k] < v
         after |= g.scope[k] > v
     return (before, after) if forward else (after, before)
+
+
+class SequentialPieces(Pieces):
+    """The same on one large example, piece by piece.
+
+    Parameters
+    ----------
+    instance, example, messages, progress, tol
+        See :class:`~ssvm_backends._dual.pieces.Pieces`.
+    smooth : bool
+    """
+
+    def __init__(
+        self, instance: Instance, example: int, messages: F64, progress: Progress, tol: float, smooth: bool
+    ) -> None:
+        super().__init__(instance, example, messages, progress, tol)
+        self.smooth = smooth and bool(may_stick(self.g, example))
+        self.decoded, self.outgoing = np.empty(self.widest), np.empty(self.deepest, np.int64)
+
+    def iteration(self, most: int) -> Steps:
+        """Sweep forwards and backwards."""
+        soft = float(next_temperature(self.best, 0))
+        for lo, hi, work in self.variables:
+            self._sweep(True, soft, lo, hi)
+            yield work
+        if soft == 0.0:
+            yield from self.offer()
+        bound = 0.0
+        for lo, hi, work in reversed(self.variables):
+            bound += self._sweep(False, soft, lo, hi)
+            yield work
+        yield from self.end_iteration(np.inf if soft > 0.0 else bound, self.smooth)
+
+    def _sweep(self, forward: bool, soft: float, lo: int, hi: int) -> float:
+        return sweep(
+            self.g, self.visits, self.node, self.pool, self.best.current, self.shift, self.example, forward, soft,
+            self.value, self.decoded, self.outgoing, self.labels, lo, hi,
+        )  # fmt: skip

@@ -1,9 +1,10 @@
 """Sessions of dual solvers: reduce, run the kernel over the batch within the limits, pack, keep the messages.
 
 A kernel works on a batch of examples for some iterations and can be called again to go on, so the session decides
-how much to ask for at a time: about :data:`CALL` of work, several small examples or a few iterations of a large
-one.  Between two calls it looks at the clock, reports progress and can be interrupted.  The portions depend on sizes
-only, so answers do not depend on the speed of the machine.
+how much to ask for at a time: about :data:`CALL` of work, several small examples or some iterations of one.  Large
+examples are iterated on piece by piece (:mod:`ssvm_backends._dual.pieces`).  Between two calls or pieces it looks at
+the clock, reports progress and can be interrupted.  The portions depend on sizes only, so answers do not depend on
+the speed of the machine.
 
 Messages are kept for the next call in the layout of the whole program.  They reparametrise any scores, so they may
 be used for others; where masks or clamps close other states than before, the messages of open ones are used.
@@ -13,10 +14,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from ssvm_backends._graphs.by_example import Clock, pack_arrays
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, factor_origin
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import Limits, Marginals, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import Limits, Marginals, Messages, Need, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import members, pointers, runs
 from ssvm_dsl.ir.solution import select
+
+if TYPE_CHECKING:
+    from ssvm_backends._dual.pieces import Pieces
 
 NO_LIMITS = Limits()
 
@@ -37,36 +40,8 @@ CALL = 1e7
 #: What a visit to a slot costs besides its table, in entries.
 VISIT_COST = 8.0
 
-
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """Messages of some examples, to start from.
-
-    Parameters
-    ----------
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    ptr : ndarray of int64, shape (n + 1,)
-        Where the messages of each start.
-    values : ndarray of float64
-        Packed, in the layout of the program's graph.
-    """
-
-    ids: I64
-    ptr: I64
-    values: F64
-
-    def of(self, ids: I64, ptr: I64) -> F64:
-        """Return the messages of other examples, zero where there are none."""
-        if np.array_equal(self.ids, ids):
-            return self.values.copy()
-        out = np.zeros(int(ptr[-1]))
-        place = {int(example): k for k, example in enumerate(self.ids)}
-        for i, example in enumerate(ids):
-            k = place.get(int(example))
-            if k is not None:
-                out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
-        return out
+#: Work of an iteration from which on an example is solved piece by piece.
+LARGE = 1e6
 
 
 def message_pointers(graph: Graph, ids: I64) -> I64:
@@ -137,6 +112,8 @@ class DualSession(ABC):
         An option is out of range.
     """
 
+    price = 1.0  # how much longer a visit to a slot takes than in other solvers
+
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program, self.options = program, options
         for name in ("max_iterations", "tol"):
@@ -148,6 +125,10 @@ class DualSession(ABC):
     @abstractmethod
     def iterate(self, instance: Instance, part: Part, n_iterations: int) -> None:
         """Run so many more iterations on each example of a part, in place."""
+
+    @abstractmethod
+    def pieces(self, instance: Instance, part: Part) -> Pieces:
+        """Return what iterates on the single example of a part piece by piece."""
 
     def solve(
         self,
@@ -238,28 +219,56 @@ class DualSession(ABC):
                 end = perf_counter() + clock.left / (len(portions) - number)
                 part = Part(lo, hi, reduced, message_ptr, messages, progress, task)
                 parts.append(part)
-                while not part.progress.done.all() and part.reached < most:
-                    begin = perf_counter()
-                    self.iterate(reduced.instance, part, min(at_a_time, most - part.reached))
-                    part.tell(reduced, clock)
-                    now = perf_counter()
-                    if now + 0.7 * (now - begin) >= end:  # the next call would hardly be over in time
-                        stop = Stop.TIME
-                        break
+                run = self._in_pieces if at_a_time == 0 else self._in_calls
+                if not run(reduced, part, most, at_a_time, end, clock):
+                    stop = Stop.TIME
         except KeyboardInterrupt:
             return Stop.INTERRUPTED
         return stop
 
+    def _in_calls(self, reduced: Reduced, part: Part, most: int, at_a_time: int, end: float, clock: Clock) -> bool:
+        """Iterate by calls of the kernel; return False when time ran out."""
+        while not part.progress.done.all() and part.reached < most:
+            begin = perf_counter()
+            self.iterate(reduced.instance, part, min(at_a_time, most - part.reached))
+            part.tell(reduced, clock)
+            now = perf_counter()
+            if now + 0.7 * (now - begin) >= end:  # the next call would hardly be over in time
+                return False
+        return True
+
+    def _in_pieces(self, reduced: Reduced, part: Part, most: int, at_a_time: int, end: float, clock: Clock) -> bool:
+        """Iterate on a single example piece by piece; return False when time ran out."""
+        if part.progress.done[0] or most == 0:
+            return True
+        pieces = self.pieces(reduced.instance, part)
+        try:
+            for _ in pieces.run(most):
+                part.tell(reduced, clock)
+                if perf_counter() + pieces.reserve() >= end:
+                    break
+            else:
+                return True
+            pieces.finish()
+        except KeyboardInterrupt:
+            pieces.finish()
+            raise
+        part.tell(reduced, clock)
+        return False
+
     def _portions(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (first, stop, iterations of a call) of parts of the batch."""
+        """Yield (first, stop, iterations of a call) of parts of the batch; 0 for a large example by itself."""
         graph, ids = reduced.instance.graph, reduced.ids
         entries = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
         slots = graph.slot_ptr[graph.factor_ptr]
         cost = 2.0 * (entries[ids + 1] - entries[ids] + VISIT_COST * (slots[ids + 1] - slots[ids] + 1))
         number = np.floor(np.cumsum(cost * max(most, 1)) / CALL).astype(np.int64)
-        starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(ids)]
+        large = self.price * cost >= LARGE
+        starts = [0, *(np.flatnonzero((np.diff(number) > 0) | large[1:] | large[:-1]) + 1).tolist(), len(ids)]
         for lo, hi in pairwise(starts):
-            if lo < hi:
+            if large[lo:hi].any():
+                yield lo, hi, 0
+            elif lo < hi:
                 yield lo, hi, int(min(max(CALL / cost[lo:hi].sum(), 1.0), max(most, 1)))
 
 

@@ -137,7 +137,6 @@ def settle(
                             again = True
                             changes += 1
                 if budget < 0:
-                    stale[n + v - lo] = True
                     return False
     return True
 

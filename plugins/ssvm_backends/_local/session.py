@@ -21,8 +21,8 @@ from ssvm_dsl.ir import Limits, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.solution import label_ptr, select
 
-#: Table entries between two looks at the clock; some 10 to 50 ms.
-BUDGET = 10_000_000
+#: Table entries between two looks at the clock; some 10 to 40 ms.
+BUDGET = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from ssvm_dsl.ir import Program, Theta
+from ssvm_dsl.ir.local_polytope import polytope_equations
 from ssvm_dsl.ir.ragged import pointers
 
 F64 = NDArray[np.float64]
@@ -142,8 +143,7 @@ class LocalPolytope:
         """Return the state of largest mu of each variable, the first among equals."""
         best = np.maximum.reduceat(mu[: self.state_ptr[-1]], self.state_ptr[:-1])
         at_best = np.flatnonzero(mu[: self.state_ptr[-1]] == np.repeat(best, np.diff(self.state_ptr)))
-        owner = np.searchsorted(self.state_ptr, at_best, side="right") - 1
-        _, first = np.unique(owner, return_index=True)
+        first = np.searchsorted(at_best, self.state_ptr[:-1])
         return (at_best[first] - self.state_ptr[:-1]).astype(np.int32)
 
     def chosen(self, labels: I32) -> I64:
@@ -268,9 +268,7 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
     lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
     states = slice(int(program.state_ptr[lo]), int(program.state_ptr[hi]))
     state_ptr = program.state_ptr[lo : hi + 1] - states.start
-    rows = [np.repeat(np.arange(hi - lo), np.diff(state_ptr))]
-    columns, values = [np.arange(state_ptr[-1])], [np.ones(state_ptr[-1])]
-    parts, blocks, n_rows, n_columns = [], [np.diff(state_ptr)], hi - lo, int(state_ptr[-1])
+    parts, blocks, n_columns = [], [np.diff(state_ptr)], int(state_ptr[-1])
     for g, group in enumerate(program.groups):
         factors = slice(int(group.ptr[example]), int(group.ptr[example + 1]))
         n = factors.stop - factors.start
@@ -278,38 +276,10 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
             continue
         scope = group.scope[factors].astype(np.int64) - lo
         parts.append(Part(g, factors, group.cards, scope, slice(n_columns, n_columns + n * group.n_configs)))
-        height, pattern = _factor_pattern(group.cards, redundant)
-        base = n_rows + height * np.arange(n)[:, None]
-        rows += [(base + pattern.row).ravel(), (base + pattern.link_row).ravel()]
-        own = n_columns + group.n_configs * np.arange(n)[:, None] + pattern.column
-        columns += [own.ravel(), (state_ptr[scope][:, pattern.link_slot] + pattern.link_state).ravel()]
-        values += [np.ones(own.size), np.full(n * len(pattern.link_row), -1.0)]
         blocks.append(np.full(n, group.n_configs))
-        n_rows, n_columns = n_rows + n * height, n_columns + n * group.n_configs
-    entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-    matrix = csr_array(coo_array(entries, shape=(n_rows, n_columns)))
+        n_columns += n * group.n_configs
+    rows = polytope_equations(state_ptr, [(part.cards, part.scope) for part in parts], redundant)
+    shape = (rows.n_rows, rows.n_columns)
+    matrix = csr_array(coo_array((rows.values, (rows.rows, rows.columns)), shape=shape))
     matrix.sort_indices()
     return LocalPolytope(example, states, state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix)
-
-
-@dataclass(frozen=True, eq=False)
-class _Pattern:
-    """Entries of one factor's rows: +1 at (row, column), -1 at (link_row, state link_state of slot link_slot)."""
-
-    row: I64
-    column: I64
-    link_row: I64
-    link_slot: I64
-    link_state: I64
-
-
-def _factor_pattern(cards: tuple[int, ...], redundant: bool) -> tuple[int, _Pattern]:
-    """Return the number of rows of a factor and where their entries are."""
-    kept = [card if redundant or k == 0 else card - 1 for k, card in enumerate(cards)]
-    first = pointers(np.array(kept, dtype=np.int64))
-    states = np.indices(cards).reshape(len(cards), -1)
-    slot, column = np.nonzero(states < np.array(kept)[:, None])
-    link_slot = np.repeat(np.arange(len(cards)), kept)
-    link_row = np.arange(first[-1])
-    row = first[slot] + states[slot, column]
-    return int(first[-1]), _Pattern(row, column, link_row, link_slot, link_row - first[link_slot])

@@ -1,0 +1,42 @@
+"""Messages of a dual bound, as backends that lower such bounds hand them out to start from later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Messages of some examples, in whatever layout the session that made them uses.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the messages of each start.
+    values : ndarray of float64
+        Packed.
+    """
+
+    ids: I64
+    ptr: I64
+    values: F64
+
+    def of(self, ids: I64, ptr: I64) -> F64:
+        """Return the messages of other examples, zero where there are none."""
+        if np.array_equal(self.ids, ids):
+            return self.values.copy()
+        out = np.zeros(int(ptr[-1]))
+        place = {int(example): k for k, example in enumerate(self.ids)}
+        for i, example in enumerate(ids):
+            k = place.get(int(example))
+            if k is not None:
+                out[ptr[i] : ptr[i + 1]] = self.values[self.ptr[k] : self.ptr[k + 1]]
+        return out
