@@ -210,6 +210,8 @@ def naive_loss(loss, truth, labels, ignored=None):
         kind = type(term).__name__
         if kind == "ZeroOne":
             total += weight * any((np.asarray(truth[y.name]) != labels[y.name]).any() for y in term.labels)
+        if kind == "CountLoss":
+            total += weight * naive_count_loss(term, truth, labels, ignored)
         if kind not in ("Hamming", "Cost"):
             continue
         right, given = np.atleast_1d(truth[term.label.name]).ravel(), np.atleast_1d(labels[term.label.name]).ravel()
@@ -221,6 +223,30 @@ def naive_loss(loss, truth, labels, ignored=None):
         ]
         total += weight * sum(prices) / (max(len(prices), 1) if term.normalize else 1)
     return total
+
+
+def naive_count_loss(term, truth, labels, ignored=None):
+    """A function of counts from the confusion table of each positive class."""
+    y = term.label
+    skip = np.zeros(np.shape(truth[y.name]), bool) if ignored is None else np.asarray(ignored[y.name])
+    tp = fp = fn = tn = 0
+    for name in term.positive:
+        c = name if y.classes is None else y.classes.index(name)
+        for a, b, out in zip(np.ravel(truth[y.name]), np.ravel(labels[y.name]), np.ravel(skip)):
+            if not out:
+                tp += a == c and b == c
+                fp += a != c and b == c
+                fn += a == c and b != c
+                tn += a != c and b != c
+    if tp + fp + fn == 0:
+        return 0.0
+    if term.measure == "iou":
+        return 1 - tp / (tp + fp + fn)
+    if term.measure in ("f1", "f_beta"):
+        beta = 1.0 if term.beta is None else term.beta
+        precision, recall = tp / max(tp + fp, 1), tp / max(tp + fn, 1)
+        return 1 - (1 + beta**2) * precision * recall / max(beta**2 * precision + recall, 1e-300)
+    return float(term.measure.function(*(np.array([count]) for count in (tp, fp, fn, tn)))[0])
 
 
 def all_planes(declaration, inputs, truth, fitted, shapes, ignored=None):

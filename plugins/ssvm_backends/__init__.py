@@ -12,6 +12,14 @@ _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
 _WITH_RELAXED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})
 #: What most solvers for any graph answer.
 _BEST_LABELLING = Caps(tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, max_arity=64)
+#: What exact methods answer that also know the best labelling of all counts: ``CountLoss`` and slack rescaling need it.
+_COUNTING = Caps(
+    tasks=_ALL_EXACT,
+    topology=Topology.FOREST,
+    guarantee=Guarantee.EXACT,
+    max_arity=2,
+    loss_kinds=frozenset({"count"}),
+)
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
 
@@ -20,13 +28,13 @@ _DYNAMIC_PROGRAMMING = (
         "chain",
         "ssvm_backends.chain:Chain",
         "exact dynamic programming on disjoint chains (Viterbi, forward-backward, k-best)",
-        caps=Caps(tasks=_ALL_EXACT, topology=Topology.CHAIN, guarantee=Guarantee.EXACT, max_arity=2),
+        caps=replace(_COUNTING, topology=Topology.CHAIN),
     ),
     BackendSpec(
         "tree",
         "ssvm_backends.tree:Tree",
         "exact dynamic programming on forests (max-product, sum-product, k-best)",
-        caps=Caps(tasks=_ALL_EXACT, topology=Topology.FOREST, guarantee=Guarantee.EXACT, max_arity=2),
+        caps=_COUNTING,
     ),
     BackendSpec(
         "junction-tree",
@@ -101,6 +109,7 @@ _DUAL_CAPS = replace(
     guarantee=Guarantee.BOUND,
     max_arity=16,
     warm=Warm.STATE,
+    messages=True,
 )
 
 _DUAL = (
@@ -236,7 +245,7 @@ _REFERENCE = (
         "brute-force",
         "ssvm_dsl.testing.brute_force:BruteForce",
         "tries every labelling: the reference for small examples of any shape",
-        caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
+        caps=replace(_COUNTING, topology=Topology.LOOPY, max_arity=64),
     ),
 )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.loss import LossFunction, build_loss
+from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_examples
 from ssvm_dsl.errors import DataError
@@ -115,7 +115,8 @@ def ground(
         raise err.shifted(first) from err.__cause__
     loss = None
     if truth is not None and declaration.loss is not None:
-        loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses)
+        weights = node_weights(declaration.loss, examples, first)
+        loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses, weights)
     return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
 
 

@@ -16,7 +16,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.labels import Label
-from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.losses import CountLoss, Hamming
 from ssvm_dsl.lang.symbols import plain
 
 I32 = NDArray[np.int32]
@@ -164,7 +164,7 @@ def _ignore_value(declaration: Declaration, label: Label) -> object:
     """Return the value that marks unlabelled variables, ``None`` when the loss names none."""
     terms = declaration.loss.terms if declaration.loss is not None else ()
     for _, term in terms:
-        if isinstance(term, Hamming) and term.label == label and term.ignore is not None:
+        if isinstance(term, Hamming | CountLoss) and term.label == label and term.ignore is not None:
             return term.ignore
     return None
 

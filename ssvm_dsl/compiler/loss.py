@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.compiler.count_loss import count_tables
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.errors import DataError, PluginError
+from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.ragged import owners
-from ssvm_dsl.lang.losses import Cost, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, ZeroOne
+from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -28,6 +30,7 @@ def build_loss(
     truth: I32,
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None = None,
+    weights: Mapping[str, F64] | None = None,
 ) -> LossTerm:
     """Return the loss term of a batch with known truth.
 
@@ -40,17 +43,56 @@ def build_loss(
         Variables without a known truth; they cost nothing.
     custom : callable, optional
         Finds the function of a registered custom loss by name.
+    weights : mapping of str to ndarray, optional
+        Weights of variables by the input they come from: :func:`node_weights`.
     """
-    node = np.zeros(int(layout.card.sum(dtype=np.int64)))
+    node, tables = np.zeros(int(layout.card.sum(dtype=np.int64))), None
     const = np.zeros(layout.n)
     for weight, term in loss.terms:
         if isinstance(term, ZeroOne):
             return LossTerm(truth, node, const, ZERO_ONE, weight)
         if isinstance(term, NoLoss):
             continue
+        if isinstance(term, CountLoss):
+            tables = count_tables(term, weight, layout, truth, ignored)
+            continue
         assert isinstance(term, LabelLoss)
-        _add(node, weight, term, layout, truth, ignored, custom)
-    return LossTerm(truth, node, const, ADDITIVE)
+        _add(node, weight, term, layout, truth, ignored, custom, weights or {})
+    return LossTerm(truth, node, const, kind_of(loss), tables=tables)
+
+
+def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:
+    """Return the weights of variables that a loss looks at, by the name of the input, packed over the examples.
+
+    Parameters
+    ----------
+    loss : Loss
+    examples : Examples
+    first : int
+        Number of the first example, for messages.
+
+    Raises
+    ------
+    DataError
+        A weight is negative.
+    """
+    out = {}
+    for given in loss.inputs:
+        for i, array in enumerate(examples.raw[given.name]):
+            if array.size and array.min() < 0:
+                expected = "non-negative numbers: they weigh the loss"
+                what = f"input '{given.name}'"
+                raise DataError(what, example=first + i, expected=expected, found=f"{array.min().item()!r}")
+        out[given.name] = np.concatenate([np.ravel(array) for array in examples.raw[given.name]]).astype(np.float64)
+    return out
+
+
+def kind_of(loss: Loss) -> str:
+    """Return the kind of the loss term that a declared loss becomes."""
+    terms = [term for _, term in loss.terms]
+    if any(isinstance(term, ZeroOne) for term in terms):
+        return ZERO_ONE
+    return COUNT if any(isinstance(term, CountLoss) for term in terms) else ADDITIVE
 
 
 def _add(
@@ -61,16 +103,20 @@ def _add(
     truth: I32,
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None,
+    weights: Mapping[str, F64],
 ) -> None:
     """Add the potentials of one term to ``node``."""
     variables = layout.variables(term.label)
     states = truth[variables]
     example = owners(layout.var_ptr)[variables]
     prices = _prices(term, states, example, custom)
-    if isinstance(term, Hamming | Cost) and term.normalize:
-        live = np.ones(len(states)) if ignored is None else (~ignored[variables]).astype(float)
-        count = np.bincount(example, weights=live, minlength=layout.n)
-        prices = prices / np.maximum(count, 1.0)[example][:, None]
+    if isinstance(term, WeighedLoss):
+        sizes = np.ones(len(states)) if term.node_weights is None else weights[term.node_weights.name]
+        prices = prices * sizes[:, None]
+        if term.normalize:
+            live = sizes if ignored is None else sizes * ~ignored[variables]
+            total = np.bincount(example, weights=live, minlength=layout.n)
+            prices = prices / np.where(total > 0.0, total, 1.0)[example][:, None]
     if ignored is not None:
         prices = prices * ~ignored[variables][:, None]
     if len(layout.declaration.labels) == 1:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, runs
@@ -73,7 +74,7 @@ class PartedSession:
         """Return False: counts do not come apart."""
         return False
 
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
         """Raise: ``counts`` is False."""
         raise NotImplementedError("a session in parts does not count")
 

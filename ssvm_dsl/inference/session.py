@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import BackendFault, SsvmError
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.verify import Verifier
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.loss import COUNT
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Marginals, Solution
@@ -57,8 +59,8 @@ class PlannedSession(Protocol):
     def counts(self) -> bool:
         """Whether ``best_by_count`` may be called."""
 
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
-        """Return the best labelling of every count; the answer is verified."""
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+        """Return the labelling that is worth most by its counts; the answer is verified."""
 
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle, ``None`` without one."""
@@ -129,11 +131,11 @@ class CheckedSession:
 
     @property
     def counts(self) -> bool:
-        """Whether the backend offers ``best_by_count`` (and the program has no constraints)."""
-        return hasattr(self._session, "best_by_count") and not self.program.constraints
+        """Whether the backend finds best labellings by counts (and the program has no constraints)."""
+        return COUNT in self.spec.caps.loss_kinds and not self.program.constraints
 
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
-        """Answer for every count (see :class:`~ssvm_dsl.plugin_api.CountingSession`) and verify the answer.
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+        """Answer by counts (see :class:`~ssvm_dsl.plugin_api.CountingSession`) and verify the answer.
 
         Raises
         ------
@@ -141,12 +143,12 @@ class CheckedSession:
             The backend crashed, or its answer breaks the contract.
         """
         try:
-            solution = self._session.best_by_count(theta, counts, most, examples)
+            solution: Solution = self._session.best_by_count(theta, tables, examples)
         except (SsvmError, MemoryError):
             raise
         except Exception as err:
             raise BackendFault(self.spec.name, f"it failed with {type(err).__name__}: {err}") from err
-        return self._verify.counted(theta, solution, counts, most, examples)
+        return self._verify.counted(theta, solution, tables, examples)
 
     def compiled(self) -> CompiledOracle | None:
         """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.counts import CountTables, worth
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import positions
@@ -63,32 +64,29 @@ class Verifier:
         for k, labels in enumerate(rows):
             scores[k] = self._check_labels(theta, labels, claimed[k], solution.primal, examples, clamp)
         solution.score = scores if solution.labels.ndim == 2 else scores[0]
-        self._bounds(solution, scores[0], task)
+        exact = self.caps.guarantee is Guarantee.EXACT and task in (Task.MAP, Task.MAP_CLAMPED, Task.KBEST)
+        self._bounds(solution, scores[0], self._slack(scores[0]), exact)
         return solution
 
-    def counted(self, theta: Theta, solution: Solution, counts: I64, most: int, examples: I64 | None) -> Solution:
-        """Return the answer to ``best_by_count`` with its scores recomputed.
+    def counted(self, theta: Theta, solution: Solution, tables: CountTables, examples: I64 | None) -> Solution:
+        """Return the answer to ``best_by_count`` with its score, what the labelling is worth, recomputed.
 
         Raises
         ------
         BackendFault
-            The answer breaks the contract, or a labelling has another count than its row.
+            The answer breaks the contract.
         """
-        program, ids = self.program, select(self.program, examples)
-        ptr = label_ptr(program, examples)
-        self._shapes(solution, len(ids), int(ptr[-1]), labels_optional=False)
-        if len(solution.labels) != most + 1 or solution.labels.ndim != 2:
-            raise self._fault(f"labels have shape {solution.labels.shape} for the counts 0 to {most}")
-        starts, owner = program.state_ptr[:-1][positions(program.var_ptr, examples)], np.repeat(ids, np.diff(ptr))
-        place = np.zeros(program.n_examples, dtype=np.int64)
-        place[ids] = np.arange(len(ids))
-        for row, labels in enumerate(solution.labels):
-            there = solution.score[row] > -np.inf
-            scores = self._check_labels(theta, labels, solution.score[row], solution.primal, examples, None)
-            own = np.bincount(place[owner], weights=counts[starts + labels], minlength=len(ids))
-            if (there & (own != row)).any():
-                raise self._fault(f"the best labelling of count {row} has another count")
-            solution.score[row] = scores
+        self._shapes(solution, len(tables.start), int(label_ptr(self.program, examples)[-1]), labels_optional=False)
+        if solution.labels.ndim != 1:
+            raise self._fault(f"labels have shape {solution.labels.shape}, expected one labelling")
+        score = self._scores(theta, solution.labels, solution.score, solution.primal, examples, None)
+        offset, scale = tables.terms(self.program, solution.labels, examples)
+        value = worth(offset, scale, score)
+        terms = np.abs(np.where(value > -np.inf, offset, 0.0)) + scale * np.abs(np.where(value > -np.inf, score, 0.0))
+        slack = self.caps.score_atol * np.maximum(1.0, terms)
+        self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), slack)
+        solution.score = value
+        self._bounds(solution, value, slack, exact=self.caps.guarantee is Guarantee.EXACT)
         return solution
 
     def _fault(self, text: str) -> BackendFault:
@@ -117,6 +115,14 @@ class Verifier:
         self, theta: Theta, labels: I32, claimed: F64, primal: NDArray[np.int8], examples: I64 | None, clamp: I32 | None
     ) -> F64:
         """Return the recomputed scores of one labelling of all examples, ``-inf`` where there is none."""
+        scores = self._scores(theta, labels, claimed, primal, examples, clamp)
+        self._agree(scores, claimed, scores > -np.inf, self._slack(scores))
+        return scores
+
+    def _scores(
+        self, theta: Theta, labels: I32, claimed: F64, primal: NDArray[np.int8], examples: I64 | None, clamp: I32 | None
+    ) -> F64:
+        """Return the scores of one labelling of all examples, ``-inf`` where none is claimed; it must be feasible."""
         program = self.program
         variables = positions(program.var_ptr, examples)
         if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
@@ -127,14 +133,21 @@ class Verifier:
             raise self._fault("a score is nan")
         if (there & (scores == -np.inf)).any() or self._hurts(labels, variables, clamp, examples, there):
             raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
-        slack = self.caps.score_atol * np.maximum(1.0, np.abs(scores))
+        return np.where(there, scores, -np.inf)
+
+    def _slack(self, scores: F64) -> F64:
+        """Return what a score may be off by."""
+        finite = np.where(np.isfinite(scores), scores, 0.0)
+        return np.asarray(self.caps.score_atol * np.maximum(1.0, np.abs(finite)))
+
+    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], slack: F64) -> None:
+        """Compare recomputed scores with what the backend says."""
         with np.errstate(invalid="ignore"):
             wrong = there & ~(np.abs(scores - claimed) <= slack)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(claimed[i]), float(scores[i])
             raise self._fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
-        return np.where(there, scores, -np.inf)
 
     def _hurts(
         self, labels: I32, variables: slice | I64, clamp: I32 | None, examples: I64 | None, there: NDArray[np.bool_]
@@ -165,22 +178,16 @@ class Verifier:
                 broken |= np.bincount(owner, weights=~kept, minlength=program.n_examples) > 0
         return broken[ids]
 
-    def _bounds(self, solution: Solution, best: F64, task: Task) -> None:
-        """Check ``score <= bound``, and that an exact backend's bound is its score."""
-        slack = self.caps.score_atol * np.maximum(1.0, np.abs(np.where(np.isfinite(best), best, 0.0)))
+    def _bounds(self, solution: Solution, best: F64, slack: F64, exact: bool) -> None:
+        """Check ``score <= bound``, and that the bound of an exact answer is its score."""
         with np.errstate(invalid="ignore"):
             low = (best > -np.inf) & (solution.bound < best - slack)
-            loose = (
-                (self.caps.guarantee is Guarantee.EXACT)
-                & (solution.stop == 0)
-                & (best > -np.inf)
-                & ~(np.abs(solution.bound - best) <= 2 * slack)
-            )
+            loose = (solution.stop == 0) & (best > -np.inf) & ~(np.abs(solution.bound - best) <= 2 * slack)
         if low.any():
             i = int(np.flatnonzero(low)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
-        if loose.any() and task in (Task.MAP, Task.MAP_CLAMPED, Task.KBEST):
+        if exact and loose.any():
             i = int(np.flatnonzero(loose)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")

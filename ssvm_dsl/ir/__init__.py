@@ -3,8 +3,10 @@
 Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguous.  Scores are maximised.
 """
 
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block, FeatureMap, SparseRows
 from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Caps, Guarantee, Limits, Need, Task, Topology, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import ConstraintGroup, Group, Program
@@ -15,12 +17,14 @@ __all__ = [
     "Block",
     "Caps",
     "ConstraintGroup",
+    "CountTables",
     "FeatureMap",
     "Group",
     "Guarantee",
     "Limits",
     "LossTerm",
     "Marginals",
+    "Messages",
     "Need",
     "ParameterMap",
     "Primal",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners
 from ssvm_dsl.ir.solution import label_ptr, node_scores, select
@@ -17,6 +18,7 @@ I64 = NDArray[np.int64]
 
 ADDITIVE = "additive"
 ZERO_ONE = "zero-one"
+COUNT = "count"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +34,13 @@ class LossTerm:
     const : ndarray of float64, shape (B,)
         Constant part.
     kind : str
-        ``"additive"``: the above is all.  ``"zero-one"``: ``weight`` for every labelling but the truth.  Any
-        other kind must be listed by the backend that answers loss-augmented questions.
+        ``"additive"``: the above is all.  ``"zero-one"``: ``weight`` for every labelling but the truth.  ``"count"``:
+        the offset of ``tables`` for the counts of the labelling, besides the above; the backend that answers
+        loss-augmented questions must list it.
     weight : float
-        Scale of a kind that is not additive.
+        Scale of the zero-one loss.
+    tables : CountTables, optional
+        For the kind ``"count"``: tables of all examples, with scales of one.
     """
 
     truth: I32
@@ -43,6 +48,7 @@ class LossTerm:
     const: F64
     kind: str = ADDITIVE
     weight: float = 1.0
+    tables: CountTables | None = None
 
     def value(self, program: Program, labels: I32, examples: I64 | None = None) -> F64:
         """Return the loss of a packed labelling of each selected example; ``shape (n,)``."""
@@ -52,12 +58,17 @@ class LossTerm:
             owner = owners(label_ptr(program, examples))
             wrong = np.bincount(owner, weights=labels != self.truth[variables], minlength=len(ids)) > 0
             return np.asarray(self.weight * wrong)
-        return self.const[ids] + node_scores(program, self.node, labels, examples)
+        total = self.const[ids] + node_scores(program, self.node, labels, examples)
+        return total if self.tables is None else total + self.tables.select(ids).terms(program, labels, examples)[0]
 
     def largest(self, program: Program) -> F64:
-        """Return the largest loss any labelling of each example can have; ``shape (B,)``."""
+        """Return the largest loss any labelling of each example can have; ``shape (B,)``.
+
+        For a sum of counts and an additive part: the sum of the largest ones, an upper bound.
+        """
         if self.kind == ZERO_ONE:
             return np.where(np.diff(program.var_ptr) > 0, self.weight, 0.0)
         worst = np.zeros(program.n_variables)
         np.maximum.at(worst, np.repeat(np.arange(program.n_variables), program.card), self.node)
-        return self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
+        total = self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
+        return total if self.tables is None else total + self.tables.largest()

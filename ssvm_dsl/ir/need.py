@@ -108,6 +108,8 @@ class Need:
         :mod:`ssvm_dsl.ir.treewidth`).
     properties : frozenset of str
         What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
+    messages : bool
+        Whether messages with their dual bounds are asked for, too.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -125,6 +127,7 @@ class Need:
     n_factors: int = 0
     max_clique_table: float = 0.0
     properties: frozenset[str] = frozenset()
+    messages: bool = False
 
     @classmethod
     def of(
@@ -166,6 +169,8 @@ class Need:
             parts.append(f"constraints {', '.join(sorted(self.constraint_kinds))}")
         if self.loss_kinds:
             parts.append(f"loss {', '.join(sorted(self.loss_kinds))}")
+        if self.messages:
+            parts.append("messages")
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
@@ -210,6 +215,8 @@ class Caps:
         Properties of the tables it relies on: ``"submodular"``, ``"metric"``, ``"binary"``.
     warm : Warm
         What it can start from.
+    messages : bool
+        Whether its sessions show the messages of dual bounds (:class:`~ssvm_dsl.plugin_api.SlopeSession`).
     deterministic, thread_safe : bool
         Same answer every time; sessions may be used from several threads at once.
     score_atol : float
@@ -224,6 +231,7 @@ class Caps:
     loss_kinds: frozenset[str] = frozenset()
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
+    messages: bool = False
     deterministic: bool = True
     thread_safe: bool = True
     score_atol: float = 1e-9
@@ -244,6 +252,8 @@ class Caps:
         ):
             if needed - offered:
                 out.append(f"does not handle {what} {', '.join(sorted(needed - offered))}")
+        if need.messages and not self.messages:
+            out.append("shows no messages")
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if "binary" in self.requires and need.max_card > 2:

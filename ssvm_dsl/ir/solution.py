@@ -105,13 +105,6 @@ class Solution:
         return closed & (self.primal == Primal.FEASIBLE)
 
 
-def counted(labels: I32, score: F64) -> Solution:
-    """Return the answer to ``best_by_count``: row c holds the best labelling of count c, ``-inf`` where none has it."""
-    best = score.max(axis=0, initial=-np.inf)
-    primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
-    return Solution(labels, score, best, np.zeros(len(best), np.int8), primal)
-
-
 def select(program: Program, examples: I64 | None) -> I64:
     """Return the numbers of the examples asked for (all of them for ``None``)."""
     return np.arange(program.n_examples, dtype=np.int64) if examples is None else examples

@@ -81,7 +81,8 @@ class Declaration:
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions the model calls."""
         sources = [s for factor in self.factors for s in walk_sources(factor.features)]
-        return tuple(s.ref for s in sources if isinstance(s, Feature | JointFeature))
+        refs = tuple(s.ref for s in sources if isinstance(s, Feature | JointFeature))
+        return refs if self.loss is None else refs + self.loss.functions
 
     def n_weights(self) -> int | None:
         """Return the number of weights; ``None`` when a width is only known after fitting."""
@@ -200,6 +201,7 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
         yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
+        yield from (("the input", given) for given in symbol.inputs)
     elif isinstance(symbol, Factor):
         yield from (("the label", label) for label in symbol.target.labels)
         if symbol.target.edges is not None:

@@ -5,15 +5,20 @@ Losses add and scale: ``Hamming(y) + 0.5 * Cost(z, matrix)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.labels import Label
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_numbers, got, plain
+from ssvm_dsl.lang.features import FunctionRef
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.labels import ClassName, Label
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_numbers, got, plain, show
+
+#: Named measures of :class:`CountLoss`.
+MEASURES = ("f1", "iou", "f_beta")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -28,6 +33,16 @@ class Loss(Symbol):
     @property
     def labels(self) -> tuple[Label, ...]:
         """The labels the loss looks at."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs it looks at."""
+        return ()
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The user functions it calls."""
         return ()
 
     def __add__(self, other: Loss) -> LossSum:
@@ -60,7 +75,30 @@ class LabelLoss(Loss):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Hamming(LabelLoss):
+class WeighedLoss(LabelLoss):
+    """A sum over the variables of one label array, each with a weight of its own if there are such."""
+
+    normalize: bool
+    node_weights: Input | None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The weights of the variables."""
+        return () if self.node_weights is None else (self.node_weights,)
+
+    @staticmethod
+    def _weights_of(label: Label, given: object, name: str, mistakes: list[Mistake]) -> Input | None:
+        """Return the input with the weights of the variables; note when it cannot be one."""
+        if given is None:
+            return None
+        if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, label.dims)):
+            mistakes.append(got(f"{name}: node_weights is an Input with the axes of the label and nothing else", given))
+            return None
+        return given
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Hamming(WeighedLoss):
     """Number of wrong variables: ``sum_v weights[y_v] [yhat_v != y_v]``.
 
     Parameters
@@ -68,15 +106,17 @@ class Hamming(LabelLoss):
     y : Label
         The label.
     normalize : bool
-        Divide by the number of (not ignored) variables of the example.
+        Divide by the number (or the total node weight) of the variables of the example that are not ignored.
     weights : sequence of float, optional
         Price of missing each true class, one for each state.
     ignore : class name, optional
         A value in Y (usually not one of the classes, e.g. 255) that marks variables without a known truth:
         they cost nothing, and in training they are left out together with the factors that touch them.
+    node_weights : Input, optional
+        A weight for each variable, that comes with the example, e.g. the area of each superpixel: an input with the
+        axes of ``y``, of non-negative numbers.
     """
 
-    normalize: bool
     weights: tuple[float, ...] | None
     ignore: str | int | None
 
@@ -87,27 +127,141 @@ class Hamming(LabelLoss):
         normalize: bool = False,
         weights: Sequence[float] | None = None,
         ignore: str | int | None = None,
+        node_weights: Input | None = None,
     ) -> None:
         label, mistakes = self._start(y, "Hamming")
         complaint = f"Hamming: weights are {label.n_states} non-negative numbers, one for each state"
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
         if prices is not None and (len(prices) != label.n_states or not 0 <= min(prices) <= max(prices) < inf):
             mistakes.append(complaint)
-        ignore = plain(ignore)
-        named = label.classes is not None and isinstance(label.classes[0], str)
-        if ignore is not None and (isinstance(ignore, bool) or not isinstance(ignore, str if named else int)):
-            kind = "a string" if named else "an int"
-            mistakes.append(f"Hamming: ignore is {kind}, as the classes are, got {ignore!r}")
-        self._fill(mistakes, label=label, normalize=bool(normalize), weights=prices, ignore=ignore)
+        ignore = _ignored(label, ignore, "Hamming", mistakes)
+        nodes = self._weights_of(label, node_weights, "Hamming", mistakes)
+        self._fill(
+            mistakes, label=label, normalize=bool(normalize), weights=prices, ignore=ignore, node_weights=nodes
+        )
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        options = {"normalize": self.normalize, "weights": self.weights, "ignore": self.ignore}
+        options: dict[str, Any] = {"normalize": self.normalize, "weights": self.weights, "ignore": self.ignore}
+        options["node_weights"] = self.node_weights
         return (self.label,), {key: value for key, value in options.items() if value not in (None, False)}
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Cost(LabelLoss):
+class CountLoss(LabelLoss):
+    """A function of the true and false positives and negatives of each example, such as ``1 - F1``.
+
+    Each positive class is a yes-or-no question to every variable; tp, fp, fn and tn count the answers of one example,
+    over all variables and all positive classes (micro averages).  The measures are
+
+        f1       1 - 2 tp / (2 tp + fp + fn)
+        iou      1 - tp / (tp + fp + fn)                             Jaccard index, intersection over union
+        f_beta   1 - (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)
+
+    and 0 where nothing is positive, neither in truth nor in the answer.  They do not add up over variables: training
+    needs a backend that counts (``chain``, ``tree``; ``brute-force`` for the smallest examples).  The F1 of a whole
+    corpus is not the mean of these, and not what is minimised.
+
+    Parameters
+    ----------
+    y : Label
+        The label.
+    measure : {"f1", "iou", "f_beta"} or callable
+        A callable gets int arrays (tp, fp, fn, tn) of one shape and returns that many losses, finite, none negative,
+        0 where fp = fn = 0.  Models that are written to files need one with an import path.
+    positive : class name or sequence of class names, optional
+        The class or classes to find; the second one where there are two.
+    beta : float, optional
+        For ``"f_beta"``: how many times as much a missed positive counts as a false one (roughly).
+    ignore : class name, optional
+        A value in Y that marks variables without a known truth, as for :class:`Hamming`; they are not counted.
+
+    Notes
+    -----
+    Loss-augmented inference is dynamic programming with counts of true and false positives: time
+    O(T (P + 1)(N + 1) L^2) for T variables of L states in a chain, P positives and N others (N = T with more than one
+    positive class).
+
+    Joachims, A support vector method for multivariate performance measures, ICML 2005; with structure: Bauer,
+    Goernitz, Biegler, Mueller and Kloft, IEEE TNNLS 2014.
+
+    Examples
+    --------
+    >>> loss = CountLoss(y, "f1")
+    >>> loss = CountLoss(y, "iou", positive=["B-NP", "I-NP"])
+    """
+
+    measure: str | FunctionRef
+    positive: tuple[ClassName, ...]
+    beta: float | None
+    ignore: str | int | None
+
+    def __init__(
+        self,
+        y: Label,
+        measure: str | Callable[..., Any] | FunctionRef = "f1",
+        *,
+        positive: ClassName | Sequence[ClassName] | None = None,
+        beta: float | None = None,
+        ignore: str | int | None = None,
+    ) -> None:
+        label, mistakes = self._start(y, "CountLoss")
+        if callable(measure):
+            measure = FunctionRef.of(measure)
+        if not isinstance(measure, FunctionRef) and measure not in MEASURES:
+            names = ", ".join(map(repr, MEASURES))
+            mistakes.append(f"CountLoss: the measure is {names} or a function of counts, got {measure!r}")
+        if (measure == "f_beta") != (beta is not None):
+            mistakes.append('CountLoss: beta goes with the measure "f_beta", and that with a beta')
+        number = as_numbers([] if beta is None else [beta], f"CountLoss: beta is a number, got {beta!r}", mistakes)
+        if number and not 0 < number[0] < inf:
+            mistakes.append(f"CountLoss: beta is positive and finite, got {beta!r}")
+        classes = _positive_classes(label, plain(positive), mistakes)
+        given = number[0] if number else None
+        ignore = _ignored(label, ignore, "CountLoss", mistakes)
+        self._fill(mistakes, label=label, measure=measure, positive=classes, beta=given, ignore=ignore)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        positive = self.positive[0] if len(self.positive) == 1 else self.positive
+        options = {"positive": positive, "beta": self.beta, "ignore": self.ignore}
+        return (self.label, self.measure), {key: value for key, value in options.items() if value is not None}
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The measure, where it is a user's function."""
+        return (self.measure,) if isinstance(self.measure, FunctionRef) else ()
+
+
+def _positive_classes(label: Label, positive: Any, mistakes: list[Mistake]) -> tuple[ClassName, ...]:
+    """Return the positive classes; note what is wrong with them."""
+    known = tuple(range(label.n_states)) if label.classes is None else label.classes
+    if positive is None:
+        if label.n_states != 2:
+            mistakes.append(f"CountLoss: name the positive class (or classes) of the {label.n_states}: positive=...")
+        return known[-1:]
+    classes = tuple(map(plain, positive)) if isinstance(positive, list | tuple) else (positive,)
+    strange = [name for name in classes if label.index(name) is None]
+    if strange:
+        shown = [*known[:8], "..."] if len(known) > 8 else known
+        mistakes.append(f"CountLoss: positive names classes of {show(shown)}, got {strange[0]!r}")
+    elif not classes or len(set(classes)) != len(classes):
+        mistakes.append(f"CountLoss: positive names at least one class, each once, got {show(classes)}")
+    return classes
+
+
+def _ignored(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> Any:
+    """Return the value that marks variables without a truth; note when no class could have such a name."""
+    ignore = plain(ignore)
+    named = label.classes is not None and isinstance(label.classes[0], str)
+    if ignore is not None and (isinstance(ignore, bool) or not isinstance(ignore, str if named else int)):
+        kind = "a string" if named else "an int"
+        mistakes.append(f"{name}: ignore is {kind}, as the classes are, got {ignore!r}")
+    return ignore
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Cost(WeighedLoss):
     """A price for each confusion: ``sum_v matrix[y_v, yhat_v]``.
 
     Parameters
@@ -117,13 +271,16 @@ class Cost(LabelLoss):
     matrix : array_like, shape (n_states, n_states)
         Row: true class, column: predicted class; non-negative with a zero diagonal.
     normalize : bool
-        Divide by the number of variables of the example.
+        Divide by the number (or the total node weight) of the variables of the example.
+    node_weights : Input, optional
+        A weight for each variable, as for :class:`Hamming`.
     """
 
     matrix: tuple[tuple[float, ...], ...]
-    normalize: bool
 
-    def __init__(self, y: Label, matrix: Any, *, normalize: bool = False) -> None:
+    def __init__(
+        self, y: Label, matrix: Any, *, normalize: bool = False, node_weights: Input | None = None
+    ) -> None:
         label, mistakes = self._start(y, "Cost")
         try:
             array = np.asarray(matrix, dtype=float)
@@ -137,11 +294,13 @@ class Cost(LabelLoss):
         elif not (np.isfinite(array).all() and (array >= 0).all() and not array.diagonal().any()):
             mistakes.append("Cost: the matrix is non-negative and finite with a zero diagonal")
         rows = tuple(tuple(row) for row in np.atleast_2d(array).tolist())
-        self._fill(mistakes, label=label, matrix=rows, normalize=bool(normalize))
+        nodes = self._weights_of(label, node_weights, "Cost", mistakes)
+        self._fill(mistakes, label=label, matrix=rows, normalize=bool(normalize), node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (self.label, self.matrix), ({"normalize": True} if self.normalize else {})
+        options = {"normalize": self.normalize, "node_weights": self.node_weights}
+        return (self.label, self.matrix), {key: value for key, value in options.items() if value}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -210,6 +369,8 @@ class LossSum(Loss):
             mistakes.append("loss: weights of a sum are non-negative")
         if len(parts) > 1 and any(isinstance(loss, ZeroOne) for _, loss in parts):
             mistakes.append("loss: ZeroOne cannot be added to another loss")
+        if sum(isinstance(loss, CountLoss) for _, loss in parts) > 1:
+            mistakes.append("loss: a sum holds at most one CountLoss")
         self._fill(mistakes, parts=tuple(parts))
 
     @property
@@ -221,6 +382,16 @@ class LossSum(Loss):
     def labels(self) -> tuple[Label, ...]:
         """The labels of all terms."""
         return tuple(dict.fromkeys(label for _, loss in self.parts for label in loss.labels))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs of all terms."""
+        return tuple(dict.fromkeys(given for _, loss in self.parts for given in loss.inputs))
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The user functions of all terms."""
+        return tuple(ref for _, loss in self.parts for ref in loss.functions)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

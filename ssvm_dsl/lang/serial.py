@@ -28,7 +28,8 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(Dim, Label, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
         *(features.Whitened, features.Hashed, features.Concat),
-        *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CustomLoss, losses.LossSum),
+        *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
+        *(losses.CustomLoss, losses.LossSum),
         *(relations.chain, relations.pairs, relations.grid, relations.complete, relations.along),
         *(relations.cliques, relations.cross),
     )

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import Limits, Marginals, Need, Primal, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import CountTables, Limits, Marginals, Need, Primal, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import counted, label_ptr, select
+from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.plugin_api import Verdict
 
 F64 = NDArray[np.float64]
@@ -96,21 +97,18 @@ class BruteForceSession:
             answer.enter(i, Labellings(self.program, theta, int(example), clamp))
         return answer.solution(flat=task is not Task.KBEST)
 
-
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
-        """Return the best labelling of every count (see :class:`~ssvm_dsl.plugin_api.CountingSession`)."""
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+        """Return the labelling worth most by its counts (see :class:`~ssvm_dsl.plugin_api.CountingSession`)."""
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
-        labels, score = np.zeros((most + 1, int(ptr[-1])), dtype=np.int32), np.full((most + 1, len(ids)), -np.inf)
+        labels, value = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
         for i, example in enumerate(ids):
             of = Labellings(self.program, theta, int(example), None)
-            flat, total = of.scores.ravel(), of.totals(counts)
-            for count in range(most + 1):
-                own = np.flatnonzero((total == count) & (flat > -np.inf))
-                if len(own):
-                    best = own[np.argmax(flat[own])]
-                    score[count, i] = flat[best]
-                    labels[count, ptr[i] : ptr[i + 1]] = best // of.strides % of.card
-        return counted(labels, score)
+            values = of.worth(tables, i)
+            best = int(np.argmax(values))
+            value[i] = values[best]
+            if value[i] > -np.inf:
+                labels[ptr[i] : ptr[i + 1]] = best // of.strides % of.card
+        return Solution.exact(labels, value)
 
 
 class Labellings:
@@ -193,6 +191,16 @@ class Labellings:
         for v in range(self.first, self.stop):
             total = np.add.outer(total, counts[ptr[v] : ptr[v + 1]]).ravel()
         return total
+
+    def worth(self, tables: CountTables, i: int) -> F64:
+        """Return what every labelling is worth by the i-th of some tables, in the order of the flattened scores."""
+        (rows, columns), start = tables.shape[i], tables.start[i]
+        a, b = self.totals(tables.counts[:, 0]), self.totals(tables.counts[:, 1])
+        inside = (a < rows) & (b < columns)
+        at, scores = start + a[inside] * columns + b[inside], self.scores.ravel()
+        value = np.full(len(scores), -np.inf)
+        value[inside] = worth(tables.offset[at], tables.scale[at], scores[inside])
+        return value
 
     def log_partition(self) -> float:
         """Return ``log sum_y exp(score(y))``."""

@@ -13,17 +13,18 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verify import Verifier
-from ssvm_dsl.ir import Caps, Limits, Solution, Task, Theta, Warm
+from ssvm_dsl.ir import Caps, CountTables, Limits, Program, Solution, Task, Theta, Warm
+from ssvm_dsl.ir.loss import COUNT
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
-from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
+from ssvm_dsl.plugin_api import Backend, BackendSpec, CountingSession, Session
 from ssvm_dsl.testing.judge import LABELLING_TASKS, Complaint, Judge, Question
 from ssvm_dsl.testing.problems import Problem
 
@@ -340,26 +341,35 @@ def _compiled(trial: Trial) -> None:
 
 
 def _counted(trial: Trial) -> None:
-    """Ask for the best labelling of every count, if a session offers that, and compare with all labellings."""
-    ask = getattr(trial.open(), "best_by_count", None)
-    if ask is None:
-        raise NotOffered
-    program, judge = trial.problem.program, trial.judge
-    counts = np.random.default_rng(program.n_variables).integers(0, 3, int(program.state_ptr[-1]))
-    for most, examples in ((2 * int(np.diff(program.var_ptr).max(initial=0)), None), (1, trial.selection())):
-        solution: Solution = ask(trial.problem.theta, counts, most, examples)
-        verify = Verifier(program, trial.spec.name, trial.spec.caps)
+    """Ask for the labellings that are worth most by random tables of counts, and compare with all labellings."""
+    program, judge, session = trial.problem.program, trial.judge, cast(CountingSession, trial.open())
+    tables, chosen = _random_tables(program, np.random.default_rng(program.n_variables)), trial.selection()
+    verify = Verifier(program, trial.spec.name, trial.spec.caps)
+    asked = ((trial.problem.theta, None), (trial.problem.theta, chosen), (_hide_others(trial.problem, chosen), chosen))
+    for theta, examples in asked:
+        ids = select(program, examples)
+        of_these = tables.select(ids)
+        solution = session.best_by_count(theta, of_these, examples)
         try:
-            solution = verify.counted(trial.problem.theta, solution, counts, most, examples)
+            solution = verify.counted(trial.problem.theta, solution, of_these, examples)
         except BackendFault as fault:
             raise Complaint(f"best by count: the verifier refuses the answer: {fault.fault}") from None
-        for i, example in enumerate(select(program, examples)):
-            of = judge.labellings(Question(Task.MAP), int(example))
-            flat, total = of.scores.ravel(), of.totals(counts)
-            for count, found in enumerate(solution.score[:, i]):
-                best = float(flat[total == count].max(initial=-np.inf))
-                if not (found == best or abs(found - best) <= judge.slack(int(example))):
-                    raise Complaint(f"example {example}: the best of count {count} is {best!r}, it says {found!r}")
+        for i, example in enumerate(ids):
+            best = float(judge.labellings(Question(Task.MAP), int(example)).worth(of_these, i).max())
+            found = float(solution.score[i])
+            if not (found == best or abs(found - best) <= 2.0 * judge.slack(int(example))):
+                raise Complaint(f"example {example}: the best by counts is worth {best!r}, it says {found!r}")
+
+
+def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
+    """Return tables that leave out some pairs of counts, and some that labellings have."""
+    counts = rng.integers(0, 3, (int(program.state_ptr[-1]), 2)) * rng.integers(0, 2, 2)
+    n_variables = np.diff(program.var_ptr)
+    shape = 1 + rng.integers(0, 1 + 2 * n_variables[:, None], (program.n_examples, 2))
+    cells = shape[:, 0] * shape[:, 1]
+    offset, scale = rng.normal(size=cells.sum()), rng.choice([0.0, 0.5, 1.0, 2.0], cells.sum())
+    offset[rng.random(len(offset)) < 0.1] = -np.inf
+    return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale)
 
 
 def _verified(trial: Trial) -> None:
@@ -402,6 +412,6 @@ RULES = (
     Rule("warm start", _warm, claimed=lambda caps: caps.warm is not Warm.NONE),
     Rule("limits", _limits),
     Rule("compiled oracle", _compiled, frozenset({Task.MAP}), fits=_has_examples, optional=True),
-    Rule("best by count", _counted, frozenset({Task.MAP}), fits=_has_examples, optional=True),
+    Rule("best by count", _counted, frozenset({Task.MAP}), lambda caps: COUNT in caps.loss_kinds, _has_examples),
     Rule("verifier", _verified, fits=_has_examples),
 )

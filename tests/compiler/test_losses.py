@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from ssvm_dsl import Cost, CustomLoss, Dim, Factor, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl import Cost, CountLoss, CustomLoss, Dim, Factor, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
+from ssvm_dsl.compiler import count_loss
+from ssvm_dsl.errors import PluginError, TooLargeError
 
 COST = np.array([[0, 1, 4], [2, 0, 0.5], [3, 1, 0]])
 
@@ -44,6 +47,34 @@ def zero_one(*labels):
     return lambda truth, guess: float(any((np.ravel(truth[n]) != np.ravel(guess[n])).any() for n in labels))
 
 
+def counted(measure, label, *positive, ignore=None):
+    """A function of counts of true and false answers to the question "is it c?", of all variables and positive c."""
+
+    def value(truth, guess):
+        pairs = [(a, b) for a, b in zip(np.ravel(truth[label]), np.ravel(guess[label])) if a != ignore]
+        asked = [(a == c, b == c) for c in positive for a, b in pairs]
+        tp, fp, fn, tn = (asked.count(kind) for kind in [(True, True), (False, True), (True, False), (False, False)])
+        return measure(tp, fp, fn, tn)
+
+    return value
+
+
+def f1(tp, fp, fn, tn):
+    return 1 - 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0
+
+
+def iou(tp, fp, fn, tn):
+    return 1 - tp / (tp + fp + fn) if tp + fp + fn else 0.0
+
+
+def f_third(tp, fp, fn, tn):
+    return 1 - (10 / 9) * tp / ((10 / 9) * tp + fn / 9 + fp) if tp + fp + fn else 0.0
+
+
+def informedness(tp, fp, fn, tn):
+    return fn / np.maximum(tp + fn, 1) + fp / np.maximum(fp + tn, 1)
+
+
 def weighted(*terms):
     return lambda truth, guess: sum(weight * term(truth, guess) for weight, term in terms)
 
@@ -61,6 +92,18 @@ CASES = {
     "zero-one": (ZeroOne(Base.y, Base.z, Base.k), zero_one("y", "z", "k")),
     "3 zero-one": (3 * ZeroOne(Base.y, Base.z, Base.k), weighted((3, zero_one("y", "z", "k")))),
     "none": (NoLoss(), lambda truth, guess: 0.0),
+    "f1": (CountLoss(Base.y, positive=2), counted(f1, "y", 2)),
+    "f1, two states": (CountLoss(Base.z), counted(f1, "z", 1)),
+    "f1, single": (CountLoss(Base.k, "f1"), counted(f1, "k", 1)),
+    "f1, ignore": (CountLoss(Base.y, positive=[0, 2], ignore=9), counted(f1, "y", 0, 2, ignore=9)),
+    "f1, all classes": (CountLoss(Base.y, positive=[0, 1, 2]), counted(f1, "y", 0, 1, 2)),
+    "iou": (CountLoss(Base.y, "iou", positive=[1]), counted(iou, "y", 1)),
+    "f_beta": (CountLoss(Base.y, "f_beta", beta=1 / 3, positive=(1, 2)), counted(f_third, "y", 1, 2)),
+    "function of counts": (CountLoss(Base.y, informedness, positive=[0, 1]), counted(informedness, "y", 0, 1)),
+    "sum with counts": (
+        0.5 * CountLoss(Base.y, "iou", positive=1) + 2 * Hamming(Base.z),
+        weighted((0.5, counted(iou, "y", 1)), (2, hamming("z"))),
+    ),
     "sum": (
         Hamming(Base.y) + 0.5 * Cost(Base.y, COST) + 2 * Hamming(Base.k),
         weighted((1, hamming("y")), (0.5, cost("y", COST)), (2, hamming("k"))),
@@ -100,6 +143,33 @@ def test_loss_by_loops(name):
         some = g.loss.value(g.program, packed([guess[i] for i in picked]), picked)
         np.testing.assert_allclose(some, np.array(expected)[picked], rtol=1e-12)
     np.testing.assert_array_equal(g.loss.value(g.program, g.truth), 0)
+    assert (g.loss.value(g.program, packed(guess)) <= g.loss.largest(g.program) + 1e-12).all()
+
+
+def test_the_largest_loss_of_counts():
+    """For each example, over all labellings."""
+    model = type(Base)("Lossy", (Base,), {"loss": CountLoss(Base.y, informedness, positive=[0, 1])})
+    by_loops = counted(informedness, "y", 0, 1)
+    rng = np.random.default_rng(0)
+    truth = [labelling(rng, t, None) for t in (0, 1, 2, 3)]
+    truth.append(truth[-1])
+    g = ground(model, [np.zeros((len(one["y"]), 1)) for one in truth], [{**one, "k": "ab"[one["k"]]} for one in truth])
+    largest = [max(by_loops(one, {"y": y}) for y in product(range(3), repeat=len(one["y"]))) for one in truth]
+    np.testing.assert_allclose(g.loss.largest(g.program), largest)
+    tables = g.loss.tables
+    assert tables.start[3] == tables.start[4]  # equal numbers share a table
+    own = tables.own()
+    np.testing.assert_array_equal(own.start, np.cumsum(own.n_cells) - own.n_cells)
+    for i, (lo, size) in enumerate(zip(own.start, own.n_cells)):
+        mine = tables.offset[tables.start[i] :][:size]
+        np.testing.assert_array_equal(own.offset[lo : lo + size], mine)
+
+
+def test_counts_of_too_many_variables_are_refused(monkeypatch):
+    monkeypatch.setattr(count_loss, "MAX_ENTRIES", 20)
+    model = type(Base)("Lossy", (Base,), {"loss": CountLoss(Base.y, positive=0)})
+    with pytest.raises(TooLargeError, match=r"are 25 numbers \(examples of up to 8 variables\), 20 are allowed"):
+        ground(model, [np.zeros((8, 1))], [{"y": [0] * 4 + [1] * 4, "z": [0] * 8, "k": "a"}])
 
 
 def test_no_loss_declared_or_no_truth_given():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import catalogue
-from ssvm_dsl import Cost, Dim, Factor, Feature, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
+from ssvm_dsl import Cost, CountLoss, Dim, Factor, Feature, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 
 
@@ -44,6 +44,9 @@ class Base(Model):
         Hamming(Base.y, normalize=True, weights=[1, 2], ignore="?"),
         Hamming(Base.z, ignore=255),
         Cost(Base.y, [[0, 2], [1, 0]], normalize=True),
+        CountLoss(Base.y),
+        CountLoss(Base.y, "iou", positive="a", ignore="?"),
+        CountLoss(Base.z, "f_beta", positive=[0, 3], beta=0.5) + 2 * Hamming(Base.z),
         ZeroOne(Base.y, Base.z),
         2 * ZeroOne(Base.y, Base.z),
         NoLoss(),
@@ -103,6 +106,12 @@ def local(x):
 def test_functions_without_an_import_path_cannot_be_written(function):
     feature = Feature(function, Base.T, width=2)
     model = type(Base)("Inline", (Base,), {"own": Factor(Base.y, features=feature)})
+    with pytest.raises(ModelError, match="cannot be written to a file; define it at the top level of a module"):
+        model.to_json()
+
+
+def test_a_measure_without_an_import_path_cannot_be_written():
+    model = type(Base)("Inline", (Base,), {"loss": 2 * CountLoss(Base.y, lambda tp, fp, fn, tn: fp + fn)})
     with pytest.raises(ModelError, match="cannot be written to a file; define it at the top level of a module"):
         model.to_json()
 

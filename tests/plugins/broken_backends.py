@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Solution, Stop, Task, Theta, Topology, Warm
-from ssvm_dsl.ir.solution import counted, label_ptr, score_labels, select
+from ssvm_dsl.ir.counts import worth
+from ssvm_dsl.ir.solution import label_ptr, score_labels, select
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
 
@@ -404,18 +405,16 @@ class CompiledZeros(Honest):
 
 
 class CountsAnyhow(Honest):
-    """Its sessions answer rightly, but the best labelling of a count is any labelling of that count."""
+    """Its sessions answer rightly, but what is worth most by counts is chosen without looking at scores."""
 
     def open(self, program, options):
         session, honest = super().open(program, options), BruteForceSession(program)
 
-        def best_by_count(theta, counts, most, examples=None):
-            flat = Theta.zeros(program)
-            found = honest.best_by_count(flat, counts, most, examples)
-            for labels, score in zip(found.labels, found.score):
-                own = score_labels(program, theta, labels, examples)
-                score[score > -np.inf] = own[score > -np.inf]
-            return counted(found.labels, found.score)
+        def best_by_count(theta, tables, examples=None):
+            found = honest.best_by_count(Theta.zeros(program), tables, examples)
+            offset, scale = tables.terms(program, found.labels, examples)
+            own = worth(offset, scale, score_labels(program, theta, found.labels, examples))
+            return Solution.exact(found.labels, np.where(found.score > -np.inf, own, -np.inf))
 
         session.best_by_count = best_by_count
         return session
@@ -435,5 +434,6 @@ def zeros():
 
 
 WARM = {"warm": Warm.STATE}
+COUNTS = {"loss_kinds": frozenset({"count"})}
 BOUNDING = {"guarantee": Guarantee.BOUND}
 HEURISTIC = {"guarantee": Guarantee.HEURISTIC}

@@ -9,7 +9,7 @@ from functools import cache
 
 import broken_backends as broken
 import pytest
-from broken_backends import BOUNDING, HEURISTIC, WARM, spec_of
+from broken_backends import BOUNDING, COUNTS, HEURISTIC, WARM, spec_of
 
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Task, Topology
@@ -112,7 +112,7 @@ CATCHES = [
     (broken.NoVerdict, (), {}, "planning", {"loads"}),
     (broken.Speechless, (), {}, "planning", {"loads"}),
     (broken.Superposed, (Task.RELAXED,), {}, "relaxed", {"deterministic"}),
-    (broken.CountsAnyhow, (), {}, "best by count", {"map", "scores", "bounds", "verifier", "threads"}),
+    (broken.CountsAnyhow, (), COUNTS, "best by count", {"map", "scores", "bounds", "verifier", "threads"}),
     (broken.CompiledZeros, (), {}, "compiled oracle", {"map", "scores", "bounds", "verifier", "threads"}),
 ]
 
@@ -128,6 +128,13 @@ def test_what_is_wrong_is_caught_by_the_right_check(backend, tasks, caps, caught
     assert not innocent & set(report.failed), str(report)
     assert innocent <= {check.name for check in report.checks}
     assert not report.ok
+
+
+def test_counting_is_claimed_and_then_tested():
+    assert "best by count" in check_backend(spec_of(broken.Honest), n_problems=0, only={"best by count"}).not_claimed
+    report = check_backend(spec_of(broken.Honest, **COUNTS), n_problems=0, only={"best by count"})
+    assert report.failed == ["best by count"]  # its sessions have no such method
+    assert "best_by_count" in str(report)
 
 
 @pytest.fixture(scope="module")

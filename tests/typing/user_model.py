@@ -7,6 +7,7 @@ import numpy as np
 from ssvm_dsl import (
     POTTS,
     Attributes,
+    CountLoss,
     Dim,
     Edges,
     Factor,
@@ -44,7 +45,7 @@ class Seg(Model):
     data = Factor(y, features=[x, PLiF(x, Quantiles(8))])
     horiz = Factor(pairs(y, W), form=POTTS, nonneg=True)
     own = Factor(pairs(y, W), form=np.ones((2, 21, 21)))
-    loss = Hamming(y, ignore=255) + 0.5 * Hamming(y, normalize=True)
+    loss = Hamming(y, ignore=255) + 0.5 * Hamming(y, normalize=True) + CountLoss(y, "iou", positive=[1, 2])
 
 
 class Graph(Model):

@@ -1,12 +1,17 @@
-"""Dynamic programming on forests that keeps the best score for every count.
+"""Dynamic programming on forests that keeps the best score for every pair of counts.
 
-Each state has a count (a natural number: say, 1 where it is wrong); the count of a labelling is the sum over its
-variables.  Beliefs get an axis of counts: ``b_v(s, c)`` is the best score of the subtree of v with state s and
-count c.  Messages maximise over s as usual; taking a message in is a (max, +) convolution over counts, kept short
-by the largest count of each subtree, so that a chain of T variables with counts 0 and 1 costs O(T^2 L^2).
+Each state has two counts (natural numbers: say, whether it is a true and whether it is a false positive); those of a
+labelling are sums over its variables.  Beliefs get two axes of counts: ``b_v(s, a, b)`` is the best score of the
+subtree of v with state s and counts a and b.  Messages maximise over s as usual; taking a message in is a (max, +)
+convolution over both axes.
 
-What an edge brings is stored together with the belief it came to, so that the labelling of every count is found
-by going down once: which part of the count the child had, then which state.  Memory is O(V L C) for one example.
+A table is as large as the counts its subtree can have.  On a chain of T variables of L states, with largest counts A
+and B, that is time O(T A B L^2) and memory O(T A B L); tables grow along the chain, so a third of T A B in all.  Where
+subtrees meet, a convolution costs the product of their sizes; all merges of a tree together O((A B)^2 L) when the
+counts of states are 0 and 1.
+
+What an edge brings is stored together with the belief it came to, so that the labelling of a pair of counts is found by
+going down once: which part of the counts the child had, then which state.
 """
 
 from __future__ import annotations
@@ -20,103 +25,154 @@ from ssvm_dsl.ir.borrow import borrow
 
 
 @njit(cache=True, nogil=True)
-def take_in(belief: F64, reach: int, message: F64, more: int, width: int, n_states: int, out: F64) -> int:
-    """Write ``out(t, c) = max_d belief(t, c - d) + message(t, d)``; return the largest count there is."""
-    both = min(reach + more, width - 1)
-    for t in range(n_states):
-        row = t * width
-        for c in range(width):
-            out[row + c] = -np.inf
-        for d in range(min(more, both) + 1):
-            part = message[row + d]
+def convolve(
+    first: F64, a1: int, b1: int, second: F64, a2: int, b2: int, out: F64, a_most: int, b_most: int, width: int
+) -> None:
+    """Write ``out(a, b) = max first(a - c, b - d) + second(c, d)`` for a, b up to ``a_most``, ``b_most``.
+
+    The tables have largest counts (a1, b1) and (a2, b2); rows of ``out`` are ``width`` apart.
+    """
+    for a in range(a_most + 1):
+        out[a * width : a * width + b_most + 1] = -np.inf
+    for a in range(min(a1, a_most) + 1):
+        for b in range(min(b1, b_most) + 1):
+            part = first[a * (b1 + 1) + b]
             if part == -np.inf:
                 continue
-            for c in range(min(reach, both - d) + 1):
-                value = belief[row + c] + part
-                if value > out[row + c + d]:
-                    out[row + c + d] = value
-    return both
+            n = min(b2, b_most - b) + 1
+            for c in range(min(a2, a_most - a) + 1):
+                source = second[c * (b2 + 1) : c * (b2 + 1) + n]
+                target = out[(a + c) * width + b : (a + c) * width + b + n]
+                for d in range(n):
+                    value = part + source[d]
+                    target[d] = value if value > target[d] else target[d]
+
+
+@njit(cache=True, nogil=True)
+def lay_out(
+    forest: Forest, lo: int, hi: int, counts: I64, a_most: int, b_most: int, reach: I64, kept: I64, place: I64
+) -> tuple[int, int, int]:
+    """Find the largest counts of every subtree and where its tables go; return how much room they take.
+
+    ``reach`` gets the largest counts of each variable's subtree, ``kept`` those of its parent before its message comes,
+    ``place`` where belief, message and the parent's earlier belief start.  The last row of ``reach`` is the virtual
+    parent of one state that components end in.
+    """
+    n = hi - lo
+    reach[: n + 1] = 0
+    for v in range(lo, hi):
+        for x in range(forest.state_ptr[v], forest.state_ptr[v + 1]):
+            if counts[x, 0] <= a_most and counts[x, 1] <= b_most:
+                reach[v - lo, 0] = max(reach[v - lo, 0], counts[x, 0])
+                reach[v - lo, 1] = max(reach[v - lo, 1], counts[x, 1])
+    beliefs, messages, earlier = 0, 0, 0
+    for position in range(lo, hi):
+        v = forest.order[position]
+        i, up, c_p = v - lo, n, 1
+        if forest.parent[v] >= 0:
+            up, c_p = forest.parent[v] - lo, forest.card[forest.parent[v]]
+        size = (reach[i, 0] + 1) * (reach[i, 1] + 1)
+        place[i, 0], place[i, 1], place[i, 2] = beliefs, messages, earlier
+        kept[i, 0], kept[i, 1] = reach[up, 0], reach[up, 1]
+        beliefs += forest.card[v] * size
+        messages += c_p * size
+        earlier += c_p * (kept[i, 0] + 1) * (kept[i, 1] + 1)
+        reach[up, 0] = min(reach[up, 0] + reach[i, 0], a_most)
+        reach[up, 1] = min(reach[up, 1] + reach[i, 1], b_most)
+    place[n, 0] = beliefs
+    return beliefs + (reach[n, 0] + 1) * (reach[n, 1] + 1), messages, earlier
+
+
+@njit(cache=True, nogil=True)
+def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: int, earlier: F64) -> None:
+    """Take a message in: keep the parent's belief as it was in ``earlier``, then convolve.
+
+    ``above`` and ``below`` are the largest counts of belief and message, ``whole`` those the belief has room for.
+    """
+    width, room = whole[1] + 1, (whole[0] + 1) * (whole[1] + 1)
+    old, new = (above[0] + 1) * (above[1] + 1), (below[0] + 1) * (below[1] + 1)
+    a_most, b_most = min(above[0] + below[0], whole[0]), min(above[1] + below[1], whole[1])
+    for t in range(c_p):
+        mine, target = earlier[t * old : (t + 1) * old], belief[t * room : (t + 1) * room]
+        for a in range(above[0] + 1):
+            mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)] = target[a * width : a * width + above[1] + 1]
+        came = message[t * new : (t + 1) * new]
+        if old <= new:
+            convolve(mine, above[0], above[1], came, below[0], below[1], target, a_most, b_most, width)
+        else:
+            convolve(came, below[0], below[1], mine, above[0], above[1], target, a_most, b_most, width)
 
 
 @njit(cache=True, nogil=True)
 def count_upwards(
-    forest: Forest, lo: int, hi: int, pool: F64, node: F64, counts: I64, width: int,
-    beliefs: F64, before: F64, messages: F64, place: I64, reach: I64, scratch: F64, total: F64,
-) -> int:  # fmt: skip
-    """Send all messages; ``total`` gets the best score of each count of the example; return the largest count.
-
-    ``before`` and ``messages`` keep, for each variable, its parent's belief before its message came, and the message;
-    ``place`` tells where (components end in a virtual parent of one state, whose belief is ``total``).
-    """
-    first, end, overall = forest.state_ptr[lo], 0, 0
-    total[:] = -np.inf
-    total[0] = 0.0
+    forest: Forest, lo: int, hi: int, pool: F64, node: F64, counts: I64,
+    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, scratch: F64,
+) -> None:  # fmt: skip
+    """Send all messages; the belief of the virtual parent gets the best score of each pair of counts."""
+    n = hi - lo
+    beliefs[: place[n, 0] + (reach[n, 0] + 1) * (reach[n, 1] + 1)] = -np.inf
+    beliefs[place[n, 0]] = 0.0
     for v in range(lo, hi):
-        at = (forest.state_ptr[v] - first) * width
-        reach[v - lo] = 0
+        most, first = reach[v - lo], forest.state_ptr[v]
         for s in range(forest.card[v]):
-            beliefs[at + s * width : at + (s + 1) * width] = -np.inf
-            c = counts[forest.state_ptr[v] + s]
-            if c < width:
-                beliefs[at + s * width + c] = node[forest.state_ptr[v] + s]
-                reach[v - lo] = max(reach[v - lo], c)
+            a, b = counts[first + s, 0], counts[first + s, 1]
+            if a <= most[0] and b <= most[1]:
+                at = s * (most[0] + 1) * (most[1] + 1) + a * (most[1] + 1) + b
+                beliefs[place[v - lo, 0] + at] = node[first + s]
     for position in range(lo, hi):
         v = forest.order[position]
-        at, c_v, parent = (forest.state_ptr[v] - first) * width, forest.card[v], forest.parent[v]
-        belief = beliefs[at : at + c_v * width]
-        c_p = forest.card[parent] if parent >= 0 else 1
-        place[v - lo] = end
-        message, kept = messages[end : end + c_p * width], before[end : end + c_p * width]
-        end += c_p * width
+        i, parent, c_v = v - lo, forest.parent[v], forest.card[v]
+        up, c_p = n, 1
+        if parent >= 0:
+            up, c_p = parent - lo, forest.card[parent]
+        size = (reach[i, 0] + 1) * (reach[i, 1] + 1)
         if parent >= 0:
             edge_table(forest, pool, v, c_v, c_p, scratch)
         else:
             scratch[:c_v] = 0.0
+        message = messages[place[i, 1] : place[i, 1] + c_p * size]
         message[:] = -np.inf
         for s in range(c_v):
+            source = beliefs[place[i, 0] + s * size : place[i, 0] + (s + 1) * size]
             for t in range(c_p):
                 score = scratch[s * c_p + t]
-                for c in range(reach[v - lo] + 1):
-                    value = belief[s * width + c] + score
-                    if value > message[t * width + c]:
-                        message[t * width + c] = value
-        if parent >= 0:
-            above = (forest.state_ptr[parent] - first) * width
-            target = beliefs[above : above + c_p * width]
-            kept[:] = target
-            reach[parent - lo] = take_in(kept, reach[parent - lo], message, reach[v - lo], width, c_p, target)
-        else:
-            kept[:] = total
-            overall = take_in(kept, overall, message, reach[v - lo], width, 1, total)
-    return overall
+                if score == -np.inf:
+                    continue
+                target = message[t * size : (t + 1) * size]
+                for c in range(size):
+                    value = source[c] + score
+                    target[c] = value if value > target[c] else target[c]
+        take_in(beliefs[place[up, 0] :], kept[i], message, reach[i], reach[up], c_p, earlier[place[i, 2] :])
 
 
 @njit(cache=True, nogil=True)
 def count_downwards(
-    forest: Forest, lo: int, hi: int, pool: F64, count: int, width: int,
-    beliefs: F64, before: F64, messages: F64, place: I64, left: I64, labels: I32,
+    forest: Forest, lo: int, hi: int, pool: F64, a: int, b: int,
+    reach: I64, kept: I64, place: I64, beliefs: F64, messages: F64, earlier: F64, left: I64, labels: I32,
 ) -> None:  # fmt: skip
-    """Write the best labelling of one count; ``left`` holds what is left of the count of each variable's subtree."""
-    first, left_over = forest.state_ptr[lo], count
+    """Write the best labelling of counts (a, b); ``left`` holds what is left of them for each variable's subtree."""
+    n = hi - lo
+    left[n, 0], left[n, 1] = a, b
     for position in range(hi - 1, lo - 1, -1):
         v = forest.order[position]
-        c_v, parent, start = forest.card[v], forest.parent[v], place[v - lo]
-        t = labels[parent - lo] if parent >= 0 else 0
-        c_p = forest.card[parent] if parent >= 0 else 1
-        have = left[parent - lo] if parent >= 0 else left_over
-        mine, top = 0, -np.inf
-        for d in range(have + 1):
-            value = before[start + t * width + have - d] + messages[start + t * width + d]
-            if value > top:
-                mine, top = d, value
+        i, parent, c_v = v - lo, forest.parent[v], forest.card[v]
+        up, c_p, t = n, 1, 0
         if parent >= 0:
-            left[parent - lo] = have - mine
-        else:
-            left_over = have - mine
-        left[v - lo] = mine
-        at, best, top = (forest.state_ptr[v] - first) * width, 0, -np.inf
+            up, c_p, t = parent - lo, forest.card[parent], labels[parent - lo]
+        width, wide = reach[i, 1] + 1, kept[i, 1] + 1
+        size = (reach[i, 0] + 1) * width
+        came, old = place[i, 1] + t * size, place[i, 2] + t * (kept[i, 0] + 1) * wide
+        top, have_a, have_b = -np.inf, left[up, 0], left[up, 1]
+        left[i, 0], left[i, 1] = 0, 0
+        for c in range(max(0, have_a - kept[i, 0]), min(have_a, reach[i, 0]) + 1):
+            for d in range(max(0, have_b - kept[i, 1]), min(have_b, reach[i, 1]) + 1):
+                value = messages[came + c * width + d] + earlier[old + (have_a - c) * wide + have_b - d]
+                if value > top:
+                    top, left[i, 0], left[i, 1] = value, c, d
+        left[up, 0], left[up, 1] = have_a - left[i, 0], have_b - left[i, 1]
+        best, top = 0, -np.inf
         for s in range(c_v):
-            value = beliefs[at + s * width + mine]
+            value = beliefs[place[i, 0] + s * size + left[i, 0] * width + left[i, 1]]
             for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
                 value += pool[forest.entry_offset[e] + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)]
             if value > top:
@@ -126,30 +182,40 @@ def count_downwards(
 
 @njit(cache=True, nogil=True)
 def best_by_count(
-    forest: Forest, pool: F64, node: F64, counts: I64, examples: I64, label_ptr: I64, labels: I32, score: F64
-) -> None:
-    """Write the best labelling and score of each count (rows of ``labels`` and ``score``) of each listed example."""
-    forest, pool, node, counts = borrow(forest), borrow(pool), borrow(node), borrow(counts)
-    width, widest, states, edges, longest = len(score), 1, 1, 1, 1
+    forest: Forest, pool: F64, node: F64, const: F64, counts: I64, shape: I64, start: I64, offset: F64, scale: F64,
+    examples: I64, label_ptr: I64, labels: I32, worth: F64,
+) -> None:  # fmt: skip
+    """Write the labelling that is worth most by its counts, and what it is worth, for each listed example."""
+    forest, pool, node, const = borrow(forest), borrow(pool), borrow(node), borrow(const)
+    longest, widest = 0, 1
     for i in examples:
-        lo, hi = forest.var_ptr[i], forest.var_ptr[i + 1]
-        longest = max(longest, hi - lo)
-        states = max(states, forest.state_ptr[hi] - forest.state_ptr[lo])
-        size = 0
-        for v in range(lo, hi):
+        longest = max(longest, forest.var_ptr[i + 1] - forest.var_ptr[i])
+        for v in range(forest.var_ptr[i], forest.var_ptr[i + 1]):
             widest = max(widest, forest.card[v])
-            size += forest.card[forest.parent[v]] if forest.parent[v] >= 0 else 1
-        edges = max(edges, size)
-    beliefs, before, messages = np.empty(states * width), np.empty(edges * width), np.empty(edges * width)
-    place, reach, left = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
-    scratch, total = np.empty(widest * widest), np.empty(width)
+    reach, kept = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 2), np.int64)
+    place, left = np.empty((longest + 1, 3), np.int64), np.empty((longest + 1, 2), np.int64)
+    beliefs, messages, earlier = np.empty(0), np.empty(0), np.empty(0)
+    scratch = np.empty(widest * widest)
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
-        overall = count_upwards(
-            forest, lo, hi, pool, node, counts, width, beliefs, before, messages, place, reach, scratch, total
-        )
-        for c in range(overall + 1):
-            score[c, k] = total[c]
-            if total[c] > -np.inf:
-                mine = labels[c, label_ptr[k] : label_ptr[k + 1]]
-                count_downwards(forest, lo, hi, pool, c, width, beliefs, before, messages, place, left, mine)
+        if shape[k, 0] == 0 or shape[k, 1] == 0:
+            continue
+        sizes = lay_out(forest, lo, hi, counts, shape[k, 0] - 1, shape[k, 1] - 1, reach, kept, place)
+        beliefs = beliefs if len(beliefs) >= sizes[0] else np.empty(sizes[0])
+        messages = messages if len(messages) >= sizes[1] else np.empty(sizes[1])
+        earlier = earlier if len(earlier) >= sizes[2] else np.empty(sizes[2])
+        count_upwards(forest, lo, hi, pool, node, counts, reach, kept, place, beliefs, messages, earlier, scratch)
+        a_best, b_best, width = -1, -1, reach[hi - lo, 1] + 1
+        for a in range(reach[hi - lo, 0] + 1):
+            for b in range(width):
+                score = beliefs[place[hi - lo, 0] + a * width + b]
+                at = start[k] + a * shape[k, 1] + b
+                if score > -np.inf and offset[at] > -np.inf:
+                    value = offset[at] + scale[at] * (score + const[examples[k]])
+                    if value > worth[k]:
+                        worth[k], a_best, b_best = value, a, b
+        if a_best >= 0:
+            count_downwards(
+                forest, lo, hi, pool, a_best, b_best, reach, kept, place, beliefs, messages, earlier, left,
+                labels[label_ptr[k] : label_ptr[k + 1]],
+            )  # fmt: skip

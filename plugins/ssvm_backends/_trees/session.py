@@ -9,9 +9,9 @@ import numpy as np
 from ssvm_backends._graphs.deadline import parts_within
 from ssvm_backends._graphs.masks import masked_node
 from ssvm_backends._trees.forest import F64, I32, I64, Forest, build_forest
-from ssvm_dsl.ir import Limits, Marginals, Program, Solution, Task, Theta
+from ssvm_dsl.ir import CountTables, Limits, Marginals, Program, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import Primal, Stop, counted, label_ptr, select
+from ssvm_dsl.ir.solution import Primal, Stop, label_ptr, select
 from ssvm_dsl.plugin_api import CompiledOracle
 
 
@@ -54,17 +54,18 @@ class ForestSession:
             labels, score = labels[0], score[0]
         return cut_off(Solution.exact(labels, score), reached)
 
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
-        """Return the best labelling of every count; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+        """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
         from ssvm_backends._trees.count import best_by_count
 
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
         node = masked_node(self.program, theta.node, None)
-        labels = np.zeros((most + 1, int(ptr[-1])), dtype=np.int32)
-        score = np.full((most + 1, len(ids)), -np.inf)
-        best_by_count(self.forest, theta.pool, node, counts, ids, ptr, labels, score)
-        score += np.where(score > -np.inf, theta.const[ids], 0.0)
-        return counted(labels, score)
+        best_by_count(
+            self.forest, theta.pool, node, theta.const, tables.counts, tables.shape, tables.start, tables.offset,
+            tables.scale, ids, ptr, labels, worth,
+        )  # fmt: skip
+        return Solution.exact(labels, worth)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
