@@ -15,7 +15,7 @@ SMOOTH = frozenset({"log", "softmax-margin", "smooth-hinge"})
 SCALED_PLANES = PLANES | {"slack"}
 
 #: Convex risks: all of them.
-CONVEX = SCALED_PLANES | SMOOTH | {"relaxed", "weston-watkins"}
+CONVEX = SCALED_PLANES | SMOOTH | {"relaxed", "weston-watkins", "regression"}
 
 ORDERS = ("stochastic", "incremental")
 
@@ -23,7 +23,7 @@ ORDERS = ("stochastic", "incremental")
 @hookimpl
 def ssvm_trainers() -> Iterable[TrainerSpec]:
     """Return the bundled trainers."""
-    return [*_dual_ascent(), *_cutting_planes(), *_gradients()]
+    return [*_dual_ascent(), *_cutting_planes(), *_polytopes(), *_gradients(), *_online()]
 
 
 def _dual_ascent() -> list[TrainerSpec]:
@@ -40,6 +40,7 @@ def _dual_ascent() -> list[TrainerSpec]:
                 Option("max_cached_passes", 20, "most cached passes after an exact one"),
                 Option("keep", 2, "exact visits a plane may stay without dual weight"),
                 Option("averaging", False, "also follow the weighted average of the iterates", (False, True)),
+                Option("blocks", "auto", "for risk relaxed: what a step changes", ("auto", "examples", "factors")),
             ),
         ),
         TrainerSpec(
@@ -47,6 +48,7 @@ def _dual_ascent() -> list[TrainerSpec]:
             "ssvm_trainers.dlpw:DLPW",
             "dual losses, primal weights: subgradient steps on bounds that message passing lowers on the way",
             needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
+            resumable=True,
             options=(
                 Option("passes", 10, "passes of message passing for each step (R)"),
                 Option("batch_size", 1, "examples in a step"),
@@ -57,11 +59,25 @@ def _dual_ascent() -> list[TrainerSpec]:
         TrainerSpec(
             "eg",
             "ssvm_trainers.eg:ExponentiatedGradient",
-            "exponentiated gradient on the dual of the log-loss, for small problems, with a certified gap",
+            "exponentiated gradient on the dual, for small problems, with a certified gap",
             needs=TrainerNeeds(
-                risks=frozenset({"log", "softmax-margin"}), tasks=frozenset({Task.MARGINALS}), strongly_convex=True
+                risks=frozenset({"margin", "log", "softmax-margin"}),
+                tasks=frozenset({Task.MARGINALS}),
+                strongly_convex=True,
             ),
+            resumable=True,
             options=(Option("step_size", 0.5, "first step of each example, at most 1"),),
+        ),
+        TrainerSpec(
+            "smo",
+            "ssvm_trainers.smo:SMO",
+            "pairwise steps on the factored dual, whose variables are marginals, for chains and forests",
+            needs=TrainerNeeds(strongly_convex=True, factored=True),
+            resumable=True,
+            options=(
+                Option("accuracy", 0.3, "the dual within the supports is solved to this share of the gap"),
+                Option("max_inner_passes", 50, "most passes within the supports after one with the oracle"),
+            ),
         ),
     ]
 
@@ -74,6 +90,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "ssvm_trainers.n_slack:NSlack",
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
             needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            resumable=True,
             options=(
                 Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap"),
                 Option("max_sweeps", 500, "most sweeps over the examples in one solve"),
@@ -85,6 +102,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "ssvm_trainers.one_slack:OneSlack",
             "cutting planes with one slack for all examples, and cuts from a cache of planes",
             needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
+            resumable=True,
             options=(
                 Option("cache", 50, "planes kept for an example; 0 for none"),
                 Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes"),
@@ -96,6 +114,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "ssvm_trainers.bundle:Bundle",
             "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
             needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
+            resumable=True,
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
                 Option("keep", 50, "passes a plane may stay without dual weight"),
@@ -104,14 +123,43 @@ def _cutting_planes() -> list[TrainerSpec]:
     ]
 
 
+def _polytopes() -> list[TrainerSpec]:
+    """Return the methods that have the linear program of decoding written out."""
+    marginals = frozenset({"margin", "relaxed"})
+    return [
+        TrainerSpec(
+            "lp-dual-qp",
+            "ssvm_trainers.lp_dual_qp:LPDualQP",
+            "one quadratic program over weights and messages, by an interior-point method, for small problems",
+            needs=TrainerNeeds(risks=marginals, factored=True, powers=frozenset({1.0, 2.0})),
+            requires=("clarabel",),
+            install_hint="pip install clarabel",
+            options=(Option("max_entries", 1_000_000, "most numbers in the inequalities; larger ones are refused"),),
+        ),
+        TrainerSpec(
+            "extragradient",
+            "ssvm_trainers.extragradient:Extragradient",
+            "saddle point of weights and marginals by projected gradient steps that look ahead, for small problems",
+            needs=TrainerNeeds(risks=marginals, factored=True, strongly_convex=True),
+            resumable=True,
+            options=(
+                Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
+                Option("balance", 8.0, "how much longer steps of marginals are than those of weights"),
+                Option("evaluate_every", 20, "steps between two certificates"),
+            ),
+        ),
+    ]
+
+
 def _gradients() -> list[TrainerSpec]:
-    """Return the methods that follow subgradients and gradients."""
+    """Return the methods that follow gradients."""
     return [
         TrainerSpec(
             "lbfgs",
             "ssvm_trainers.lbfgs:LBFGS",
             "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
             needs=TrainerNeeds(risks=SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
+            resumable=True,
             options=(Option("memory", 10, "pairs of steps and gradient changes kept"),),
         ),
         TrainerSpec(
@@ -119,6 +167,7 @@ def _gradients() -> list[TrainerSpec]:
             "ssvm_trainers.svrg:SVRG",
             "minibatch steps with vanishing noise, for smooth risks and very many examples, with a certified gap",
             needs=TrainerNeeds(risks=SMOOTH, any_power=True),
+            resumable=True,
             options=(
                 Option("batch_size", 32, "examples in a step"),
                 Option("step_size", 1.0, "factor of the first step"),
@@ -129,20 +178,30 @@ def _gradients() -> list[TrainerSpec]:
             "ssvm_trainers.adam:Adam",
             "minibatch steps with a scale for each weight, for very many examples",
             needs=TrainerNeeds(risks=CONVEX, any_power=True),
+            resumable=True,
             options=(
                 Option("batch_size", 32, "examples in a step"),
                 Option("step_size", 0.01, "length of steps in the first pass"),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective"),
             ),
         ),
+    ]
+
+
+def _online() -> list[TrainerSpec]:
+    """Return the methods that also learn from streams."""
+    return [
         TrainerSpec(
             "perceptron",
             "ssvm_trainers.perceptron:Perceptron",
             "online updates without a regulariser: perceptron, passive-aggressive, AROW (no certificate)",
             needs=TrainerNeeds(risks=PLANES),
             incremental=True,
+            resumable=True,
+            certifies=False,
             options=(
                 Option("update", "perceptron", "how far an update goes", ("perceptron", "pa", "pa-i", "pa-ii", "arow")),
+                Option("against", "max-loss", "the labelling an update moves away from", ("max-loss", "prediction")),
                 Option("averaging", True, "return the average of all weights met", (True, False)),
                 Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow"),
                 Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers._lower_bound import best_share
+from ssvm_trainers._resumable import Stateful
 from ssvm_trainers._simplex_qp import maximise_on_simplex
 
 F64 = NDArray[np.float64]
@@ -40,7 +41,7 @@ MAX_STEPS = 50
 SHORT = 0.1
 
 
-class AggregatedModel:
+class AggregatedModel(Stateful):
     """Aggregated planes and the best combination of them.
 
     Memory is O(planes x dim): planes are dense.
@@ -51,6 +52,8 @@ class AggregatedModel:
     keep : int
         Solves a plane may stay without dual weight before it is dropped.
     """
+
+    STATE = ("_planes", "_offsets", "_share", "_idle", "_gram", "w", "dual")
 
     def __init__(self, objective: Objective, keep: int) -> None:
         self.objective, self.keep = objective, keep
@@ -151,7 +154,7 @@ class AggregatedModel:
             self._gram = self._gram[np.ix_(stay, stay)]
 
 
-class Way:
+class Way(Stateful):
     """Chooses the next point: how far to go from the best point so far to the minimiser of the model.
 
     A point on that way that is not better than the best one cuts the minimiser off, by convexity; one that is
@@ -165,6 +168,7 @@ class Way:
         Otherwise all the way, always.
     """
 
+    STATE = ("share", "lowest", "best")
     LEAST, GROWS, SHRINKS = 0.1, 1.5, 0.5
 
     def __init__(self, stabilise: bool) -> None:

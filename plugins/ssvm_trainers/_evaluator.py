@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
+from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
+@dataclass(eq=False)
+class Point(Stateful):
     """Weights with the objective, its certified upper bound (or nan), and a subgradient of it."""
 
+    STATE: ClassVar = ("w", "primal", "upper", "grad")
+
     w: F64
-    primal: float
-    upper: float
-    grad: F64
+    primal: float = np.nan
+    upper: float = np.nan
+    grad: F64 = field(default_factory=lambda: np.zeros(0))
 
 
-class Evaluator:
+class Evaluator(Stateful):
     """Evaluates the objective; each evaluation gives an aggregated plane, and their mixture a lower bound.
 
     Parameters
     ----------
     problem : TrainProblem
     """
+
+    STATE = ("hull", "n_calls", "dual")
 
     def __init__(self, problem: TrainProblem) -> None:
         self.problem, self.hull = problem, PlaneHull(problem.objective)

@@ -15,6 +15,7 @@ from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers._fractional_kernels import Entries, Metric, Room, Store, aggregate, cached_pass, pack, plane_pass
 from ssvm_trainers._planes import map_scales
+from ssvm_trainers._resumable import Stateful
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir.flat import FlatMaps
@@ -29,7 +30,7 @@ MEMORY = 1 << 28
 MOST = 12
 
 
-class FractionalState:
+class FractionalState(Stateful):
     """Weights and fractional planes.
 
     Parameters
@@ -107,13 +108,14 @@ class FractionalState:
             self.free[:] = v / (objective.lam * objective.scale)
         return objective.dual(v, b), (v, b)
 
-    def arrays(self) -> dict[str, Any]:
-        """Return everything the next visit depends on."""
-        return {**self.store._asdict(), "w": self.w, "free": self.free, "gap": self.gap, "gain": self.gain}
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        kept = {"w": self.w, "free": self.free, "gap": self.gap, "gain": self.gain}
+        return {**self.store._asdict(), **kept, "operations": self.work.counter}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a state."""
-        for name, array in self.arrays().items():
+        for name, array in self.state().items():
             array[...] = state[name]
 
 

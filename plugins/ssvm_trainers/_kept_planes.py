@@ -8,18 +8,21 @@ as long as the features of what is wrong: memory is O(wrong variables x features
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.plugin_api import Planes, TrainProblem
+from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
-class KeptPlanes:
+class KeptPlanes(Stateful):
     """The distinct planes of every example; the truth's, which is zero, is always there and not stored.
 
     Parameters
@@ -37,6 +40,8 @@ class KeptPlanes:
     rows : sparse array, shape (k, dim)
         ``scale psi`` of each plane: its value at w is ``loss - rows @ w``.
     """
+
+    STATE = ("owner", "loss", "_used", "_time")
 
     def __init__(self, problem: TrainProblem, limit: int | None = None) -> None:
         self.problem, self.limit = problem, limit
@@ -80,6 +85,22 @@ class KeptPlanes:
         self.owner = np.concatenate([self.owner, planes.examples[fresh]])
         self.loss = np.concatenate([self.loss, planes.loss[fresh]])
         self._used = np.concatenate([self._used, np.full(len(fresh), self._time)])
+
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        labels = np.frombuffer(b"".join(labelling for _, labelling in self._keys), dtype=np.int32)
+        rows = {"data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr}
+        return super().state() | rows | {"labels": labels}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        super().restore(state)
+        parts, shape = (state["data"], state["indices"], state["indptr"]), (len(self), self.problem.dim)
+        self.rows = sparse.csr_array(parts, shape=shape)
+        ends = np.cumsum(np.diff(self.problem.parameters.program.var_ptr)[self.owner])
+        labellings = (part.tobytes() for part in np.split(state["labels"], ends[:-1]))
+        self._keys = list(zip(self.owner.tolist(), labellings, strict=len(self) > 0))
+        self._known = set(self._keys)
 
     def cut(self, w: F64) -> tuple[float, F64, float]:
         """Return (objective over the kept planes, v, b): the aggregated plane that touches it at w."""

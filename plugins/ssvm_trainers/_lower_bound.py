@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Objective
+from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 
 
-class PlaneHull:
+class PlaneHull(Stateful):
     """Keeps one aggregated plane, the best found convex combination of all planes given.
 
     Each new plane is mixed in by line search on the dual value D(v, b), which is concave: batch Frank-Wolfe.
@@ -19,6 +20,8 @@ class PlaneHull:
     ----------
     objective : Objective
     """
+
+    STATE = ("v", "b")
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
+from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 
@@ -18,7 +19,7 @@ F64 = NDArray[np.float64]
 MAX_DIM = 3000
 
 
-class OnlineNewton:
+class OnlineNewton(Stateful):
     """The second moments of the subgradients met.
 
     Parameters
@@ -32,6 +33,8 @@ class OnlineNewton:
     TrainingError
         There are too many weights for a dense matrix.
     """
+
+    STATE = ("moments", "t")
 
     def __init__(self, dim: int, ridge: float) -> None:
         if dim > MAX_DIM:

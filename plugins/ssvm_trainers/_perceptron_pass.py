@@ -13,24 +13,28 @@ from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Work
-from ssvm_trainers._plane_products import clear_plane, labels_score, move_planes, plane_dots
-from ssvm_trainers._planes import fixed_arrays, work_space
+from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Parts, Work
+from ssvm_trainers._plane_products import clear_parts, collect_parts, labels_score, move_parts, part_dots
+from ssvm_trainers._planes import fixed_arrays, parts_space, work_space
 
 if TYPE_CHECKING:
-    from ssvm_trainers.perceptron import _Run
+    from ssvm_trainers.perceptron import Learner
 
 #: Numbers of the updates in the kernel.
 UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
 
 
-def compiled_pass(problem: TrainProblem, oracle: CompiledOracle, order: I64, update: str, limit: F64, run: _Run) -> int:
+def compiled_pass(learner: Learner, problem: TrainProblem, oracle: CompiledOracle, order: I64, limit: F64) -> int:
     """Look at the examples in order, each with the newest weights; return how many changed them."""
-    theta, begin = problem.scores(run.w), perf_counter()
+    theta, begin, fixed = problem.scores(learner.w), perf_counter(), fixed_arrays(problem)
+    predicted = learner.options.against == "prediction"
+    if predicted:
+        fixed = fixed._replace(bonus=np.where(fixed.bonus > -np.inf, 0.0, -np.inf))
     changes, off = online_steps(
         oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
-        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), order, problem.objective.weight,
-        limit, UPDATES[update], run.t, run.w, run.moved,
+        problem.parameters.flat, fixed, work_space(problem, 1), parts_space(problem, 1), order,
+        problem.objective.weight, limit, UPDATES[learner.options.update], predicted,
+        learner.t, learner.w, learner.moved,
     )  # fmt: skip
     problem.n_oracle_calls += len(order)
     problem.oracle_seconds += perf_counter() - begin
@@ -50,22 +54,25 @@ def online_steps(
     maps: FlatMaps,
     fixed: Fixed,
     work: Work,
+    parts: Parts,
     examples: I64,
     weight: F64,
     limit: F64,
     update: int,
+    predicted: bool,
     t: int,
     w: F64,
     moved: F64,
 ) -> tuple[int, float]:
     """Update w with each listed example, and ``moved`` with each change times the number of examples before it.
 
+    ``fixed.bonus`` is what the oracle sees besides the scores: the loss, or nothing when labellings are ``predicted``.
     Returns (updates, largest relative difference between a score the oracle reported and that of its labelling).
     """
-    maps, fixed, work = borrow(maps), borrow(fixed), borrow(work)
+    maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     changes, off = 0, 0.0
-    configs, starts, one = fixed.truth_config, fixed.config_start, np.int64(1)
+    ones, free, zero, one = work.ones, work.unbounded, np.int64(0), np.int64(1)
     for number in range(len(examples)):
         i = examples[number]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
@@ -78,33 +85,26 @@ def online_steps(
             same &= work.labels[v - lo] == fixed.truth[v]
         if same or weight[i] == 0.0:
             continue
+        n_factors, n_parts = collect_parts(maps, fixed, i, work.labels, zero, one, parts)
         tau = weight[i]
         if update > 0:
-            work.delta[0] = 1.0
-            move_planes(
-                maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
-                work.delta, one, work.direction, work.direction, work.seen, work.product,
-            )  # fmt: skip
-            plane_dots(
-                maps, configs, starts, i, lo, work.labels, np.int64(0), hi - lo, one, work.direction,
-                work.seen, work.which, work.product, work.slope,
-            )  # fmt: skip
-            clear_plane(maps, configs, starts, i, lo, work.labels, np.int64(0), work.direction)
+            direction, work.delta[0] = work.direction, 1.0
+            move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, direction, direction)
+            part_dots(maps, parts, n_factors, n_parts, one, direction, work.slope)
+            clear_parts(maps, parts, n_factors, one, zero, direction)
             square = work.slope[0]
             if square <= 0.0:
                 continue
-            risk = max(own - labels_score(maps, i, fixed.state_ptr, fixed.truth[lo:hi], lo, hi, node, pool), 0.0)
+            risk = own - labels_score(maps, i, fixed.state_ptr, fixed.truth[lo:hi], lo, hi, node, pool)
+            for v in range(lo, hi if predicted else lo):  # scores are without the loss
+                first = fixed.state_ptr[v]
+                risk += fixed.node_loss[first + work.labels[v - lo]] - fixed.node_loss[first + fixed.truth[v]]
+            risk = max(risk, 0.0)
             tau = risk / (square + 0.5 / limit[i]) if update == 3 else risk / square
             tau = min(tau, limit[i]) if update == 2 else tau
         work.delta[0] = tau
-        move_planes(
-            maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
-            work.delta, one, w, w, work.seen, work.product,
-        )  # fmt: skip
+        move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, w, w)
         work.delta[0] = tau * (t + number)
-        move_planes(
-            maps, configs, starts, work.ones, work.unbounded, fixed.lower, i, lo, work.labels, np.int64(0), hi - lo,
-            work.delta, one, moved, moved, work.seen, work.product,
-        )  # fmt: skip
+        move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, moved, moved)
         changes += tau > 0.0
     return changes, off

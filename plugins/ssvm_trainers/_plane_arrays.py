@@ -78,6 +78,35 @@ class Fixed(NamedTuple):
     bonus: F64
 
 
+class Parts(NamedTuple):
+    """The parts of a few labellings of one example: each factor on which one differs from the truth, in a joint state.
+
+    Work space for one thread; K is the capacity of the cache, F the most factors of an example.  The parts of one
+    factor follow each other, the truth's first.
+
+    Parameters
+    ----------
+    map, factor, config : ndarray of int32, shape (F (K + 2),)
+        Feature map, factor and joint state of each part.
+    number : ndarray of float64, shape (F (K + 2),)
+        Product of each part with some weights, or its coefficient.
+    first : ndarray of int32, shape (F,)
+        The truth's part of each factor.
+    which : ndarray of int32, shape (F (K + 1),)
+        The part each labelling has of each factor.
+    joint : ndarray of int32, shape (K + 1,)
+        Joint states of one factor.
+    """
+
+    map: I32
+    factor: I32
+    config: I32
+    number: F64
+    first: I32
+    which: I32
+    joint: I32
+
+
 class Work(NamedTuple):
     """Work space of the kernels, for one thread; K is the capacity of the cache.
 
@@ -85,14 +114,12 @@ class Work(NamedTuple):
     ----------
     slope, delta : ndarray of float64, shape (K + 1,)
         Slope of each plane; how far its dual weight moves.
-    seen, which, product : ndarray, shape (K + 2,)
-        Joint states of one factor met so far, which of them each plane has, and their products (or
-        coefficients).
     counter : ndarray of int64, shape (1,)
-        Multiply-adds done.
+        What was done, in multiply-adds or what takes as long.
     labels, loss : ndarray
         The candidate plane.
-    one : ndarray of float64, shape (1,)
+    unit : ndarray of float64, shape (K + 1,)
+        Zero between visits.
     unbounded : ndarray of int8, shape (M,)
         Zeros.
     ones : ndarray of float64, shape (M,)
@@ -104,13 +131,10 @@ class Work(NamedTuple):
 
     slope: F64
     delta: F64
-    seen: I32
-    which: I32
-    product: F64
     counter: I64
     labels: I32
     loss: F64
-    one: F64
+    unit: F64
     unbounded: I8
     ones: F64
     direction: F64

@@ -20,8 +20,18 @@ from numba import njit
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
-from ssvm_trainers._plane_arrays import F64, I32, I64, Cache, Fixed, Work
-from ssvm_trainers._plane_products import clear_plane, labels_score, move_planes, plane_dots, scored_dots
+from ssvm_trainers._plane_arrays import F64, I32, I64, Cache, Fixed, Parts, Work
+from ssvm_trainers._plane_products import (
+    clear_parts,
+    collect_parts,
+    labels_score,
+    move_parts,
+    part_dots,
+    scored_dots,
+)
+
+#: Multiply-adds that take as long as what a visit does besides its parts.
+VISIT_WORK = 1024
 
 
 @njit(cache=True, nogil=True)
@@ -104,6 +114,7 @@ def visit(
     fixed: Fixed,
     cache: Cache,
     work: Work,
+    parts: Parts,
     i: int,
     candidate: bool,
     scored: bool,
@@ -134,14 +145,15 @@ def visit(
         for t in range(size):
             cache.labels[start + t] = work.labels[t]
     count = np.int64(cache.n_planes[i])
-    slope, delta, seen, which, product = work.slope, work.delta, work.seen, work.which, work.product
+    n = count + candidate
+    slope, delta = work.slope, work.delta
+    n_factors, n_parts = -1, 0
+    work.counter[0] += VISIT_WORK
     if scored:
-        work.counter[0] += scored_dots(maps, fixed, i, cache.labels, at, count + candidate, node, pool, slope)
+        work.counter[0] += scored_dots(maps, fixed, i, cache.labels, at, n, node, pool, slope)
     else:
-        work.counter[0] += plane_dots(
-            maps, fixed.truth_config, fixed.config_start, i, lo, cache.labels, at, size, count + candidate, w,
-            seen, which, product, slope,
-        )  # fmt: skip
+        n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
+        work.counter[0] += part_dots(maps, parts, n_factors, n_parts, n, w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = cache.loss[i, k] - slope[k]
@@ -150,13 +162,14 @@ def visit(
         mean += cache.alpha[i, k] * slope[k]
     new, room = 0.0, True
     if candidate:
-        slope[count] = work.loss[0] - slope[count]
-        new = slope[count]
+        new = work.loss[0] - slope[count]
+        slope[count], delta[count] = new, 0.0
         if new > best + 1e-10 * (1.0 + best):
             room = count < capacity
             if room:
-                insert_plane(maps, fixed, cache, work, i, at, size, now)
-                delta[count] = 0.0
+                if n_factors < 0:
+                    n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
+                insert_plane(maps, fixed, cache, work, parts, i, n_factors, n_parts, now)
                 count += 1
     gap = max(best, new) - mean
     step = fixed.share[i] / fixed.lam
@@ -168,37 +181,44 @@ def visit(
         if cache.alpha[i, k] > 0.0:
             cache.age[i, k] = now
     if changed:
-        move_planes(
-            maps, fixed.truth_config, fixed.config_start, fixed.metric, fixed.bounded, fixed.lower,
-            i, lo, cache.labels, at, size, delta, count, w, free, seen, product,
-        )  # fmt: skip
-        work.counter[0] += size
+        if n_factors < 0:
+            n = count
+            n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
+        move_parts(maps, fixed, parts, n_factors, n_parts, n, fixed.metric, fixed.bounded, delta, w, free)
     return fixed.share[i] * gain, gap, room
 
 
 @njit(cache=True, nogil=True)
 def insert_plane(
-    maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, i: int, at: int, size: int, now: int
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    parts: Parts,
+    i: int,
+    n_factors: int,
+    n_parts: int,
+    now: int,
 ) -> None:
-    """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet."""
-    k, lo = np.int64(cache.n_planes[i]), fixed.var_ptr[i]
-    configs, starts = fixed.truth_config, fixed.config_start
-    cache.n_planes[i] = k + 1
+    """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet.
+
+    Its parts and those of the planes were collected.
+    """
+    k = np.int64(cache.n_planes[i])
+    n = k + 1
+    cache.n_planes[i] = n
     cache.alpha[i, k], cache.loss[i, k], cache.age[i, k] = 0.0, work.loss[0], now
-    work.one[0] = 1.0
-    new = at + k * size
-    move_planes(
-        maps, configs, starts, fixed.metric, work.unbounded, fixed.lower,
-        i, lo, cache.labels, new, size, work.one, np.int64(1), work.direction, work.direction, work.seen, work.product,
+    work.unit[k] = 1.0
+    move_parts(
+        maps, fixed, parts, n_factors, n_parts, n, fixed.metric, work.unbounded, work.unit,
+        work.direction, work.direction,
     )  # fmt: skip
+    work.unit[k] = 0.0
     row = cache.gram[i, k]
-    work.counter[0] += plane_dots(
-        maps, configs, starts, i, lo, cache.labels, at, size, k + 1, work.direction,
-        work.seen, work.which, work.product, row,
-    )  # fmt: skip
+    work.counter[0] += part_dots(maps, parts, n_factors, n_parts, n, work.direction, row)
     for j in range(k):
         cache.gram[i, j, k] = row[j]
-    clear_plane(maps, configs, starts, i, lo, cache.labels, new, work.direction)
+    clear_parts(maps, parts, n_factors, n, k, work.direction)
 
 
 @njit(cache=True, nogil=True)
@@ -207,6 +227,7 @@ def cached_pass(
     fixed: Fixed,
     cache: Cache,
     work: Work,
+    parts: Parts,
     examples: I64,
     w: F64,
     free: F64,
@@ -215,11 +236,11 @@ def cached_pass(
     threshold: float,
 ) -> float:
     """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
-    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     total, none, no = 0.0, fixed.node_loss, np.bool_(False)
     for i in examples:
         if last_gain[i] >= threshold and cache.n_planes[i] > 0:
-            last_gain[i], _, _ = visit(maps, fixed, cache, work, i, no, no, none, none, w, free, now, now)
+            last_gain[i], _, _ = visit(maps, fixed, cache, work, parts, i, no, no, none, none, w, free, now, now)
             total += last_gain[i]
     return total
 
@@ -230,6 +251,7 @@ def batch_pass(
     fixed: Fixed,
     cache: Cache,
     work: Work,
+    parts: Parts,
     examples: I64,
     label_ptr: I64,
     labels: I32,
@@ -245,7 +267,7 @@ def batch_pass(
 
     Returns (gain of the dual, whether some example had no room).
     """
-    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     total, full, none = 0.0, False, fixed.node_loss
     for j in range(len(examples)):
         i = examples[j]
@@ -253,7 +275,7 @@ def batch_pass(
             work.labels[t] = labels[label_ptr[j] + t]
         work.loss[0] = losses[j]
         last_gain[i], gap[i], room = visit(
-            maps, fixed, cache, work, i, np.bool_(True), np.bool_(False), none, none, w, free, now, keep
+            maps, fixed, cache, work, parts, i, np.bool_(True), np.bool_(False), none, none, w, free, now, keep
         )
         full |= not room
         total += last_gain[i]
@@ -272,6 +294,7 @@ def exact_pass(
     fixed: Fixed,
     cache: Cache,
     work: Work,
+    parts: Parts,
     examples: I64,
     w: F64,
     free: F64,
@@ -285,7 +308,7 @@ def exact_pass(
     Returns (gain of the dual, whether some example had no room, largest relative difference between a score
     the oracle reported and the score of its labelling).
     """
-    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
+    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     total, full, off = 0.0, False, 0.0
     for i in examples:
@@ -298,22 +321,20 @@ def exact_pass(
         for v in range(lo, hi):
             work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
         yes = np.bool_(True)
-        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, i, yes, yes, node, pool, w, free, now, keep)
+        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, parts, i, yes, yes, node, pool, w, free, now, keep)
         full |= not room
         total += last_gain[i]
     return total, full, off
 
 
 @njit(cache=True, nogil=True)
-def aggregate_planes(maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, out: F64) -> None:
+def aggregate_planes(maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, parts: Parts, out: F64) -> None:
     """Add ``sum_i share_i sum_k alpha_ik psi_ik`` to ``out``."""
-    maps, fixed, cache, work = borrow(maps), borrow(fixed), borrow(cache), borrow(work)
-    capacity = cache.alpha.shape[1]
+    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     for i in range(len(cache.n_planes)):
-        lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
-        for k in range(cache.n_planes[i]):
+        n = np.int64(cache.n_planes[i])
+        at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
+        for k in range(n):
             work.delta[k] = fixed.share[i] * cache.alpha[i, k]
-        move_planes(
-            maps, fixed.truth_config, fixed.config_start, work.ones, work.unbounded, fixed.lower, i, lo, cache.labels,
-            (capacity + 1) * lo, size, work.delta, np.int64(cache.n_planes[i]), out, out, work.seen, work.product,
-        )  # fmt: skip
+        n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
+        move_parts(maps, fixed, parts, n_factors, n_parts, n, work.ones, work.unbounded, work.delta, out, out)

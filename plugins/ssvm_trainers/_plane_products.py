@@ -12,6 +12,7 @@ from numba import njit
 
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import (
+    ARITY,
     BASIS_INDEX,
     BASIS_PTR,
     BASIS_STRIDE,
@@ -24,70 +25,127 @@ from ssvm_dsl.ir.flat import (
     NO_FEATURES,
     POOL,
     PTR,
+    SCOPE,
     SPARSE,
+    STRIDES,
     TABLE,
     WIDTH,
     FlatMaps,
 )
 from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, weight_start
-from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed
+from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed, Parts
 
-
-@njit(cache=True, nogil=True, inline="always")
-def remembered(seen: I32, n_seen: int, config: int) -> int:
-    """Return the position of a joint state among those seen, -1 when it is new."""
-    for j in range(n_seen):
-        if seen[j] == config:
-            return j
-    return -1
+#: Multiply-adds that take as long as finding out what a part is.
+PART_WORK = 64
 
 
 @njit(cache=True, nogil=True)
-def plane_dots(
-    maps: FlatMaps,
-    truth_config: I32,
-    config_start: I64,
-    i: int,
-    lo: int,
-    labels: I32,
-    at: int,
-    size: int,
-    n: int,
-    w: F64,
-    seen: I32,
-    which: I32,
-    product: F64,
-    out: F64,
-) -> int:
-    """Write ``w . psi_k`` of n labellings of example i, one after the other from ``labels[at]``.
+def collect_parts(
+    maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Parts
+) -> tuple[int, int]:
+    """Write the parts of n labellings of example i, one after the other from ``labels[at]``.
 
-    Returns the number of multiply-adds.
+    Returns (factors on which some labelling differs from the truth, parts).
+    """
+    desc, ints, longs = borrow(maps.desc), borrow(maps.ints), borrow(maps.longs)
+    truth_config, config_start, labels = borrow(fixed.truth_config), borrow(fixed.config_start), borrow(labels)
+    of_map, factor, config, _, first, which, joint = borrow(parts)
+    lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+    n_factors, n_parts = 0, 0
+    for m in range(len(desc)):
+        arity, scope, strides = desc[m, ARITY], desc[m, SCOPE], desc[m, STRIDES]
+        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+            true, differs = truth_config[config_start[m] + f], False
+            if arity == 1:
+                v = at + ints[scope + f] - lo
+                for k in range(n):
+                    joint[k] = labels[v + k * size]
+                    differs |= joint[k] != true
+            elif arity == 2:
+                v, u, stride = at + ints[scope + 2 * f] - lo, at + ints[scope + 2 * f + 1] - lo, longs[strides]
+                for k in range(n):
+                    joint[k] = labels[v + k * size] * stride + labels[u + k * size]
+                    differs |= joint[k] != true
+            else:
+                for k in range(n):
+                    joint[k] = factor_config(desc, ints, longs, m, f, lo, labels, at + k * size)
+                    differs |= joint[k] != true
+            if not differs:
+                continue
+            start = n_parts
+            of_map[start], factor[start], config[start] = m, f, true
+            first[n_factors], n_parts = start, start + 1
+            for k in range(n):
+                part = start
+                while part < n_parts and config[part] != joint[k]:
+                    part += 1
+                if part == n_parts:
+                    of_map[part], factor[part], config[part] = m, f, joint[k]
+                    n_parts += 1
+                which[n_factors * n + k] = part
+            n_factors += 1
+    return n_factors, n_parts
+
+
+@njit(cache=True, nogil=True)
+def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int, w: F64, out: F64) -> int:
+    """Write ``w . psi_k`` of the n labellings whose parts were collected.
+
+    Returns what it took, in multiply-adds or what takes as long.
     """
     desc, ints, longs, features, values = borrow(maps)
-    truth_config, config_start, labels, w = borrow(truth_config), borrow(config_start), borrow(labels), borrow(w)
-    seen, which, product, out = borrow(seen), borrow(which), borrow(product), borrow(out)
-    operations = 0
+    of_map, factor, config, number, first, which, _ = borrow(parts)
+    w, out = borrow(w), borrow(out)
+    work = 0
+    for part in range(n_parts):
+        m, f = np.int64(of_map[part]), np.int64(factor[part])
+        number[part] = factor_dot(desc, ints, longs, features, values, m, f, np.int64(config[part]), w)
+        work += PART_WORK + factor_work(desc, ints, longs, m, f)
     for k in range(n):
         out[k] = 0.0
-    for m in range(len(desc)):
-        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
-            true, n_seen = np.int64(truth_config[config_start[m] + f]), 1
-            seen[0] = true
-            for k in range(n):
-                config = factor_config(desc, ints, longs, m, f, lo, labels, at + k * size)
-                which[k] = remembered(seen, n_seen, config)
-                if which[k] < 0:
-                    which[k], seen[n_seen] = n_seen, config
-                    n_seen += 1
-            if n_seen == 1:
-                continue
-            for j in range(n_seen):
-                product[j] = factor_dot(desc, ints, longs, features, values, m, f, np.int64(seen[j]), w)
-            for k in range(n):
-                out[k] += product[0] - product[which[k]]
-            operations += n_seen * factor_work(desc, ints, longs, m, f)
-        operations += n
-    return operations
+    for j in range(n_factors):
+        true = number[first[j]]
+        for k in range(n):
+            out[k] += true - number[which[j * n + k]]
+    return work
+
+
+@njit(cache=True, nogil=True)
+def move_parts(
+    maps: FlatMaps, fixed: Fixed, parts: Parts, n_factors: int, n_parts: int, n: int, metric: F64, bounded: I8,
+    delta: F64, w: F64, free: F64,
+) -> None:  # fmt: skip
+    """Add ``sum_k delta_k psi_k`` (times the metric of each map) to w; bounded weights move through ``free``."""
+    desc, ints, longs, features, values = borrow(maps)
+    of_map, factor, config, number, first, which, _ = borrow(parts)
+    metric, bounded, delta, w, free = borrow(metric), borrow(bounded), borrow(delta), borrow(w), borrow(free)
+    for part in range(n_parts):
+        number[part] = 0.0
+    for j in range(n_factors):
+        for k in range(n):
+            part = which[j * n + k]
+            if part != first[j]:
+                number[first[j]] += delta[k]
+                number[part] -= delta[k]
+    for part in range(n_parts):
+        if number[part] == 0.0:
+            continue
+        m, f, c = np.int64(of_map[part]), np.int64(factor[part]), np.int64(config[part])
+        target = free if bounded[m] else w
+        factor_add(desc, ints, longs, features, values, m, f, c, number[part] * metric[m], target)
+        if bounded[m]:
+            copy_entries(maps, m, f, c, free, w, 1.0, fixed.lower[m])
+
+
+@njit(cache=True, nogil=True)
+def clear_parts(maps: FlatMaps, parts: Parts, n_factors: int, n: int, k: int, out: F64) -> None:
+    """Set every entry of ``out`` that the plane of labelling k touches to exactly zero."""
+    for j in range(n_factors):
+        true, own = parts.first[j], parts.which[j * n + k]
+        if own != true:
+            m, f = np.int64(parts.map[own]), np.int64(parts.factor[own])
+            copy_entries(maps, m, f, np.int64(parts.config[true]), out, out, 0.0, -np.inf)
+            copy_entries(maps, m, f, np.int64(parts.config[own]), out, out, 0.0, -np.inf)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -103,7 +161,7 @@ def factor_work(desc: I64, ints: I32, longs: I64, m: int, f: int) -> int:
 def scored_dots(
     maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, node: F64, pool: F64, out: F64
 ) -> int:
-    """Write what :func:`plane_dots` does for n labellings of example i, from the scores written for the oracle."""
+    """Write what :func:`part_dots` does for n labellings of example i, from the scores written for the oracle."""
     lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
     truth = own_score(maps, fixed, i, lo, hi, fixed.truth, lo, node, pool)
     for k in range(n):
@@ -138,58 +196,6 @@ def labels_score(maps: FlatMaps, i: int, state_ptr: I64, labels: I32, lo: int, h
 
 
 @njit(cache=True, nogil=True)
-def move_planes(
-    maps: FlatMaps,
-    truth_config: I32,
-    config_start: I64,
-    metric: F64,
-    bounded: I8,
-    lower: F64,
-    i: int,
-    lo: int,
-    labels: I32,
-    at: int,
-    size: int,
-    delta: F64,
-    n: int,
-    w: F64,
-    free: F64,
-    seen: I32,
-    net: F64,
-) -> None:
-    """Add ``sum_k delta_k psi_k`` (times the metric of each map) to w; bounded weights move through ``free``."""
-    desc, ints, longs, features, values = borrow(maps)
-    truth_config, config_start, labels, w = borrow(truth_config), borrow(config_start), borrow(labels), borrow(w)
-    metric, bounded, delta, free = borrow(metric), borrow(bounded), borrow(delta), borrow(free)
-    seen, net = borrow(seen), borrow(net)
-    for m in range(len(desc)):
-        target = free if bounded[m] else w
-        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
-            true, n_seen, of_truth = np.int64(truth_config[config_start[m] + f]), 0, 0.0
-            for k in range(n):
-                if delta[k] == 0.0:
-                    continue
-                config = factor_config(desc, ints, longs, m, f, lo, labels, at + k * size)
-                if config == true:
-                    continue
-                j = remembered(seen, n_seen, config)
-                if j < 0:
-                    j, n_seen = n_seen, n_seen + 1
-                    seen[j], net[j] = config, 0.0
-                net[j] -= delta[k]
-                of_truth += delta[k]
-            if n_seen == 0:
-                continue
-            seen[n_seen], net[n_seen] = true, of_truth
-            for j in range(n_seen + 1):
-                if net[j] != 0.0:
-                    config = np.int64(seen[j])
-                    factor_add(desc, ints, longs, features, values, m, f, config, net[j] * metric[m], target)
-                    if bounded[m]:
-                        copy_entries(maps, m, f, config, free, w, 1.0, lower[m])
-
-
-@njit(cache=True, nogil=True)
 def copy_entries(
     maps: FlatMaps, m: int, f: int, config: int, source: F64, target: F64, factor: float, lower: float
 ) -> None:
@@ -208,18 +214,3 @@ def copy_entries(
             for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
                 p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
                 target[p] = max(factor * source[p], lower)
-
-
-@njit(cache=True, nogil=True)
-def clear_plane(
-    maps: FlatMaps, truth_config: I32, config_start: I64, i: int, lo: int, labels: I32, at: int, out: F64
-) -> None:
-    """Set every entry of ``out`` that a labelling's plane touches to exactly zero."""
-    desc, ints, longs, _, _ = maps
-    for m in range(len(desc)):
-        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
-            true = np.int64(truth_config[config_start[m] + f])
-            config = factor_config(desc, ints, longs, m, f, lo, labels, at)
-            if config != true:
-                copy_entries(maps, m, f, true, out, out, 0.0, -np.inf)
-                copy_entries(maps, m, f, config, out, out, 0.0, -np.inf)

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers._plane_arrays import F64, I64, Cache, Fixed, Work
+from ssvm_trainers._plane_arrays import F64, I64, Cache, Fixed, Parts, Work
+from ssvm_trainers._resumable import Stateful
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
 
 
 @dataclass(eq=False)
-class DualState:
+class DualState(Stateful):
     """Weights and planes of a block-coordinate method.
 
     ``free`` are the weights without their lower bounds: w itself when there are none.
@@ -33,6 +34,7 @@ class DualState:
     fixed: Fixed
     cache: Cache
     work: Work
+    parts: Parts
     w: F64
     free: F64
     gap: F64
@@ -42,6 +44,20 @@ class DualState:
     def capacity(self) -> int:
         """Planes an example can hold."""
         return self.cache.alpha.shape[1]
+
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        kept = {"w": self.w, "free": self.free, "gap": self.gap, "gain": self.gain}
+        return {**self.cache._asdict(), **kept, "operations": int(self.work.counter[0])}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        while self.capacity < state["alpha"].shape[1]:
+            self.grow()
+        self.cache = Cache(**{name: state[name] for name in Cache._fields})
+        for name in ("w", "free", "gap", "gain"):
+            getattr(self, name)[:] = state[name]
+        self.work.counter[0] = state["operations"]
 
     def grow(self) -> None:
         """Double the capacity."""
@@ -58,13 +74,14 @@ class DualState:
         gram[:, :k, :k] = self.cache.gram
         self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels)
         self.work = self.work._replace(**_plane_space(2 * k))
+        self.parts = parts_space(self.problem, 2 * k)
 
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
         from ssvm_trainers._plane_kernels import aggregate_planes
 
         v = np.zeros(self.problem.dim)
-        aggregate_planes(self.problem.parameters.flat, self.fixed, self.cache, self.work, v)
+        aggregate_planes(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, v)
         b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
         return v, b
 
@@ -112,6 +129,7 @@ def start_state(problem: TrainProblem) -> DualState:
         fixed,
         cache,
         work_space(problem, k),
+        parts_space(problem, k),
         w=w,
         free=np.zeros(dim) if fixed.bounded.any() else w,
         gap=np.zeros(n),
@@ -132,13 +150,24 @@ def strides(cards: tuple[int, ...]) -> I64:
 
 def _plane_space(k: int) -> dict[str, NDArray[Any]]:
     """Return the work arrays whose size follows the capacity."""
-    return {
-        "slope": np.zeros(k + 1),
-        "delta": np.zeros(k + 1),
-        "seen": np.zeros(k + 2, np.int32),
-        "which": np.zeros(k + 2, np.int32),
-        "product": np.zeros(k + 2),
-    }
+    return {name: np.zeros(k + 1) for name in ("slope", "delta", "unit")}
+
+
+def parts_space(problem: TrainProblem, k: int) -> Parts:
+    """Return room for the parts of k + 1 labellings of any example."""
+    factors = np.zeros(problem.n, np.int64)
+    for fmap in problem.parameters.maps:
+        factors += np.diff(fmap.ptr)
+    most = int(factors.max(initial=1))
+    return Parts(
+        map=np.zeros(most * (k + 2), np.int32),
+        factor=np.zeros(most * (k + 2), np.int32),
+        config=np.zeros(most * (k + 2), np.int32),
+        number=np.zeros(most * (k + 2)),
+        first=np.zeros(most, np.int32),
+        which=np.zeros(most * (k + 1), np.int32),
+        joint=np.zeros(k + 1, np.int32),
+    )
 
 
 def work_space(problem: TrainProblem, k: int) -> Work:
@@ -150,7 +179,6 @@ def work_space(problem: TrainProblem, k: int) -> Work:
         counter=np.zeros(1, np.int64),
         labels=np.zeros(longest, np.int32),
         loss=np.zeros(1),
-        one=np.ones(1),
         unbounded=np.zeros(len(maps), np.int8),
         ones=np.ones(len(maps)),
         direction=np.zeros(problem.dim),

@@ -19,12 +19,12 @@ from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers._plane_arrays import Fixed, Work
-from ssvm_trainers._plane_products import labels_score, move_planes
-from ssvm_trainers._planes import fixed_arrays, map_scales, work_space
+from ssvm_trainers._plane_arrays import Fixed, Parts, Work
+from ssvm_trainers._plane_products import collect_parts, labels_score, move_parts
+from ssvm_trainers._planes import fixed_arrays, map_scales, parts_space, work_space
 
 if TYPE_CHECKING:
-    from ssvm_trainers.subgradient import Run
+    from ssvm_trainers.subgradient import Descent
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -40,29 +40,29 @@ def applies(problem: TrainProblem) -> bool:
     return bool((scale == scale[:1]).all() and not np.isfinite(problem.objective.lower).any())
 
 
-def compiled_pass(run: Run, problem: TrainProblem, oracle: CompiledOracle, order: I64) -> tuple[F64, float]:
+def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracle, order: I64) -> tuple[F64, float]:
     """Step through the examples in order, calling the compiled oracle for each at the newest weights.
 
     Returns the aggregated plane of the pass.
     """
-    averaging = run.options.averaging != "none"
-    theta = problem.scores(run.w)
-    lengths, shares = run.next_steps(len(order), problem.objective.lam)
+    averaging = descent.options.averaging != "none"
+    theta = problem.scores(descent.w)
+    lengths, shares = descent.next_steps(len(order), problem.objective.lam)
     v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), perf_counter()
     state = np.array([1.0, 0.0, 0.0])
     off = subgradient_steps(
         oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
-        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), order, problem.objective.weight,
-        lengths, shares, problem.objective.lam * float(map_scales(problem)[:1].sum()), run.w, v, plane,
-        state, averaging,
+        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1), order,
+        problem.objective.weight, lengths, shares, problem.objective.lam * float(map_scales(problem)[:1].sum()),
+        descent.w, v, plane, state, averaging,
     )  # fmt: skip
     problem.n_oracle_calls += len(order)
     problem.oracle_seconds += perf_counter() - begin
     if not off <= 1e-6:
         raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
     if averaging:
-        run.add_to_average(state[1] * run.w - v, float(shares.sum()))
-    run.w *= state[0]
+        descent.add_to_average(state[1] * descent.w - v, float(shares.sum()))
+    descent.w *= state[0]
     return plane, float(state[2])
 
 
@@ -77,6 +77,7 @@ def subgradient_steps(
     maps: FlatMaps,
     fixed: Fixed,
     work: Work,
+    parts: Parts,
     examples: I64,
     weight: F64,
     lengths: F64,
@@ -92,9 +93,10 @@ def subgradient_steps(
 
     Returns the largest relative difference between a score the oracle reported and that of its labelling.
     """
-    maps, fixed, work = borrow(maps), borrow(fixed), borrow(work)
+    maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     metric, scales, off = np.ones(len(maps.desc)), np.ones(len(maps.desc)), 0.0
+    zero, one = np.int64(0), np.int64(1)
     for step in range(len(examples)):
         i = examples[step]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
@@ -111,22 +113,15 @@ def subgradient_steps(
             state[0], state[1] = 1.0, 0.0
         for j in range(lo, hi):
             state[2] += fixed.share[i] * fixed.node_loss[fixed.state_ptr[j] + work.labels[j - lo]]
+        n_factors, n_parts = collect_parts(maps, fixed, i, work.labels, zero, one, parts)
+        ones, free = work.ones, work.unbounded
         work.delta[0] = fixed.share[i]
-        move_planes(
-            maps, fixed.truth_config, fixed.config_start, work.ones, work.unbounded, fixed.lower,
-            i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), plane, plane, work.seen, work.product,
-        )  # fmt: skip
+        move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, plane, plane)
         work.delta[0] = lengths[step] * weight[i]
         metric[:] = 1.0 / state[0]
-        move_planes(
-            maps, fixed.truth_config, fixed.config_start, metric, work.unbounded, fixed.lower,
-            i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), u, u, work.seen, work.product,
-        )  # fmt: skip
+        move_parts(maps, fixed, parts, n_factors, n_parts, one, metric, free, work.delta, u, u)
         if averaging:
             metric[:] = state[1] / state[0]
-            move_planes(
-                maps, fixed.truth_config, fixed.config_start, metric, work.unbounded, fixed.lower,
-                i, lo, work.labels, np.int64(0), hi - lo, work.delta, np.int64(1), v, v, work.seen, work.product,
-            )  # fmt: skip
+            move_parts(maps, fixed, parts, n_factors, n_parts, one, metric, free, work.delta, v, v)
             state[1] += shares[step] * state[0]
     return off

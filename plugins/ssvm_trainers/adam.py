@@ -11,13 +11,12 @@ of evaluated weights, are mixed to the best lower bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 
@@ -25,7 +24,7 @@ F64 = NDArray[np.float64]
 FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
 
 
-class Adam:
+class Adam(Resumable):
     """Minibatch steps with moment estimates.
 
     Parameters
@@ -50,28 +49,45 @@ class Adam:
         self.batch_size, self.step_size = batch_size, step_size
         self.evaluate_every, self.random_state = evaluate_every, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        evaluate, objective = Evaluator(problem), problem.objective
-        w = np.maximum(np.zeros(problem.dim) if start is None else start, objective.lower)
-        mean, square, t, passes = np.zeros(problem.dim), np.zeros(problem.dim), 0, 0
-        random = np.random.default_rng(self.random_state)
-        while True:
-            order, v, b = random.permutation(problem.n), np.zeros(problem.dim), 0.0
-            passes += 1
-            for lo in range(0, problem.n, self.batch_size):
-                found = problem.gradient(w, np.sort(order[lo : lo + self.batch_size]))
-                v -= found.vector / problem.n
-                b += found.offset / problem.n
-                grad = objective.lam * objective.scale * w + found.vector / len(found.value)
-                t += 1
-                mean += (1.0 - FIRST) * (grad - mean)
-                square += (1.0 - SECOND) * (grad**2 - square)
-                step = mean / (1.0 - FIRST**t) / (np.sqrt(square / (1.0 - SECOND**t)) + EPSILON)
-                w = np.maximum(w - self.step_size / np.sqrt(passes) * step, objective.lower)
-            evaluate.add(v, b)
-            spent = float(passes + evaluate.n_calls)
-            if passes % self.evaluate_every == 0 or spent + 2.0 > stop.max_passes:
-                yield evaluate.iterate(evaluate(w), spent + 1.0)
-            else:
-                yield Iterate(w, spent, dual=evaluate.dual)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
+
+
+class _Run(Run):
+    """Weights and moments after ``t`` steps."""
+
+    STATE = ("evaluate", "w", "mean", "square", "t", "passes", "random")
+
+    def __init__(self, options: Adam, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem, self.evaluate = options, problem, Evaluator(problem)
+        self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
+        self.mean, self.square = np.zeros(problem.dim), np.zeros(problem.dim)
+        self.t, self.passes = 0, 0
+        self.random = np.random.default_rng(options.random_state)
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take a pass of steps, and evaluate the objective when it is time."""
+        problem, evaluate, batch_size = self.problem, self.evaluate, self.options.batch_size
+        order, v, b = self.random.permutation(problem.n), np.zeros(problem.dim), 0.0
+        self.passes += 1
+        for lo in range(0, problem.n, batch_size):
+            found = problem.gradient(self.w, np.sort(order[lo : lo + batch_size]))
+            v -= found.vector / problem.n
+            b += found.offset / problem.n
+            self._step(found)
+        evaluate.add(v, b)
+        spent = float(self.passes + evaluate.n_calls)
+        if self.passes % self.options.evaluate_every == 0 or spent + 2.0 > stop.max_passes:
+            return evaluate.iterate(evaluate(self.w), spent + 1.0)
+        return Iterate(self.w, spent, dual=evaluate.dual)
+
+    def _step(self, found: RiskGradient) -> None:
+        """Move the weights against the mean of the gradients so far."""
+        objective = self.problem.objective
+        grad = objective.lam * objective.scale * self.w + found.vector / len(found.value)
+        self.t += 1
+        self.mean += (1.0 - FIRST) * (grad - self.mean)
+        self.square += (1.0 - SECOND) * (grad**2 - self.square)
+        step = self.mean / (1.0 - FIRST**self.t) / (np.sqrt(self.square / (1.0 - SECOND**self.t)) + EPSILON)
+        self.w = np.maximum(self.w - self.options.step_size / np.sqrt(self.passes) * step, objective.lower)

@@ -11,27 +11,28 @@ cached passes that visit examples again without the oracle.
 * An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
-Where planes are fractional labellings (risk ``relaxed``) the same is done with them
-(:mod:`ssvm_trainers._fractional_kernels`).
+For the risk ``relaxed`` blocks may be smaller than examples: single factors, which messages make agree, so that no
+relaxation is ever solved (:mod:`ssvm_trainers._factor_blocks`).  With examples as blocks all is as above, with
+fractional labellings as planes (:mod:`ssvm_trainers._fractional_kernels`).
 
 The certificate is computed at one fixed w: the exact objective against the dual value of the planes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.errors import BackendFault, OptionError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
-from ssvm_trainers._plane_arrays import CACHE_LINE, Cache
+from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
+from ssvm_trainers._resumable import Resumable, Run
 
 if TYPE_CHECKING:
     from ssvm_trainers._fractional import FractionalState
@@ -42,6 +43,13 @@ I64 = NDArray[np.int64]
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256
 
+#: Multiply-adds that take as long as what a call of the oracle does besides scores and tables.
+CALL_WORK = 4096.0
+
+#: Neighbours that are visited one after the other, such groups in random order: random enough (groups of 16 take
+#: more passes, the order of the data twice as many), and the memory of the next example is fetched in time.
+NEIGHBOURS = 4
+
 #: An exact pass takes an example with this chance plus its gap over the mean gap.
 LEAST_CHANCE = 0.1
 
@@ -49,7 +57,7 @@ LEAST_CHANCE = 0.1
 RELAXATION_COST = 200.0
 
 
-class BCFW:
+class BCFW(Resumable):
     """Block-coordinate Frank-Wolfe with pairwise steps over cached planes.
 
     Parameters
@@ -63,8 +71,16 @@ class BCFW:
     averaging : bool
         Also follow the average of the weights, ``w_bar <- k/(k+2) w_bar + 2/(k+2) w`` after outer iteration k,
         and return whichever has the lower objective.
+    blocks : {"auto", "examples", "factors"}
+        For the risk ``relaxed``: what a step changes.  ``auto`` takes factors where those of an example share no
+        weights and nothing is ruled out; the other options are for examples.
     random_state : int or None
         Seed of the order of examples.
+
+    Raises
+    ------
+    OptionError
+        Factors cannot be the blocks of this problem.
     """
 
     def __init__(
@@ -73,46 +89,42 @@ class BCFW:
         max_cached_passes: int = 20,
         keep: int = 2,
         averaging: bool = False,
+        blocks: str = "auto",
         random_state: int | None = None,
     ) -> None:
-        self.sampling, self.max_cached_passes = sampling, max_cached_passes
+        self.sampling, self.max_cached_passes, self.blocks = sampling, max_cached_passes, blocks
         self.keep, self.averaging, self.random_state = keep, averaging, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run = self._run = begin(self, problem)
-        if start is not None:
-            yield run.seed(start)
-        while True:
-            yield run.iterate(stop)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run for the blocks of a problem."""
+        if not problem.relaxed:
+            if self.blocks == "factors":
+                raise OptionError("blocks='factors' is for the risk 'relaxed'; other risks have blocks='examples'")
+            return _Run(self, problem, start)
+        from ssvm_trainers._factor_blocks import FactorRun, suits
 
-    def state(self) -> dict[str, Any]:
-        """Return the state after the last iterate; see :class:`~ssvm_dsl.plugin_api.ResumableTrainer`."""
-        return self._run.state_arrays()
-
-    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
-        """Yield the iterates that follow a state."""
-        run = self._run = begin(self, problem)
-        run.restore(state)
-        while True:
-            yield run.iterate(stop)
+        if self.blocks == "factors" or (self.blocks == "auto" and not self.averaging and suits(problem)):
+            return FactorRun(problem, self.random_state, start)
+        return _RelaxedRun(self, problem, start)
 
 
-class _Run:
+class _Run(Run):
     """One training run."""
 
-    def __init__(self, options: BCFW, problem: TrainProblem) -> None:
-        self.options, self.problem = options, problem
-        self.state: Any = self._start()
+    STATE = ("planes", "average", "now", "passes", "dual", "trust", "random")
+
+    def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem, self.start = options, problem, start
+        self.planes: Any = self._start()
         self.random = np.random.default_rng(options.random_state)
         self.oracle = problem.compiled()
         self.now, self.passes = 0, 0.0
         self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem)
-        self.dual, _ = self.state.refresh()
+        self.dual, _ = self.planes.refresh()
         self.trust = 0.25  # certified gap over the estimate of the exact pass before it, as measured last
         if self.oracle is not None:
-            self.theta = problem.scores(self.state.w)
+            self.theta = problem.scores(self.planes.w)
             self.oracle_work = np.empty(self.oracle.work_size)
 
     def _start(self) -> DualState | FractionalState:
@@ -121,21 +133,23 @@ class _Run:
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Run one exact pass and its cached passes."""
+        if self.start is not None and not self.passes:
+            return self.seed(self.start)
         self.now += 1
         ids = self._choose()
-        operations = self.state.work.counter[0]
+        operations = self.planes.work.counter[0]
         gain = self._exact(ids)
         self.dual += gain
         self.passes += len(ids) / self.problem.n
-        cost = float(self.state.work.counter[0] - operations) + self.exact_cost * len(ids)
+        cost = float(self.planes.work.counter[0] - operations) + self.exact_cost * len(ids)
         self._cached(gain, cost)
         if self.options.averaging:
-            self.average += 2.0 / (self.now + 2.0) * (self.state.w - self.average)
-        gap = float(np.dot(self.state.fixed.share, self.state.gap))
+            self.average += 2.0 / (self.now + 2.0) * (self.planes.w - self.average)
+        gap = float(np.dot(self.planes.fixed.share, self.planes.gap))
         wanted = stop.tol * max(abs(self.dual + gap), 1e-12)
         if self.trust * gap <= wanted or self.passes + 1.0 >= stop.max_passes:
             return self._certify(gap)
-        return Iterate(self.state.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
+        return Iterate(self.planes.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
 
     def seed(self, w: F64) -> Iterate:
         """Take the planes at given weights and optimise over them: a warm start for the dual."""
@@ -143,44 +157,26 @@ class _Run:
         self.passes += 1.0
         self._take(planes)
         self._cached(0.0, 0.0, always=True)
-        self.dual, plane = self.state.refresh()
+        self.dual, plane = self.planes.refresh()
         return Iterate(w, self.passes, primal, upper, self.dual, plane=plane)
-
-    def state_arrays(self) -> dict[str, Any]:
-        """Return everything the next iterate depends on."""
-        s = self.state
-        return {
-            **s.cache._asdict(),
-            "w": s.w, "free": s.free, "gap": s.gap, "gain": s.gain, "average": self.average,
-            "now": self.now, "passes": self.passes, "dual": self.dual, "trust": self.trust,
-            "operations": int(s.work.counter[0]),
-            "random": self.random.bit_generator.state,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        s = self.state
-        while s.capacity < state["alpha"].shape[1]:
-            s.grow()
-        s.cache = Cache(**{name: state[name] for name in Cache._fields})
-        for name in ("w", "free", "gap", "gain"):
-            getattr(s, name)[:] = state[name]
-        self.average[:] = state["average"]
-        self.now, self.passes = state["now"], state["passes"]
-        self.dual, self.trust = state["dual"], state["trust"]
-        s.work.counter[0] = state["operations"]
-        self.random.bit_generator.state = state["random"]
 
     def _choose(self) -> I64:
         """Return the examples of the next exact pass, in order."""
         n = self.problem.n
         if self.options.sampling == "uniform" or self.now % 5 == 1:
-            return self.random.permutation(n)
-        gap = self.state.gap * self.state.fixed.share
+            return self._order()
+        gap = self.planes.gap * self.planes.fixed.share
         chance = LEAST_CHANCE + gap / max(float(gap.mean()), 1e-300)
-        order = self.random.permutation(n)
+        order = self._order()
         taken: I64 = order[self.random.random(n) < chance[order]]
         return taken if len(taken) else order
+
+    def _order(self) -> I64:
+        """Return all examples, small groups of neighbours in random order."""
+        n = self.problem.n
+        size = NEIGHBOURS if n >= 100 else 1
+        order = (self.random.permutation(-(-n // size))[:, None] * size + np.arange(size)).ravel()
+        return order[order < n]
 
     def _exact(self, ids: I64) -> float:
         """Visit the examples with the exact oracle; return the gain of the dual."""
@@ -189,7 +185,7 @@ class _Run:
         batch = int(np.clip(self.problem.n // 32, 1, MAX_BATCH))
         gain = 0.0
         for lo in range(0, len(ids), batch):
-            planes = self.problem.oracle(self.state.w, np.unique(ids[lo : lo + batch]))
+            planes = self.problem.oracle(self.planes.w, np.unique(ids[lo : lo + batch]))
             gain += self._take(planes)
         return gain
 
@@ -197,9 +193,9 @@ class _Run:
         """Visit the examples of new planes; return the gain of the dual."""
         from ssvm_trainers._plane_kernels import batch_pass
 
-        s = self.state
+        s = self.planes
         gain, full = batch_pass(
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, planes.examples, planes.ptr, planes.labels,
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, planes.examples, planes.ptr, planes.labels,
             planes.loss, s.w, s.free, self.now, self.options.keep, s.gap, s.gain,
         )  # fmt: skip
         if full:
@@ -209,10 +205,10 @@ class _Run:
     def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
         from ssvm_trainers._plane_kernels import exact_pass
 
-        s, begin = self.state, perf_counter()
+        s, begin = self.planes, perf_counter()
         gain, full, off = exact_pass(
             oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, ids, s.w, s.free,
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, s.w, s.free,
             self.now, self.options.keep, s.gap, s.gain,
         )  # fmt: skip
         self.problem.n_oracle_calls += len(ids)
@@ -225,12 +221,11 @@ class _Run:
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> None:
         """Run cached passes while they gain more per operation than the iteration did so far."""
-        s = self.state
+        s = self.planes
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
             threshold = 0.1 * float(s.gain.mean())
-            order = self.random.permutation(self.problem.n)
-            gained = self._visit_cached(order, threshold)
+            gained = self._visit_cached(self._order(), threshold)
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             if gained <= 0.0 or (not always and gained * cost < gain * spent):
@@ -241,14 +236,16 @@ class _Run:
         """Visit examples without the oracle; return the gain of the dual."""
         from ssvm_trainers._plane_kernels import cached_pass
 
-        s, flat = self.state, self.problem.parameters.flat
-        return float(cached_pass(flat, s.fixed, s.cache, s.work, order, s.w, s.free, self.now, s.gain, threshold))
+        s, flat = self.planes, self.problem.parameters.flat
+        return float(
+            cached_pass(flat, s.fixed, s.cache, s.work, s.parts, order, s.w, s.free, self.now, s.gain, threshold)
+        )
 
     def _certify(self, estimate: float) -> Iterate:
         """Return the iterate with its certificate; the planes found on the way go into the cache."""
-        dual, plane = self.state.refresh()
+        dual, plane = self.planes.refresh()
         self.dual = dual
-        w = self.state.w.copy()
+        w = self.planes.w.copy()
         primal, upper, planes = self.problem.evaluate(w)
         if self.options.averaging:
             average = self.problem.evaluate(self.average)
@@ -270,40 +267,20 @@ class _RelaxedRun(_Run):
 
         return FractionalState(self.problem)
 
-    def __init__(self, options: BCFW, problem: TrainProblem) -> None:
-        super().__init__(options, problem)
-        self.exact_cost += RELAXATION_COST * float(self.state.entries.ptr[-1]) / max(problem.n, 1)
-
-    def state_arrays(self) -> dict[str, Any]:
-        """Return everything the next iterate depends on."""
-        numbers = {name: getattr(self, name) for name in ("average", "now", "passes", "dual", "trust")}
-        operations, random = int(self.state.work.counter[0]), self.random.bit_generator.state
-        return {**self.state.arrays(), **numbers, "operations": operations, "random": random}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        self.state.restore(state)
-        for name in ("now", "passes", "dual", "trust"):
-            setattr(self, name, state[name])
-        self.average[:] = state["average"]
-        self.state.work.counter[0] = state["operations"]
-        self.random.bit_generator.state = state["random"]
+    def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
+        super().__init__(options, problem, start)
+        self.exact_cost += RELAXATION_COST * float(self.planes.entries.ptr[-1]) / max(problem.n, 1)
 
     def _take(self, planes: Planes) -> float:
-        return float(self.state.take(planes))
+        return float(self.planes.take(planes))
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
-        return float(self.state.cached(order, threshold))
-
-
-def begin(options: BCFW, problem: TrainProblem) -> _Run:
-    """Return a run for the planes of a problem."""
-    return _RelaxedRun(options, problem) if problem.relaxed else _Run(options, problem)
+        return float(self.planes.cached(order, threshold))
 
 
 def _exact_cost(problem: TrainProblem) -> float:
     """Return the operations of an exact call on an average example: scores and one look at each table."""
-    total = 0.0
+    total = CALL_WORK * problem.n
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
         tables = desc[N_CONFIGS] if desc[POOL] >= 0 else 0
         width = float(desc[WIDTH]) * fmap.n_basis if fmap.features is not None else 0.0

@@ -8,18 +8,17 @@ any power, smooth or not, is covered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._aggregated_qp import INNER, AggregatedModel, Way
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 
 
-class Bundle:
+class Bundle(Resumable):
     """The bundle method.
 
     Parameters
@@ -35,17 +34,30 @@ class Bundle:
     def __init__(self, stabilise: bool = True, keep: int = 50, random_state: int | None = None) -> None:
         self.stabilise, self.keep = stabilise, keep
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        objective, model = problem.objective, AggregatedModel(problem.objective, self.keep)
-        way = Way(self.stabilise)
-        w, passes, lowest = model.w if start is None else start, 0.0, np.inf
-        while True:
-            found = problem.gradient(w)
-            passes += 1.0
-            primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
-            model.add(-found.vector / problem.n, found.offset / problem.n)
-            lowest = min(lowest, primal)
-            model.solve(INNER * (lowest - model.dual))
-            yield Iterate(w, passes, primal, upper, model.dual, extra={"planes": float(len(model))})
-            w = way.next(w, primal, model.w)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
+
+
+class _Run(Run):
+    """The model of one run, and w: the point asked for next."""
+
+    STATE = ("model", "way", "w", "passes", "lowest")
+
+    def __init__(self, options: Bundle, problem: TrainProblem, start: F64 | None) -> None:
+        self.problem, self.way = problem, Way(options.stabilise)
+        self.model = AggregatedModel(problem.objective, options.keep)
+        self.w = self.model.w if start is None else start
+        self.passes, self.lowest = 0.0, np.inf
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take the plane at w into the model, and choose the next w."""
+        w, model, objective, n = self.w, self.model, self.problem.objective, self.problem.n
+        found = self.problem.gradient(w)
+        self.passes += 1.0
+        primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
+        model.add(-found.vector / n, found.offset / n)
+        self.lowest = min(self.lowest, primal)
+        model.solve(INNER * (self.lowest - model.dual))
+        self.w = self.way.next(w, primal, model.w)
+        return Iterate(w, self.passes, primal, upper, model.dual, extra={"planes": float(len(model))})

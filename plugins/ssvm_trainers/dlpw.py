@@ -21,20 +21,22 @@ and of the margin risk.  The lower bound of the optimum is that of the planes of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir import Messages
+from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
-class DLPW:
+class DLPW(Resumable):
     """Alternates message passing and subgradient steps.
 
     Parameters
@@ -62,34 +64,70 @@ class DLPW:
         self.passes, self.batch_size, self.averaging = passes, batch_size, averaging
         self.evaluate_every, self.random_state = evaluate_every, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        random, hull = np.random.default_rng(self.random_state), PlaneHull(problem.objective)
-        shuffled = random.permutation(problem.n)
-        batches = [np.sort(shuffled[lo : lo + self.batch_size]) for lo in range(0, problem.n, self.batch_size)]
-        messages: list[Any] = [None] * len(batches)
-        objective, radius = problem.objective, safe_radius(problem)
-        w = np.zeros(problem.dim) if start is None else start.copy()
-        average, t, spent, turn = np.zeros(problem.dim), 0, 0.0, 0
-        while True:
-            for b in random.permutation(len(batches)):
-                t, turn_size = t + 1, len(batches[b])
-                planes, messages[b] = cast(MessageProblem, problem).dual_losses(w, batches[b], messages[b], self.passes)
-                step = 1.0 / (objective.lam * t)
-                w *= 1.0 - step * objective.lam * objective.scale
-                coef = step * objective.weight[batches[b]] / turn_size
-                problem.accumulate(planes, coef, w)
-                np.maximum(w, objective.lower, out=w)
-                w *= min(1.0, radius / max(float(np.linalg.norm(w)), 1e-300))
-                if self.averaging == "weighted":
-                    average += 2.0 / (t + 1.0) * (w - average)
-            turn, spent = turn + 1, spent + 1.0
-            shown = average if self.averaging == "weighted" else w
-            if turn % self.evaluate_every == 0 or spent + 1.0 >= stop.max_passes:
-                spent += 1.0
-                yield evaluated(problem, hull, shown, spent)
-            else:
-                yield Iterate(shown, spent)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
+
+
+class _Run(Run):
+    """Weights after ``t`` steps, and the messages of each batch."""
+
+    STATE = ("w", "average", "t", "turn", "spent", "shuffled", "random", "hull")
+
+    def __init__(self, options: DLPW, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem = options, cast(MessageProblem, problem)
+        self.random, self.hull = np.random.default_rng(options.random_state), PlaneHull(problem.objective)
+        self.radius = safe_radius(problem)
+        self.w = np.zeros(problem.dim) if start is None else start.copy()
+        self.average, self.t, self.turn, self.spent = np.zeros(problem.dim), 0, 0, 0.0
+        self.shuffled = self.random.permutation(problem.n)
+        self.messages: dict[int, Messages] = {}
+
+    def batches(self) -> list[I64]:
+        """Return the examples of each batch."""
+        size = self.options.batch_size
+        return [np.sort(self.shuffled[lo : lo + size]) for lo in range(0, self.problem.n, size)]
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take a step for each batch, and evaluate the objective when it is time."""
+        averaged, batches = self.options.averaging == "weighted", self.batches()
+        for b in self.random.permutation(len(batches)).tolist():
+            self._step(b, batches[b])
+            if averaged:
+                self.average += 2.0 / (self.t + 1.0) * (self.w - self.average)
+        self.turn, self.spent = self.turn + 1, self.spent + 1.0
+        shown = self.average if averaged else self.w
+        if self.turn % self.options.evaluate_every == 0 or self.spent + 1.0 >= stop.max_passes:
+            self.spent += 1.0
+            return evaluated(self.problem, self.hull, shown, self.spent)
+        return Iterate(shown, self.spent)
+
+    def _step(self, b: int, ids: I64) -> None:
+        """Pass messages for the examples of batch b, and move the weights."""
+        problem, objective, w = self.problem, self.problem.objective, self.w
+        self.t += 1
+        planes, self.messages[b] = problem.dual_losses(w, ids, self.messages.get(b), self.options.passes)
+        step = 1.0 / (objective.lam * self.t)
+        w *= 1.0 - step * objective.lam * objective.scale
+        problem.accumulate(planes, step * objective.weight[ids] / len(ids), w)
+        np.maximum(w, objective.lower, out=w)
+        w *= min(1.0, self.radius / max(float(np.linalg.norm(w)), 1e-300))
+
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        kept = [self.messages[b] for b in sorted(self.messages)]
+        sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(one.ptr) for one in kept)])
+        values = np.concatenate([np.zeros(0), *(one.values for one in kept)])
+        return super().state() | {"message_sizes": sizes, "messages": values}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        super().restore(state)
+        first, ends = 0, pointers(state["message_sizes"])
+        for b, ids in enumerate(self.batches()):
+            ptr = ends[first : first + len(ids) + 1]
+            self.messages[b] = Messages(ids, ptr - ptr[0], state["messages"][ptr[0] : ptr[-1]].copy())
+            first += len(ids)
 
 
 def safe_radius(problem: TrainProblem) -> float:

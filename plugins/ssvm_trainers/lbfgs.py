@@ -18,8 +18,9 @@ combination of all tangents so far is kept, so the gap is certified.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._curvature import inverse_curvature
 from ssvm_trainers._evaluator import Evaluator, Point
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -44,7 +46,7 @@ ROUNDING = 1e-16
 TINY = 1e-12
 
 
-class LBFGS:
+class LBFGS(Resumable):
     """Limited-memory BFGS.
 
     Parameters
@@ -58,24 +60,55 @@ class LBFGS:
     def __init__(self, memory: int = 10, random_state: int | None = None) -> None:
         self.memory = memory
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each step; end when no step makes the objective smaller in floating point."""
-        evaluate = Evaluator(problem)
-        pairs: deque[Pair] = deque(maxlen=self.memory)
-        lower, metric = problem.objective.lower, inverse_curvature(problem)
-        now: Point | None = evaluate(np.maximum(np.zeros(problem.dim) if start is None else start, lower))
-        while now is not None:
-            yield evaluate.iterate(now, float(evaluate.n_calls))
-            held = (now.w <= lower) & (now.grad > 0.0)
-            free = np.where(held, 0.0, now.grad) if held.any() else now.grad
-            new = search(evaluate, now, quasi_newton(free, pairs, held, metric), free, 1.0 if pairs else 0.0)
-            if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
-                pairs.clear()
-                new = search(evaluate, now, -free, free, 0.0)
-            pair = None if new is None else Pair.of(new.w - now.w, new.grad - now.grad, metric)
-            if pair is not None:
-                pairs.append(pair)
-            now = new
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
+
+
+class _Run(Run):
+    """The current point and the last pairs."""
+
+    STATE = ("evaluate", "now")
+
+    def __init__(self, options: LBFGS, problem: TrainProblem, start: F64 | None) -> None:
+        self.evaluate, self.lower = Evaluator(problem), problem.objective.lower
+        self.metric = inverse_curvature(problem)
+        self.pairs: deque[Pair] = deque(maxlen=options.memory)
+        self.now = Point(np.maximum(np.zeros(problem.dim) if start is None else start, self.lower))
+
+    def iterate(self, stop: StopRule) -> Iterate | None:
+        """Take a step; end when none makes the objective smaller in floating point."""
+        new = self._step() if self.evaluate.n_calls else self.evaluate(self.now.w)
+        if new is None:
+            return None
+        self.now = new
+        return self.evaluate.iterate(new, float(self.evaluate.n_calls))
+
+    def _step(self) -> Point | None:
+        """Return the next point, ``None`` without one; keep the pair."""
+        now, pairs, metric = self.now, self.pairs, self.metric
+        held = (now.w <= self.lower) & (now.grad > 0.0)
+        free = np.where(held, 0.0, now.grad) if held.any() else now.grad
+        new = search(self.evaluate, now, quasi_newton(free, pairs, held, metric), free, 1.0 if pairs else 0.0)
+        if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
+            pairs.clear()
+            new = search(self.evaluate, now, -free, free, 0.0)
+        pair = None if new is None else Pair.of(new.w - now.w, new.grad - now.grad, metric)
+        if pair is not None:
+            pairs.append(pair)
+        return new
+
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        shape, pairs = (len(self.pairs), len(self.metric)), self.pairs
+        steps = np.array([pair.step for pair in pairs]).reshape(shape)
+        return super().state() | {"steps": steps, "bends": np.array([pair.bend for pair in pairs]).reshape(shape)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        super().restore(state)
+        made = (Pair.of(s.copy(), y.copy(), self.metric) for s, y in zip(state["steps"], state["bends"], strict=True))
+        self.pairs.extend(pair for pair in made if pair is not None)
 
 
 @dataclass(frozen=True, eq=False)

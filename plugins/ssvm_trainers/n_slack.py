@@ -7,14 +7,13 @@ has another diagonal and no upper bounds.  The optimum over the working sets bou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._kept_planes import KeptPlanes
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -23,7 +22,7 @@ I64 = NDArray[np.int64]
 STEPS = 3
 
 
-class NSlack:
+class NSlack(Resumable):
     """The n-slack cutting-plane method.
 
     Parameters
@@ -43,26 +42,20 @@ class NSlack:
     ) -> None:
         self.accuracy, self.max_sweeps, self.keep, self.random_state = accuracy, max_sweeps, keep, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run, passes, lowest = _Run(self, problem), 0.0, np.inf
-        w = run.w if start is None else start
-        while True:
-            primal, upper, planes = problem.evaluate(w)
-            passes += 1.0
-            lowest = min(lowest, primal)
-            yield Iterate(w.copy(), passes, primal, upper, run.dual, extra={"planes": float(len(run.kept))})
-            run.kept.add(planes)
-            run.solve(self.accuracy * (lowest - run.dual))
-            w = run.w
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
 
 
-class _Run:
+class _Run(Run):
     """Working sets, dual weights and w of one run."""
 
-    def __init__(self, options: NSlack, problem: TrainProblem) -> None:
+    STATE = ("kept", "alpha", "idle", "free", "w", "dual", "passes", "lowest", "random")
+
+    def __init__(self, options: NSlack, problem: TrainProblem, start: F64 | None) -> None:
         objective = problem.objective
-        self.options, self.problem = options, problem
+        self.options, self.problem, self.start = options, problem, start
+        self.passes, self.lowest = 0.0, np.inf
         self.kept = KeptPlanes(problem)
         self.alpha, self.idle = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.share = objective.weight / problem.n
@@ -70,6 +63,17 @@ class _Run:
         self.metric = 1.0 / (objective.lam * objective.scale)
         self.random = np.random.default_rng(options.random_state)
         self.refresh()
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Solve for the planes kept so far, and take those in that the oracle finds there."""
+        if self.passes:
+            self.solve(self.options.accuracy * (self.lowest - self.dual))
+        w = self.w.copy() if self.passes or self.start is None else self.start
+        primal, upper, planes = self.problem.evaluate(w)
+        self.passes += 1.0
+        self.lowest = min(self.lowest, primal)
+        self.kept.add(planes)
+        return Iterate(w, self.passes, primal, upper, self.dual, extra={"planes": float(len(self.kept))})
 
     def refresh(self) -> None:
         """Recompute w and the dual value from the dual weights."""

@@ -8,14 +8,13 @@ over the kept planes is nearly solved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._aggregated_qp import INNER, AggregatedModel, Way
 from ssvm_trainers._kept_planes import KeptPlanes
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 
@@ -26,7 +25,7 @@ ENOUGH = 0.3
 LEAST = 0.1
 
 
-class OneSlack:
+class OneSlack(Resumable):
     """The one-slack cutting-plane method.
 
     Parameters
@@ -46,30 +45,43 @@ class OneSlack:
     ) -> None:
         self.cache, self.max_cached_cuts, self.keep = cache, max_cached_cuts, keep
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each exact pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        model, kept = AggregatedModel(problem.objective, self.keep), KeptPlanes(problem, self.cache)
-        w, passes, lowest, cuts = model.w if start is None else start, 0.0, np.inf, 0
-        while True:
-            primal, upper, planes = problem.evaluate(w)
-            passes += 1.0
-            lowest = min(lowest, primal)
-            model.add(*aggregated(problem, w, planes))
-            model.solve(INNER * (lowest - model.dual))
-            after = model.w
-            if self.cache > 0:
-                kept.add(planes)
-                after, more = self._cached_cuts(model, kept, w, lowest)
-                cuts += more
-            yield Iterate(w, passes, primal, upper, model.dual, extra={"planes": float(len(model)), "cuts": cuts})
-            w = after
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
 
-    def _cached_cuts(self, model: AggregatedModel, kept: KeptPlanes, w: F64, lowest: float) -> tuple[F64, int]:
-        """Add cuts from the cache; return (point for the next exact pass, number of cuts)."""
-        way, made = Way(stabilise=True), 0
-        while made < self.max_cached_cuts:
-            value, v, b = kept.cut(w)
-            made += 1
+
+class _Run(Run):
+    """The model of one run, the cache of planes, and w: where the oracle is called next."""
+
+    STATE = ("model", "kept", "w", "passes", "lowest", "cuts")
+
+    def __init__(self, options: OneSlack, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem = options, problem
+        self.model, self.kept = AggregatedModel(problem.objective, options.keep), KeptPlanes(problem, options.cache)
+        self.w = self.model.w if start is None else start
+        self.passes, self.lowest, self.cuts = 0.0, np.inf, 0
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take an exact pass, and cuts from the cache."""
+        w, model = self.w, self.model
+        primal, upper, planes = self.problem.evaluate(w)
+        self.passes += 1.0
+        self.lowest = min(self.lowest, primal)
+        model.add(*aggregated(self.problem, w, planes))
+        model.solve(INNER * (self.lowest - model.dual))
+        self.w = model.w
+        if self.options.cache > 0:
+            self.kept.add(planes)
+            self.w = self._cached_cuts(w)
+        extra = {"planes": float(len(model)), "cuts": float(self.cuts)}
+        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra)
+
+    def _cached_cuts(self, w: F64) -> F64:
+        """Add cuts from the cache; return the point for the next exact pass."""
+        way, model, lowest = Way(stabilise=True), self.model, self.lowest
+        for _ in range(self.options.max_cached_cuts):
+            value, v, b = self.kept.cut(w)
+            self.cuts += 1
             model.add(v, b)
             model.solve(INNER * (way.lowest - model.dual))
             w = way.next(w, value, model.w)
@@ -77,7 +89,7 @@ class OneSlack:
                 break
         # the plane found next must cut something off: the model must be well below the objective there
         useful = way.best is not None and lowest - model.bound(way.best) >= LEAST * (lowest - model.dual)
-        return way.best if useful and way.best is not None else model.w, made
+        return way.best if useful and way.best is not None else model.w
 
 
 def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:

@@ -4,7 +4,7 @@ With ``psi = Phi(x_i, y_i) - Phi(x_i, yhat)`` and the risk ``l = max_y [Delta(y)
 current weights, reached by yhat, an update is ``w <- w + tau psi`` with
 
     perceptron   tau = 1                                      Collins 2002
-    pa           tau = l / |psi|^2                            Crammer et al. 2006, max-loss update
+    pa           tau = l / |psi|^2                            Crammer et al. 2006
     pa-i         tau = min(C, l / |psi|^2)
     pa-ii        tau = l / (|psi|^2 + 1/(2C))
     arow         w <- w + l / (psi' S psi + 1/C) S psi        Crammer, Kulesza and Dredze 2009, diagonal S
@@ -12,6 +12,9 @@ current weights, reached by yhat, an update is ``w <- w + tau psi`` with
 
 C is the option ``aggressiveness`` (times the example's weight).  The risk says what the margin is: ``perceptron`` has
 none, so yhat is the best labelling and only the first update makes sense; ``margin`` and ``hm`` are loss-augmented.
+That is the *max-loss* update of Crammer et al. (2006, section 9); their *prediction-based* one takes for yhat the
+labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
+example that is predicted right changes nothing.
 The average of the weights after all examples met is returned, unless told otherwise.
 
 The regularisation strength does not enter.  The report holds the objective at the weights found, as for every
@@ -20,20 +23,23 @@ trainer, but no lower bound: nothing here aims at the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import Iterate, PredictingProblem, StopRule, TrainProblem
+from ssvm_trainers._resumable import Resumable, Run, Stateful
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+#: The option ``against`` for prediction-based updates.
+PREDICTION = "prediction"
 
-class Perceptron:
+
+class Perceptron(Resumable):
     """Perceptron, passive-aggressive and AROW updates.
 
     Parameters
@@ -46,6 +52,8 @@ class Perceptron:
         The C of ``pa-i``, ``pa-ii`` and ``arow``.
     order : {"stochastic", "incremental"}
         A new random order in each pass, or the given one.
+    against : {"max-loss", "prediction"}
+        The labelling an update moves away from: the one that attains the risk, or the one that is predicted.
     random_state : int or None
         Seed of the random order.
     """
@@ -58,31 +66,54 @@ class Perceptron:
         averaging: bool = True,
         aggressiveness: float = 1.0,
         order: str = "stochastic",
+        against: str = "max-loss",
         random_state: int | None = None,
     ) -> None:
         self.update, self.averaging, self.aggressiveness = update, averaging, aggressiveness
-        self.order, self.random_state = order, random_state
+        self.order, self.against, self.random_state = order, against, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; end after one without updates."""
-        run = _Run(self, problem, start)
-        changes = 1
-        while changes:
-            changes = run.one_pass(problem)
-            yield Iterate(run.weights(), float(run.n_passes), extra={"updates": float(changes)})
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
 
     def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
         """Learn one pass over more examples; return (weights, state for the next call)."""
-        run = _Run(self, problem) if state is None else state
-        run.one_pass(problem)
-        return run.weights(), run
+        learner = Learner(self, problem) if state is None else state
+        learner.one_pass(problem)
+        return learner.weights(), learner
 
 
-class _Run:
+class _Run(Run):
+    """Passes over one problem, until one changes nothing."""
+
+    STATE = ("learner", "changes")
+
+    def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None) -> None:
+        self.problem, self.learner, self.changes = problem, Learner(options, problem, start), 1
+
+    def iterate(self, stop: StopRule) -> Iterate | None:
+        """Take a pass; end after one without updates."""
+        if not self.changes:
+            return None
+        self.changes = self.learner.one_pass(self.problem)
+        extra = {"updates": float(self.changes)}
+        return Iterate(self.learner.weights(), float(self.learner.n_passes), extra=extra)
+
+
+class Learner(Stateful):
     """Weights after ``t`` examples, and ``moved``: each change of them times the number of examples before it.
 
     The average of the weights over t examples is ``w - moved / t``.
+
+    Parameters
+    ----------
+    options : Perceptron
+    problem : TrainProblem
+        The first one; later passes may be over others with the same weights.
+    start : ndarray of float64, shape (dim,), optional
     """
+
+    STATE = ("w", "moved", "variance", "t", "n_passes", "random")
 
     def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None = None) -> None:
         if options.update != "perceptron" and not (problem.loss.node.any() or problem.loss.kind != "additive"):
@@ -108,7 +139,7 @@ class _Run:
             return sum(self._step(problem, int(i)) for i in order)
         from ssvm_trainers._perceptron_pass import compiled_pass
 
-        changes = compiled_pass(problem, oracle, order, self.options.update, self._limit(problem), self)
+        changes = compiled_pass(self, problem, oracle, order, self._limit(problem))
         self.t += n
         return changes
 
@@ -120,7 +151,11 @@ class _Run:
         """Look at one example; return whether it changed the weights."""
         before, self.t = self.t, self.t + 1
         weight = float(problem.objective.weight[i])
-        planes = problem.oracle(self.w, np.array([i], dtype=np.int64))
+        ids = np.array([i], dtype=np.int64)
+        if self.options.against == PREDICTION:
+            planes = cast(PredictingProblem, problem).predicted(self.w, ids)
+        else:
+            planes = problem.oracle(self.w, ids)
         psi = problem.accumulate(planes, np.ones(1), np.zeros(problem.dim))
         if weight == 0.0 or not psi.any():
             return False

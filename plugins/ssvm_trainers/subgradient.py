@@ -12,7 +12,6 @@ them, found by line search, is a certified lower bound of the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._online_newton import OnlineNewton
+from ssvm_trainers._resumable import Resumable, Run, Stateful
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -30,7 +30,7 @@ I64 = NDArray[np.int64]
 PEGASOS = "pegasos"
 
 
-class Subgradient:
+class Subgradient(Resumable):
     """The subgradient method.
 
     Parameters
@@ -87,44 +87,9 @@ class Subgradient:
         self.metric, self.ridge = metric, ridge
         self.random_state = random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each pass; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        run, hull = self._run, self._hull = Run(self, problem.dim, start), PlaneHull(problem.objective)
-        if start is not None:  # its first steps are long: what they leave behind may be better
-            yield run.evaluated(problem, hull)
-        yield from self._go_on(problem, stop)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state after the last iterate; see :class:`~ssvm_dsl.plugin_api.ResumableTrainer`."""
-        run, hull = self._run, self._hull
-        numbers = {name: getattr(run, name) for name in ("average_weight", "t", "n_passes", "spent", "ball")}
-        plane = {} if hull.v is None else {"hull_v": hull.v, "hull_b": hull.b}
-        if run.newton is not None:
-            plane |= {"newton_moments": run.newton.moments, "newton_t": run.newton.t}
-        return {"w": run.w, "average": run.average, "random": run.random.bit_generator.state, **numbers, **plane}
-
-    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
-        """Yield the iterates that follow a state."""
-        run, hull = self._run, self._hull = Run(self, problem.dim, state["w"]), PlaneHull(problem.objective)
-        for name in ("average", "average_weight", "t", "n_passes", "spent", "ball"):
-            setattr(run, name, state[name])
-        run.random.bit_generator.state = state["random"]
-        if "hull_v" in state:
-            hull.v, hull.b = state["hull_v"], state["hull_b"]
-        if run.newton is not None:
-            run.newton.moments, run.newton.t = state["newton_moments"], state["newton_t"]
-        yield from self._go_on(problem, stop)
-
-    def _go_on(self, problem: TrainProblem, stop: StopRule) -> Iterator[Iterate]:
-        """Yield an iterate after each pass."""
-        run, hull = self._run, self._hull
-        while True:
-            if self.order == "batch":
-                yield run.batch_step(problem, hull)
-            else:
-                dual = hull.add(*run.one_pass(problem))
-                due = run.n_passes % self.evaluate_every == 0 or run.spent + 2 > stop.max_passes
-                yield run.evaluated(problem, hull) if due else Iterate(run.weights(), run.spent, dual=dual)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
 
     def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
         """Learn one pass over more examples.
@@ -140,14 +105,36 @@ class Subgradient:
         -------
         (w, state)
         """
-        run: Run = Run(self, problem.dim) if state is None else state
+        run: Descent = Descent(self, problem.dim) if state is None else state
         run.ball = 0.0  # that of another problem
         run.one_pass(problem)
         return run.weights(), run
 
 
-class Run:
-    """The state of one run: weights, their average, and the number of steps.
+class _Run(Run):
+    """Passes over one problem, and the lower bound they give."""
+
+    STATE = ("descent", "hull")
+
+    def __init__(self, options: Subgradient, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem = options, problem
+        self.descent, self.hull = Descent(options, problem.dim, start), PlaneHull(problem.objective)
+        self.warm = start is not None
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take a pass, and evaluate the objective when it is time."""
+        descent, problem, hull = self.descent, self.problem, self.hull
+        if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
+            return descent.evaluated(problem, hull)
+        if self.options.order == "batch":
+            return descent.batch_step(problem, hull)
+        dual = hull.add(*descent.one_pass(problem))
+        due = descent.n_passes % self.options.evaluate_every == 0 or descent.spent + 2 > stop.max_passes
+        return descent.evaluated(problem, hull) if due else Iterate(descent.weights(), descent.spent, dual=dual)
+
+
+class Descent(Stateful):
+    """Weights, their average, and the number of steps.
 
     Parameters
     ----------
@@ -155,6 +142,8 @@ class Run:
     dim : int
     start : ndarray of float64, shape (dim,), optional
     """
+
+    STATE = ("w", "average", "average_weight", "t", "n_passes", "spent", "ball", "newton", "random")
 
     def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
         self.options = options

@@ -12,13 +12,12 @@ A round costs three passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator, Point
+from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -27,7 +26,7 @@ I64 = NDArray[np.int64]
 LONGER = 1.1
 
 
-class SVRG:
+class SVRG(Resumable):
     """Stochastic variance-reduced gradients.
 
     Parameters
@@ -43,32 +42,48 @@ class SVRG:
     def __init__(self, batch_size: int = 32, step_size: float = 1.0, random_state: int | None = None) -> None:
         self.batch_size, self.step_size, self.random_state = batch_size, step_size, random_state
 
-    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
-        """Yield an iterate after each round; end when steps are too short to change the weights."""
-        evaluate, lower = Evaluator(problem), problem.objective.lower
-        random, passes = np.random.default_rng(self.random_state), 0.0
-        now = evaluate(np.maximum(np.zeros(problem.dim) if start is None else start, lower))
-        length = self.step_size / curvature(evaluate, now)
-        yield evaluate.iterate(now, float(evaluate.n_calls))
-        while True:
-            w = self._round(problem, now, length, random.permutation(problem.n))
-            passes += 2.0
-            if np.array_equal(w, now.w):
-                return
-            new = evaluate(w)
-            better = new.primal <= now.primal
-            length *= LONGER if better else 0.5
-            now = new if better else now
-            yield evaluate.iterate(now, passes + evaluate.n_calls, step=length)
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return _Run(self, problem, start)
 
-    def _round(self, problem: TrainProblem, now: Point, length: float, order: I64) -> F64:
+
+class _Run(Run):
+    """The point of the last full gradient, and the length of steps."""
+
+    STATE = ("evaluate", "now", "length", "passes", "random")
+
+    def __init__(self, options: SVRG, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem, self.evaluate = options, problem, Evaluator(problem)
+        self.now = Point(np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower))
+        self.length, self.passes = 0.0, 0.0
+        self.random = np.random.default_rng(options.random_state)
+
+    def iterate(self, stop: StopRule) -> Iterate | None:
+        """Take a round; end when steps are too short to change the weights."""
+        evaluate, now = self.evaluate, self.now
+        if not evaluate.n_calls:
+            self.now = evaluate(now.w)
+            self.length = self.options.step_size / curvature(evaluate, self.now)
+            return evaluate.iterate(self.now, float(evaluate.n_calls))
+        w = self._round(self.random.permutation(self.problem.n))
+        self.passes += 2.0
+        if np.array_equal(w, now.w):
+            return None
+        new = evaluate(w)
+        better = new.primal <= now.primal
+        self.length *= LONGER if better else 0.5
+        self.now = new if better else now
+        return evaluate.iterate(self.now, self.passes + evaluate.n_calls, step=self.length)
+
+    def _round(self, order: I64) -> F64:
         """Return the weights after a pass of steps."""
-        objective, w = problem.objective, now.w.copy()
-        for lo in range(0, problem.n, self.batch_size):
-            batch = np.sort(order[lo : lo + self.batch_size])
+        problem, objective, now = self.problem, self.problem.objective, self.now
+        w, batch_size = now.w.copy(), self.options.batch_size
+        for lo in range(0, problem.n, batch_size):
+            batch = np.sort(order[lo : lo + batch_size])
             noise = problem.gradient(w, batch).vector - problem.gradient(now.w, batch).vector
             step = noise / len(batch) + objective.lam * objective.scale * (w - now.w) + now.grad
-            w = np.maximum(w - length * step, objective.lower)
+            w = np.maximum(w - self.length * step, objective.lower)
         return w
 
 

@@ -1,8 +1,9 @@
 """Checkpoints: a fit that was killed goes on where its last checkpoint was, bit for bit.
 
 A file holds what the driver knows (best weights, bounds, history) and what the trainer says its state is: named
-arrays and plain numbers.  A fingerprint of data, objective, trainer and options keeps a checkpoint from being
-continued with anything else; tolerances and limits may change.
+arrays and plain numbers.  A fingerprint of data, objective, trainer, backend and options keeps a checkpoint from being
+continued with anything else; tolerances and limits may change.  Nor is one continued by another version of the package,
+whose trainers may take other steps.  A file is replaced as a whole, never written in place.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl import __version__
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import SparseRows
@@ -25,7 +27,7 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.protocols import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 1
+VERSION = 2
 
 _NUMBERS = ("primal", "upper", "dual", "n_passes", "seconds")
 
@@ -52,7 +54,7 @@ class Checkpoint:
         Raises
         ------
         TrainingError
-            It is of another fit.
+            It is of another fit, or of another version of the package.
         FileFormatError
             It is no checkpoint, or damaged.
         """
@@ -62,9 +64,12 @@ class Checkpoint:
         try:
             content = json.loads(arrays.pop("json").tobytes())
             known = (content["format"], content["version"]) == (FORMAT, VERSION)
+            if known and content["package"] != __version__:
+                text = f"{self.path}: a checkpoint of ssvm-dsl {content['package']}, this is {__version__}; "
+                raise TrainingError(text + "go on with that version, delete it or name another file")
             if known and content["fingerprint"] != self.fingerprint:
-                text = f"{self.path}: a checkpoint of another fit (data, objective, trainer or options differ); "
-                raise TrainingError(text + "delete it or name another file")
+                text = f"{self.path}: a checkpoint of another fit (data, objective, trainer, backend or options "
+                raise TrainingError(text + "differ); delete it or name another file")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
             if "progress/v" in arrays:
                 progress.plane = (arrays.pop("progress/v"), content["b"])
@@ -85,6 +90,7 @@ class Checkpoint:
         content = {
             "format": FORMAT,
             "version": VERSION,
+            "package": __version__,
             "fingerprint": self.fingerprint,
             "progress": {name: float(getattr(progress, name)) for name in _NUMBERS},
             "history": [asdict(event) for event in progress.history],
@@ -97,7 +103,7 @@ class Checkpoint:
         if progress.plane is not None:
             arrays["progress/v"], content["b"] = progress.plane
         text = np.frombuffer(json.dumps(content).encode(), dtype=np.uint8)
-        write_arrays(self.path, arrays | {"json": text, "progress/w": progress.w})
+        write_arrays(self.path, arrays | {"json": text, "progress/w": progress.w}, compress=False)
         self._written = perf_counter()
 
     def remove(self) -> None:
@@ -109,10 +115,13 @@ def fingerprint(problem: TrainProblem, told: Mapping[str, Any]) -> str:
     """Return a hash of data and objective of a training problem, and of what is told besides (plain data)."""
     objective, parameters, loss = problem.objective, problem.parameters, problem.loss
     digest = hashlib.sha256(parameters.program.content_hash.encode())
-    digest.update(json.dumps([told, loss.kind, loss.weight, objective.lam, objective.power], sort_keys=True).encode())
+    plain = [told, loss.kind, loss.weight, objective.lam, objective.power]
+    digest.update(json.dumps(plain, sort_keys=True, default=repr).encode())
     arrays: list[NDArray[Any]] = [
         loss.truth, loss.node, loss.const, objective.weight, objective.scale, objective.lower
     ]  # fmt: skip
+    if loss.tables is not None:
+        arrays += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
     for fmap in parameters.maps:
         rows = fmap.features
         if isinstance(rows, SparseRows):

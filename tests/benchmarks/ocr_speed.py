@@ -24,7 +24,7 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.bcfw import BCFW
-from ssvm_trainers.subgradient import Run, Subgradient
+from ssvm_trainers.subgradient import Descent, Subgradient
 
 CONSOLE = Console(width=110)
 
@@ -81,7 +81,7 @@ def one_pass(data: Split) -> None:
             crf.train(str(Path(folder) / "model"))
 
     def subgradient() -> None:
-        run = Run(Subgradient(random_state=0), problem.dim)
+        run = Descent(Subgradient(random_state=0), problem.dim)
         for _ in range(passes):
             run.one_pass(problem)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -15,26 +16,42 @@ import pytest
 import small
 from small import Case
 
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import FileFormatError, TrainingError
+from ssvm_dsl.plugin_api import TrainerSpec
+from ssvm_dsl.registry import registry
 
 DATA = Case(small.Word, n=12, C=2.0).make(0)
 LOOPY = Case(small.Loopy).make(0)
+BOUNDED = Case(small.Bounded, n=8).make(0)
+COUNTED = Case(small.WordF1, n=8).make(0)
 
-TRAINERS = [
-    ("bcfw", {}),
+#: Trainers whose whole work is one solve: there is nothing to go on from.
+ONE_SOLVE = {"lp-dual-qp"}
+
+TRAINERS = [spec for spec in registry().specs(TrainerSpec) if spec.name not in ONE_SOLVE]
+
+#: Options that keep other things than the defaults do.
+OPTIONS = [
     ("bcfw", {"averaging": True, "sampling": "uniform"}),
-    ("subgradient", {}),
     ("subgradient", {"order": "batch", "averaging": "none"}),
     ("subgradient", {"metric": "newton"}),
     ("subgradient", {"radius": "pegasos"}),
+    ("one-slack", {"cache": 2}),
+    ("n-slack", {"keep": 1}),
+    ("bundle", {"stabilise": False}),
+    ("perceptron", {"update": "arow"}),
+    ("dlpw", {"batch_size": 5, "averaging": "weighted"}),
 ]
 
 
 def fit(data, trainer="bcfw", options=None, **other):
+    spec = registry().find(TrainerSpec, trainer)
+    risk = next(name for name in ("margin", "log", "relaxed") if name in spec.needs.risks)
+    settings = {"risk": risk, "backend": "msd" if spec.needs.messages else "auto", "tol": 1e-9} | other
     svm = StructuredSVM(
-        data.case.model, C=2.0, tol=other.pop("tol", 1e-9), trainer=trainer, trainer_options=options or {},
-        random_state=1, checkpoint_seconds=0.0, **other,
+        data.case.model, C=2.0, trainer=trainer, trainer_options=options or {}, random_state=1,
+        **{"checkpoint_seconds": 0.0} | settings,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,28 +66,80 @@ def same(a, b):
     assert [e.iteration for e in a.report_.history] == [e.iteration for e in b.report_.history]
 
 
-@pytest.mark.parametrize("data", [DATA, LOOPY], ids=["chain", "loopy"])
-@pytest.mark.parametrize(("trainer", "options"), TRAINERS, ids=str)
-def test_a_fit_in_pieces_is_the_fit_in_one(trainer, options, data, tmp_path):
-    whole = fit(data, trainer, options, max_passes=41)
-    file = str(tmp_path / "fit.ckpt")
+class Killed(Exception):
+    """Raised by a callback: nothing after it runs."""
 
-    class Killed(Exception):
-        pass
 
-    def kill_at(iteration):
-        def callback(event):
-            if event.iteration == iteration:
-                raise Killed
+def killed_at(iteration, *args, **other):
+    """Fit until an iteration; return whether it was reached."""
 
-        return callback
+    def callback(event):
+        if event.iteration == iteration:
+            raise Killed
 
-    for stop in (2, 3, 7):
-        try:
-            fit(data, trainer, options, max_passes=41, checkpoint=file, callbacks=[kill_at(stop)])
-        except Killed:
-            assert os.path.exists(file)
-    same(fit(data, trainer, options, max_passes=41, checkpoint=file), whole)
+    try:
+        fit(*args, callbacks=[callback], **other)
+    except Killed:
+        return True
+    return False
+
+
+def in_pieces(file, data, *args, **other):
+    """Fit with two stops on the way."""
+    for iteration in (2, 3):
+        assert killed_at(iteration, data, *args, checkpoint=file, **other)
+        assert os.path.exists(file)
+    killed_at(7, data, *args, checkpoint=file, **other)
+    return fit(data, *args, checkpoint=file, **other)
+
+
+def test_every_trainer_keeps_checkpoints():
+    assert {spec.name for spec in TRAINERS if not spec.resumable} == set()
+
+
+@pytest.mark.parametrize(("trainer", "options"), [*((spec.name, {}) for spec in TRAINERS), *OPTIONS], ids=str)
+def test_a_fit_in_pieces_is_the_fit_in_one(trainer, options, tmp_path):
+    whole = fit(DATA, trainer, options, max_passes=41)
+    same(in_pieces(str(tmp_path / "fit.ckpt"), DATA, trainer, options, max_passes=41), whole)
+
+
+@pytest.mark.parametrize(
+    ("data", "trainer", "other"),
+    [
+        (LOOPY, "bcfw", {}),
+        (LOOPY, "bcfw", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "subgradient", {}),
+        (LOOPY, "n-slack", {"risk": "slack", "power": 2.0}),
+        (COUNTED, "bcfw", {}),
+        (BOUNDED, "bcfw", {}),
+        (BOUNDED, "bundle", {"risk": "hm"}),
+        (BOUNDED, "one-slack", {"power": 2.0}),
+        (BOUNDED, "lbfgs", {"max_passes": 14}),
+    ],
+    ids=lambda value: str(getattr(value, "case", value)),
+)
+def test_other_risks_and_models_in_pieces(data, trainer, other, tmp_path):
+    settings = {"max_passes": 25} | other
+    same(in_pieces(str(tmp_path / "fit.ckpt"), data, trainer, **settings), fit(data, trainer, **settings))
+
+
+def test_a_warm_start_goes_on_in_pieces(tmp_path):
+    for trainer in ("bcfw", "subgradient", "n-slack", "bundle", "lbfgs"):
+        file = str(tmp_path / trainer)
+        risk = "log" if trainer == "lbfgs" else "margin"
+        first = StructuredSVM(small.Word, C=1.0, risk=risk, tol=0.1, random_state=0).set_params(
+            trainer=trainer, max_passes=9, warm_start=True
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first.fit(DATA.X, DATA.Y)
+            whole, begun = deepcopy(first), deepcopy(first)
+            more = {"C": 2.0, "max_passes": 30, "tol": 1e-9}
+            whole.set_params(**more).fit(DATA.X, DATA.Y)
+            begun.set_params(**more, checkpoint=file, checkpoint_seconds=0.0)
+            stopped = deepcopy(begun).set_params(callbacks=[lambda event: event.iteration == 2])
+            assert stopped.fit(DATA.X, DATA.Y).report_.reason == "callback"
+            same(begun.fit(DATA.X, DATA.Y), whole)
 
 
 SCRIPT = """
@@ -87,34 +156,49 @@ class OCR(Model):
     trans = Factor(chain(y))
     loss = Hamming(y)
 
-X, Y, *_ = load_letters(fold=1)
-svm = StructuredSVM(OCR, C=0.1, tol=2e-4, random_state=0, checkpoint=sys.argv[1] or None, checkpoint_seconds=0.0)
-svm.fit(X[:150], Y[:150])
-print(svm.coef_.tobytes().hex()[:4000], svm.report_.primal, svm.report_.dual)
+def fit(trainer, risk, file):
+    X, Y, *_ = load_letters(fold=1)
+    svm = StructuredSVM(OCR, C=0.1, tol=0.0, random_state=0, trainer=trainer, risk=risk, max_passes=80)
+    svm.set_params(checkpoint=file, checkpoint_seconds=0.0, n_threads=1)
+    return svm.fit(X[:80], Y[:80])
 """
 
 
-def test_kill_minus_nine_and_resume(tmp_path):
+@pytest.mark.parametrize(
+    ("trainer", "risk", "kills"), [("bcfw", "margin", 2), ("bundle", "margin", 1), ("lbfgs", "log", 1)]
+)
+def test_kill_minus_nine_and_resume(trainer, risk, kills, tmp_path):
+    space = {"__name__": "script"}
+    exec(SCRIPT, space)
+    whole = space["fit"](trainer, risk, None)
     file = tmp_path / "fit.ckpt"
-    command = [sys.executable, "-c", SCRIPT]
-    whole = subprocess.run([*command, ""], capture_output=True, text=True, check=True).stdout
-    for delay in (0.05, 0.2):
-        process = subprocess.Popen([*command, str(file)], stdout=subprocess.DEVNULL)
-        while not file.exists() and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(delay)
+    command = [sys.executable, "-c", f"{SCRIPT}\nfit(*sys.argv[1:])", trainer, risk, str(file)]
+    before = None
+    for _ in range(kills):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while (file.stat().st_mtime_ns if file.exists() else None) == before and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(np.random.default_rng().uniform(0.0, 0.05))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-        assert file.exists()
-    resumed = subprocess.run([*command, str(file)], capture_output=True, text=True, check=True).stdout
-    assert resumed == whole
-    assert not file.exists()
+        before = file.stat().st_mtime_ns
+    resumed = space["fit"](trainer, risk, str(file))
+    same(resumed, whole)
+    assert len(resumed.report_.history) > 20
+
+
+def test_a_limit_that_was_reached_ends_the_fit_again(tmp_path):
+    file, options = str(tmp_path / "fit.ckpt"), {"step_size": 0.1}
+    first = fit(DATA, "adam", options, max_passes=7, checkpoint=file)
+    again = fit(DATA, "adam", options, max_passes=7, checkpoint=file)
+    assert again.report_.reason == "passes"
+    same(again, first)
 
 
 def test_limits_may_be_raised(tmp_path):
     file = str(tmp_path / "fit.ckpt")
-    assert not fit(DATA, max_passes=4, checkpoint=file).report_.converged
-    assert Path(file).exists()
+    assert not fit(DATA, max_passes=4, checkpoint=file, checkpoint_seconds=1e9).report_.converged
+    assert Path(file).exists()  # a limit is a good moment to write
     done = fit(DATA, max_passes=4000, tol=1e-6, checkpoint=file)
     assert done.report_.converged
     assert done.report_.history[0].iteration == 1
@@ -122,13 +206,63 @@ def test_limits_may_be_raised(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"trainer": "subgradient"}, {"options": {"keep": 3}}, {"regularization": {"trans": 2.0}}, {"risk": "hm"}]
+    "change",
+    [
+        {"trainer": "subgradient"},
+        {"options": {"keep": 3}},
+        {"regularization": {"trans": 2.0}},
+        {"risk": "hm"},
+        {"backend": "tree"},
+        {"backend": "chain", "backend_options": {}, "power": 1.0, "lam": 0.3},
+    ],
 )
 def test_another_fit_is_refused(tmp_path, change):
     file = str(tmp_path / "fit.ckpt")
     fit(DATA, max_passes=3, checkpoint=file)
     with pytest.raises(TrainingError, match="checkpoint of another fit"):
         fit(DATA, max_passes=3, checkpoint=file, **change)
+
+
+def test_another_version_is_refused(tmp_path, monkeypatch):
+    file = str(tmp_path / "fit.ckpt")
+    monkeypatch.setattr("ssvm_dsl.learning.checkpoint.__version__", "0.0.9")
+    fit(DATA, max_passes=3, checkpoint=file)
+    monkeypatch.undo()
+    with pytest.raises(TrainingError, match=r"a checkpoint of ssvm-dsl 0\.0\.9.*delete it"):
+        fit(DATA, max_passes=3, checkpoint=file)
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    """A process that dies while it writes leaves the checkpoint before."""
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, max_passes=4, checkpoint=str(file))
+    before = file.read_bytes()
+
+    def die(target, **arrays):
+        target.write(b"half")
+        raise Killed
+
+    monkeypatch.setattr(np, "savez", die)
+    with pytest.raises(Killed):
+        fit(DATA, max_passes=40, checkpoint=str(file))
+    assert file.read_bytes() == before
+    assert os.listdir(tmp_path) == ["fit.ckpt"]
+
+
+def test_a_fit_that_ended_by_itself_leaves_no_file(tmp_path):
+    file = tmp_path / "fit.ckpt"
+    X, Y = [np.eye(3)[:2], np.eye(3)[1:]], [[0, 1], [1, 2]]
+
+    class Easy(Model):
+        T = Dim()
+        x = Input(T, 3)
+        y = Label(T, 3)
+        emit = Factor(y, features=x)
+        loss = Hamming(y)
+
+    svm = StructuredSVM(Easy, trainer="perceptron", checkpoint=str(file), checkpoint_seconds=0.0, max_passes=1000)
+    assert svm.fit(X, Y).report_.reason == "ended"
+    assert not file.exists()
 
 
 def test_other_data_are_refused(tmp_path):

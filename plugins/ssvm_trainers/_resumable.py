@@ -1,0 +1,88 @@
+"""Runs that can be stopped and go on: what a run keeps from one iterate to the next is told by name.
+
+A trainer makes a *run* for a problem, and a run makes one iterate at a time.  Between two iterates everything the next
+one depends on is in attributes that classes list in ``STATE``; a checkpoint is their values, and going on is a run
+begun anew that takes them over.  So there is no second way through a trainer for fits that are resumed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+
+F64 = NDArray[np.float64]
+
+
+class Stateful:
+    """Something whose state is in the attributes named in ``STATE``.
+
+    They are arrays, plain values, random generators, or parts that are stateful themselves (those of part ``a`` are
+    told as ``a.b``).
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold."""
+        told: dict[str, Any] = {}
+        for name in self.STATE:
+            value = getattr(self, name)
+            if isinstance(value, Stateful):
+                told |= {f"{name}.{inner}": part for inner, part in value.state().items()}
+            elif isinstance(value, np.random.Generator):
+                told[name] = value.bit_generator.state
+            else:
+                told[name] = value.item() if isinstance(value, np.generic) else value
+        return told
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state."""
+        for name in self.STATE:
+            value, lead = getattr(self, name), f"{name}."
+            if isinstance(value, Stateful):
+                value.restore({key.removeprefix(lead): part for key, part in state.items() if key.startswith(lead)})
+            elif isinstance(value, np.random.Generator):
+                value.bit_generator.state = state[name]
+            else:
+                setattr(self, name, state[name])
+
+
+class Run(Stateful, ABC):
+    """One run of a trainer on a problem."""
+
+    @abstractmethod
+    def iterate(self, stop: StopRule) -> Iterate | None:
+        """Take the next outer iteration; ``None`` when there is nothing left to do."""
+
+
+class Resumable(ABC):
+    """A trainer whose fits can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`)."""
+
+    @abstractmethod
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        self._run = self.begin(problem, start)
+        yield from self._go_on(stop)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything the next iterate depends on."""
+        return self._run.state()
+
+    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
+        """Yield the iterates that follow a state."""
+        self._run = self.begin(problem, None)
+        self._run.restore(state)
+        yield from self._go_on(stop)
+
+    def _go_on(self, stop: StopRule) -> Iterator[Iterate]:
+        while (iterate := self._run.iterate(stop)) is not None:
+            yield iterate
