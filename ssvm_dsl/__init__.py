@@ -21,7 +21,7 @@ _HOMES = {
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
     ),
-    "ssvm_dsl.lang.losses": ("Cost", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
+    "ssvm_dsl.lang.losses": ("Cost", "CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model",),
     "ssvm_dsl.lang.builder": ("ModelBuilder",),
     "ssvm_dsl.compiler": ("estimate", "ground"),
@@ -32,6 +32,7 @@ _HOMES = {
     "ssvm_dsl.io.mps_file": ("write_mps",),
     "ssvm_dsl.io.networkx_graph": ("from_networkx",),
     "ssvm_dsl.learning.estimator": ("StructuredSVM",),
+    "ssvm_dsl.learning.regressor": ("StructuredRegressor",),
     "ssvm_dsl.learning.path": ("regularization_path",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Input as Input
     from ssvm_dsl.lang.labels import Label as Label
     from ssvm_dsl.lang.losses import Cost as Cost
+    from ssvm_dsl.lang.losses import CountLoss as CountLoss
     from ssvm_dsl.lang.losses import CustomLoss as CustomLoss
     from ssvm_dsl.lang.losses import Hamming as Hamming
     from ssvm_dsl.lang.losses import NoLoss as NoLoss
@@ -94,4 +96,5 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.relations import pairs as pairs
     from ssvm_dsl.learning.estimator import StructuredSVM as StructuredSVM
     from ssvm_dsl.learning.path import regularization_path as regularization_path
+    from ssvm_dsl.learning.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.registry import register as register

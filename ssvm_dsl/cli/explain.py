@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.ir.need import Need
     from ssvm_dsl.ir.program import Program
     from ssvm_dsl.lang.declaration import Declaration
-    from ssvm_dsl.lang.losses import Loss
     from ssvm_dsl.lang.model import Model
 
 
@@ -106,6 +105,7 @@ def _examples(args: Namespace, model: type[Model], module: Any) -> tuple[Any, st
 def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answer], str]:
     """Return what the backends say to prediction and to training, and a note on features that failed."""
     from ssvm_dsl.compiler import ground
+    from ssvm_dsl.compiler.loss import kind_of
     from ssvm_dsl.inference.planner import need_of, tasks_for_training
     from ssvm_dsl.ir.need import Guarantee, Task
 
@@ -119,17 +119,9 @@ def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answ
         parameters = ground(without_features(declaration), X).parameters
     asked = [("predict", need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT))]
     if declaration.loss is not None:
-        tasks, kinds = tasks_for_training(_loss_kind(declaration.loss))
+        tasks, kinds = tasks_for_training(kind_of(declaration.loss))
         asked.append(("train", need_of(parameters, tasks, Guarantee.EXACT, kinds)))
     return [_answer(question, need, parameters.program) for question, need in asked], note
-
-
-def _loss_kind(loss: Loss) -> str:
-    """Return the kind of loss term a declared loss compiles to."""
-    from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
-    from ssvm_dsl.lang.losses import ZeroOne
-
-    return ZERO_ONE if any(isinstance(term, ZeroOne) for _, term in loss.terms) else ADDITIVE
 
 
 def without_features(declaration: Declaration) -> Declaration:

@@ -43,6 +43,8 @@ def _show(screen: Console, told: dict[str, Any]) -> None:
         rows.append(("auto", "may choose it" if told["auto"] else "does not choose it: name it, or set SSVM_PLUGINS"))
     if "incremental" in told:
         rows.append(("streams", "partial_fit works" if told["incremental"] else "no partial_fit"))
+        rows.append(("checkpoints", "fits go on from them" if told["resumable"] else "none"))
+        rows.append(("certificate", "lower bounds of the optimum" if told["certifies"] else "no lower bound"))
     screen.print(two_columns(f"{told['kind']} {told['name']}", rows), "")
     for part, title in (("caps", "what it can do"), ("needs", "what it needs")):
         if part in told:

@@ -1,28 +1,27 @@
-"""What the parameters of :class:`~ssvm_dsl.StructuredSVM` must be."""
+"""What the parameters of estimators must be."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.model import Model
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimator import StructuredSVM
+    from ssvm_dsl.learning.learner import Learner
 
 
-def check_parameters(svm: StructuredSVM) -> None:
+def check_parameters(svm: Learner) -> None:
     """Refuse parameters that make no sense before anything is computed.
 
     Raises
     ------
     OptionError
         Names the parameter, what was expected and what came.
-    TrainingError
-        The model declares no loss.
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")
@@ -46,8 +45,54 @@ def check_parameters(svm: StructuredSVM) -> None:
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
     if not (_is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
-    if svm.model.declaration.loss is None:
-        raise TrainingError(f"model {svm.model.__name__} declares no loss; add e.g. loss = Hamming(y)")
+
+
+def check_loss(model: type[Model]) -> None:
+    """Refuse a model without a loss.
+
+    Raises
+    ------
+    TrainingError
+        It declares none.
+    """
+    if model.declaration.loss is None:
+        raise TrainingError(f"model {model.__name__} declares no loss; add e.g. loss = Hamming(y)")
+
+
+def check_epsilon(epsilon: Any) -> tuple[float, float]:
+    """Return (below, above) of a width, or of a pair of them.
+
+    Raises
+    ------
+    OptionError
+        It is neither.
+    """
+    pair = tuple(epsilon) if isinstance(epsilon, tuple | list) else (epsilon, epsilon)
+    if len(pair) != 2 or not all(_is_number(one) and 0 <= one < np.inf for one in pair):
+        text = f"epsilon is a non-negative number, or two of them (below, above), got {epsilon!r}"
+        raise OptionError(text)
+    return float(pair[0]), float(pair[1])
+
+
+def check_values(values: Any, n: int) -> NDArray[np.float64]:
+    """Return the values of n examples.
+
+    Raises
+    ------
+    DataError
+        They are not n finite numbers.
+    """
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as err:
+        raise DataError("values", expected=f"{n} numbers, one for each example", found=str(err)) from None
+    if found.shape != (n,):
+        raise DataError("values", expected=f"{n} numbers, one for each example", found=f"shape {found.shape}")
+    wrong = np.flatnonzero(~np.isfinite(found))
+    if len(wrong):
+        i = int(wrong[0])
+        raise DataError("values", example=i, expected="a finite number", found=repr(found[i].item()))
+    return found
 
 
 def _is_number(value: Any) -> bool:

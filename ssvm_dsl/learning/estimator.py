@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.inference.planner import AUTO, Plan, accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.certificate import Certificate, FitReport
-from ssvm_dsl.learning.check_parameters import check_parameters
-from ssvm_dsl.learning.checkpoint import Checkpoint, fingerprint
-from ssvm_dsl.learning.fit import Callback, train
-from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
-from ssvm_dsl.learning.predictor import Predictor
-from ssvm_dsl.learning.problem import MarginProblem
-from ssvm_dsl.learning.progress import Progress, relative
-from ssvm_dsl.learning.risks import Problem, check_pairing, find_risk
-from ssvm_dsl.learning.validation import Validation
-from ssvm_dsl.plugin_api.protocols import Executor, StopRule
-from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.registry import registry
-
-F64 = NDArray[np.float64]
+from ssvm_dsl.learning.answers import losses
+from ssvm_dsl.learning.check_parameters import check_loss
+from ssvm_dsl.learning.fit import Callback
+from ssvm_dsl.learning.learner import Aim, Learner
+from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.learning.risks import find_risk
 
 
-class StructuredSVM(Predictor):
+class StructuredSVM(Learner):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
@@ -134,28 +116,14 @@ class StructuredSVM(Predictor):
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> None:
-        self.model = model
-        self.C = C
-        self.lam = lam
+        super().__init__(
+            model, C=C, lam=lam, power=power, trainer=trainer, backend=backend, guarantee=guarantee, tol=tol,
+            max_passes=max_passes, max_seconds=max_seconds, random_state=random_state, n_threads=n_threads,
+            trainer_options=trainer_options, backend_options=backend_options, regularization=regularization,
+            warm_start=warm_start, verbose=verbose, callbacks=callbacks, patience=patience, checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+        )  # fmt: skip
         self.risk = risk
-        self.power = power
-        self.trainer = trainer
-        self.backend = backend
-        self.guarantee = guarantee
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.trainer_options = trainer_options
-        self.backend_options = backend_options
-        self.regularization = regularization
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.patience = patience
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
 
     # -- learning --------------------------------------------------------------------------------------
 
@@ -187,33 +155,7 @@ class StructuredSVM(Predictor):
         OptionError, PluginError, NoBackendError
             Parameters, options or the combination of trainer and backend cannot be used.
         """
-        check_parameters(self)
-        spec, options = self._trainer_spec()
-        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
-        keep = self._fitted if start is not None else None
-        grounded = self._ground(X, Y, fitted=keep)
-        if start is not None and self._blocks != grounded.parameters.blocks:
-            raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
-        with self._executor() as executor:
-            problem, chosen = self._problem(grounded, executor, spec, sample_weight, grounded.n_examples)
-            stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
-            unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
-            with self._listeners(unit) as listeners:
-                made = spec.load()(**options, random_state=self.random_state)
-                kept = self._checkpoint(problem, spec, options, start)
-                progress = train(
-                    made, problem, stop, unit=unit, start=start, callbacks=listeners, checkpoint=kept,
-                    validation=self._validation(grounded, validation),
-                )  # fmt: skip
-        self._keep(grounded, progress, problem, chosen)
-        self._stream: tuple[Any, Any, int] | None = None
-        self.report_ = self._report(progress, problem, unit, options)
-        if progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
-            gap, limits = self.report_.relative_gap, "max_passes, max_seconds or tol"
-            text = f"stopped at relative gap {gap:.2g} > tol={self.tol:g}; raise {limits}"
-            if np.isnan(gap):
-                text = "stopped at a limit; the backend gives no bounds, so the gap is not known"
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        self._learn(X, Y, self._aim, sample_weight, validation)
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -227,134 +169,37 @@ class StructuredSVM(Predictor):
         TrainingError
             The trainer cannot learn from a stream; names those that can.
         """
-        check_parameters(self)
-        spec, options = self._trainer_spec()
-        if not spec.incremental:
-            able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
-            raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
-        stream = getattr(self, "_stream", None)
-        grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
-        seen = grounded.n_examples + (0 if stream is None else stream[2])
-        with self._executor() as executor:
-            problem, chosen = self._problem(grounded, executor, spec, sample_weight, seen)
-            made = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
-            w, state = made.partial(problem, None if stream is None else stream[1])
-            primal, upper = problem.value(w)
-        progress = Progress(w, primal, upper, n_passes=2.0, reason="stream")
-        self._keep(grounded, progress, problem, chosen)
-        self._stream = (made, state, seen)
-        unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
-        self.report_ = self._report(progress, problem, unit, options)
+        self._learn_more(X, Y, self._aim, sample_weight)
         return self
 
-    def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
-        spec = registry().find(TrainerSpec, self.trainer)
-        return spec, spec.resolve(self.trainer_options)
-
-    def _problem(
-        self, grounded: Grounded, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[Problem, Plan]:
-        """Return the training problem and the plan for its oracle."""
+    def _aim(self, grounded: Grounded) -> Aim:
+        """Return the risk by its name, with the declared loss."""
         assert grounded.loss is not None
-        weight = check_sample_weight(sample_weight, grounded.n_examples)
-        lam = lam_of(self.C, self.lam, n)
-        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        risk = find_risk(self.risk)
-        check_pairing(spec, risk, self.power)
-        if spec.needs.strongly_convex and not objective.strongly_convex:
-            raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
-        tasks, kinds = risk.asks(grounded.loss, spec.needs.messages)
-        asked = risk.weakest(Guarantee(self.guarantee))
-        guarantee = accepted_guarantee(self.backend, asked, spec.needs.guarantee)
-        need = need_of(grounded.parameters, tasks, guarantee, kinds)
-        chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
-        session = open_plan(chosen, grounded.program)
-        return risk.problem(grounded.parameters, grounded.loss, objective, session, executor), chosen
+        return Aim(find_risk(self.risk), grounded.loss)
 
-    def _checkpoint(
-        self, problem: Problem, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
-    ) -> Checkpoint | None:
-        """Return where the fit keeps its state, if it is to."""
-        if self.checkpoint is None:
-            return None
-        if not spec.resumable:
-            able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
-            raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-        begun = None if start is None else start.tolist()
-        told = {"trainer": spec.name, "options": options, "seed": self.random_state, "risk": self.risk, "w": begun}
-        return Checkpoint(Path(self.checkpoint), fingerprint(problem, told), self.checkpoint_seconds)
+    def _check(self) -> None:
+        super()._check()
+        check_loss(self.model)
 
-    def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
-        """Return what watches the score on held-out examples, if there are any."""
-        if held_out is None:
-            return None
-        if self.checkpoint is not None:
-            raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
-        probe: StructuredSVM = clone(self)
-        probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
+    # -- prediction ------------------------------------------------------------------------------------
 
-        def score(w: F64) -> float:
-            probe.coef_ = w
-            return probe.score(*held_out)
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """Return the best labelling of each example, in the user's own class names.
 
-        score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
-        return Validation(score, self.patience)
+        An array of class names for each example (a plain class for a label without axes, a dict for a model
+        with several labels).
+        """
+        return self._labellings(X)
 
-    @contextmanager
-    def _listeners(self, unit: float) -> Iterator[list[Callback]]:
-        """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
-        known = registry()
-        listeners: list[Callback] = list(self.callbacks or ())
-        if known.listens:
-            listeners.append(known.training_event)
-        if not self.verbose:
-            yield listeners
-            return
-        from ssvm_dsl.report.progress import FitProgress
+    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
 
-        with FitProgress(self.tol, self.max_passes, unit) as shown:
-            yield [*listeners, shown.update]
-
-    def _keep(self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan) -> None:
-        self.coef_ = progress.w
-        self._certificate = Certificate.of(progress, problem.objective)
-        self.plan_ = chosen
-        self._fitted = grounded.fitted
-        self._blocks = grounded.parameters.blocks
-
-    def _report(self, progress: Progress, problem: Problem, unit: float, options: dict[str, Any]) -> FitReport:
-        gap = unit * progress.gap
-        if self.lam is not None:
-            convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
-        else:
-            convention = f"1/2 |w|^2 + C sum_i risk_i, C = {self.C:g}"
-        return FitReport(
-            primal=unit * progress.primal,
-            dual=unit * progress.dual,
-            gap=gap,
-            relative_gap=relative(gap, unit * progress.primal),
-            certified=bool(np.isfinite(progress.upper)),
-            converged=progress.reason == "tolerance",
-            reason=progress.reason,
-            n_passes=progress.n_passes,
-            n_oracle_calls=problem.n_oracle_calls,
-            seconds=progress.seconds,
-            oracle_seconds=problem.oracle_seconds,
-            plan=self.plan_,
-            trainer=self.trainer,
-            options=options,
-            convention=convention,
-            n_examples=problem.n,
-            n_weights=problem.dim,
-            tightness=problem.tightness(progress.w) if isinstance(problem, MarginProblem) else np.nan,
-            history=tuple(progress.history),
-        )
-
-    def certified_gap(self, C: float) -> float:
-        """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
-
-        Weights and the bound of the optimum stay valid when C changes; how far they are apart follows without
-        looking at the data again (Giesen, Jaggi and Laue 2012).
+        For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
+        examples.
         """
         self._check_fitted()
-        return self._certificate.relative_gap(C)
+        self._check()
+        weight = check_sample_weight(sample_weight, len(X))
+        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
+        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
+        return 1.0 - lost / most if most > 0 else 1.0

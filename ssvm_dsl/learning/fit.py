@@ -64,11 +64,16 @@ def train(
         progress, state = saved
         steps = trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
     begin = perf_counter() - progress.seconds
+    reason = None if saved is None else _reason(progress, stop, False)
     try:
-        for iteration, iterate in enumerate(steps, 1 + len(progress.history)):
+        while reason is None:
+            iterate = next(steps, None)
+            if iterate is None:
+                reason = "ended"
+                break
             progress.take(iterate, keep_best)
             progress.seconds = perf_counter() - begin
-            event = _event(progress, iterate, problem, iteration, unit)
+            event = _event(progress, iterate, problem, 1 + len(progress.history), unit)
             progress.history.append(event)
             if checkpoint is not None:
                 checkpoint.keep(progress, trainer, problem)  # type: ignore[arg-type]
@@ -76,22 +81,20 @@ def train(
             reason = _reason(progress, stop, any(asked))
             if validation is not None and validation.enough(iterate.w, iterate.n_passes):
                 reason = reason or "validation"
-            if reason is not None:
-                progress.reason = reason
-                break
-        else:
-            progress.reason = "ended"
+            if checkpoint is not None and reason not in (None, "tolerance"):
+                checkpoint.keep(progress, trainer, problem, now=True)  # type: ignore[arg-type]
     except KeyboardInterrupt:
-        progress.reason = "interrupt"
+        reason = "interrupt"
     finally:
         steps.close()  # type: ignore[attr-defined]
+    progress.reason = reason
     if validation is not None and validation.w is not None:
         progress.w, progress.primal = validation.w, np.inf
     if not np.isfinite(progress.primal):
         progress.primal, progress.upper = problem.value(progress.w)
         progress.n_passes += 1.0
     progress.seconds = perf_counter() - begin
-    if checkpoint is not None and progress.reason == "tolerance":
+    if checkpoint is not None and progress.reason in ("tolerance", "ended"):
         checkpoint.remove()
     return progress
 

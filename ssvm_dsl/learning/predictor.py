@@ -25,9 +25,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.answers import Question, labellings, losses, probabilities, ranked_labellings
-from ssvm_dsl.learning.check_parameters import check_parameters
-from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.learning.answers import Question, labellings, probabilities, ranked_labellings
 from ssvm_dsl.learning.weights import Weights
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
@@ -38,7 +36,7 @@ T = TypeVar("T")
 
 
 class Predictor(BaseEstimator):  # type: ignore[misc]
-    """What a fitted estimator can do; :class:`~ssvm_dsl.StructuredSVM` adds how it is fitted."""
+    """What every fitted estimator can do; :class:`~ssvm_dsl.learning.learner.Learner` adds how it is fitted."""
 
     model: type[Model]
     backend: str
@@ -56,12 +54,8 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         ties = {f.name: f.tie.name for f in self.model.declaration.factors if f.tie is not None}
         return Weights(self.coef_, self._blocks, ties)
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Return the best labelling of each example, in the user's own class names.
-
-        An array of class names for each example (a plain class for a label without axes, a dict for a model
-        with several labels).
-        """
+    def _labellings(self, X: Sequence[Any]) -> list[Any]:
+        """Return the best labelling of each example, in the user's own class names."""
         return list(chain.from_iterable(self._answers(X, labellings)))
 
     def predict_kbest(self, X: Sequence[Any], k: int) -> list[list[tuple[Any, float]]]:
@@ -87,19 +81,6 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         assert grounded.truth is not None
         return grounded.parameters.dot(self.coef_, grounded.truth)
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
-
-        For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
-        examples.
-        """
-        self._check_fitted()
-        check_parameters(self)
-        weight = check_sample_weight(sample_weight, len(X))
-        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
-        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
-        return 1.0 - lost / most if most > 0 else 1.0
-
     def _answers(
         self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
     ) -> list[T]:
@@ -124,7 +105,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
-            raise NotFittedError("this StructuredSVM is not fitted yet; call fit first")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     @contextmanager
     def _executor(self) -> Iterator[Executor]:

@@ -15,14 +15,17 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Marginals, label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import Marginals, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
@@ -33,6 +36,9 @@ I64 = NDArray[np.int64]
 
 #: A risk and its bound that differ by this much, relative to the larger of the bound and 1, are the same.
 PROVED = 1e-6
+
+#: Memory that the beliefs of one example may take for a loss of counts.
+MAX_COUNT_BYTES = 2.0**31
 
 
 class MarginProblem:
@@ -71,6 +77,8 @@ class MarginProblem:
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
         self._theta = Theta.zeros(self.program)
+        if loss.tables is not None:
+            _check_room(loss.tables, self.program)
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
@@ -94,6 +102,23 @@ class MarginProblem:
         joined = join_planes(planes)
         self.oracle_seconds += perf_counter() - start
         return joined
+
+    def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the planes of the labellings of the highest score; ``bound`` is ``nan``."""
+        start, program, theta = perf_counter(), self.program, self._theta
+        ids = select(program, examples)
+        self.parameters.fill_shared(w, theta)
+        self.parameters.fill_examples(w, theta, ids)
+        truth = self.truth[members(program.var_ptr, ids)]
+        found, ptr = self.session.solve(theta, examples=ids), label_ptr(program, ids)
+        loss = self.loss.value(program, found.labels, ids)
+        value = loss + found.score - score_labels(program, theta, truth, ids)
+        below = value < 0.0  # an inexact oracle may miss the truth itself
+        labels = np.where(np.repeat(below, np.diff(ptr)), truth, found.labels)
+        self.n_oracle_calls += len(ids)
+        self.oracle_seconds += perf_counter() - start
+        loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
+        return Planes(ids, ptr, labels, loss, value, np.full(len(ids), np.nan))
 
     def compiled(self) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
@@ -131,9 +156,7 @@ class MarginProblem:
         if self.exact_with_backend and self.session.guarantee is Guarantee.EXACT:
             return 1.0
         planes = self.oracle(w)
-        if np.isnan(planes.bound).any():
-            return np.nan
-        return float(np.mean(planes.bound - planes.value <= PROVED * np.maximum(1.0, planes.bound)))
+        return proved_share(planes.value, planes.bound)
 
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""
@@ -145,9 +168,8 @@ class MarginProblem:
             labels, value, bound = self._zero_one(theta, ids, truth, of_truth)
         else:
             states = positions(program.state_ptr[program.var_ptr], ids)
-            if self.loss.kind == ADDITIVE:
-                theta.node[states] += self.loss.node[states]
-            solution = self.session.solve(theta, examples=ids)
+            theta.node[states] += self.loss.node[states]
+            solution = self._best(theta, ids)
             shift = self.loss.const[ids] - of_truth
             labels, value, bound = solution.labels, solution.score + shift, solution.bound + shift
         ptr = label_ptr(program, ids)
@@ -157,6 +179,12 @@ class MarginProblem:
             value = np.maximum(value, 0.0)
         loss = self.loss.value(program, labels, ids)
         return Planes(ids, ptr, labels, loss, value, np.fmax(bound, value) if not np.isnan(bound).any() else bound)
+
+    def _best(self, theta: Theta, ids: I64) -> Solution:
+        """Return the best labellings for loss-augmented scores, with what the loss adds by counts."""
+        if self.loss.tables is None:
+            return self.session.solve(theta, examples=ids)
+        return self.session.best_by_count(theta, self.loss.tables.select(ids), ids)
 
     def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return the most violated labelling for the zero-one loss, from the two best ones."""
@@ -174,6 +202,26 @@ class MarginProblem:
         if self.session.guarantee is Guarantee.EXACT:
             return labels, value, value.copy()
         return labels, value, np.maximum(solution.bound + self.loss.weight - of_truth, value)
+
+
+def _check_room(tables: CountTables, program: Program) -> None:
+    """Refuse counts that would take too much memory."""
+    room = 8.0 * tables.room(program)
+    largest = int(room.argmax()) if len(room) else 0
+    if len(room) and room[largest] > MAX_COUNT_BYTES:
+        rows, columns = tables.shape[largest]
+        raise TooLargeError(
+            f"the loss of example {largest} is a function of {rows} x {columns} pairs of counts, which takes "
+            f"{room[largest] / 2**30:.1f} GiB to keep for every state ({MAX_COUNT_BYTES / 2**30:g} are allowed); use "
+            "shorter examples, or a loss that adds up over variables, such as Hamming with weights"
+        )
+
+
+def proved_share(value: F64, bound: F64) -> float:
+    """Return the share of risks that their bounds prove; ``nan`` where the oracle gives no bounds."""
+    if np.isnan(bound).any():
+        return np.nan
+    return float(np.mean(bound - value <= PROVED * np.maximum(1.0, bound)))
 
 
 def join_planes(parts: Sequence[Planes]) -> Planes:

@@ -8,10 +8,8 @@ risk, and equal to it where the maximum is at a labelling.  It is convex whateve
 marginals, and what is certified is the relaxed objective.
 
 The value of a plane is computed here, from its marginals; bounds are the backend's.  Solvers keep the equations of L
-to some accuracy only, and a point off L is no plane below the risk.  So marginals are rounded to L first: a factor's
-table whose margins are m_k becomes one with the margins mu_k of its variables by scaling down what is too much, along
-one variable after the other, and adding the product of what is then missing (Altschuler, Weed and Rigollet 2017,
-algorithm 2, for tables of any order).
+to some accuracy only, and a point off L is no plane below the risk.  So marginals are rounded to L first
+(:mod:`ssvm_dsl.ir.local_polytope`).
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.local_polytope import consistent
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -124,7 +123,8 @@ class RelaxedProblem(MarginProblem):
         marginals = self.session.slope(self._theta, ids, found.warm)
         if marginals is None:
             backend = self.session.plan.backend
-            raise TrainingError(f"backend '{backend}' shows no messages here; take backend='msd'")
+            text = f"backend '{backend}' shows no messages here: some states or scores are ruled out"
+            raise TrainingError(f"{text}; use trainer='bcfw', which asks for fractional solutions")
         value = found.bound + shift
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - begin
@@ -171,55 +171,6 @@ class RelaxedProblem(MarginProblem):
         loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
         none = np.zeros(0, np.int32)
         return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
-
-
-def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:
-    """Return the marginals rounded to the local polytope; those of examples without any (zeros) stay as they are."""
-    variables = members(program.var_ptr, ids)
-    ptr = pointers(program.card[variables].astype(np.int64))
-    node = np.maximum(marginals.node, 0.0)
-    total = np.add.reduceat(node, ptr[:-1]) if len(variables) else np.zeros(0)
-    node = node / np.repeat(np.where(total > 0.0, total, 1.0), np.diff(ptr))
-    place = np.zeros(program.n_variables, dtype=np.int64)
-    place[variables] = ptr[:-1]
-    tables = []
-    for group, given in zip(program.groups, marginals.tables, strict=True):
-        starts = place[group.scope[members(group.ptr, ids)]]
-        wanted = [node[starts[:, k, None] + np.arange(card)] for k, card in enumerate(group.cards)]
-        tables.append(with_margins(given.reshape(len(given), *group.cards), wanted).reshape(len(given), -1))
-    return Marginals(node, tuple(tables))
-
-
-def with_margins(tables: F64, wanted: list[F64]) -> F64:
-    """Return tables with the margins wanted, close to those given.
-
-    Parameters
-    ----------
-    tables : ndarray of float64, shape (n, *cards)
-    wanted : list of ndarray, shape (n, card)
-        For each variable; each sums to one.
-    """
-    axes = range(1, tables.ndim)
-    out = np.maximum(tables, 0.0)
-    if all(np.array_equal(out.sum(axis=_others(axes, k)), wanted[k - 1]) for k in axes):
-        return out
-    for k in axes:
-        margin = out.sum(axis=_others(axes, k))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shrink = np.where(margin > wanted[k - 1], wanted[k - 1] / margin, 1.0)
-        out = out * np.expand_dims(shrink, _others(axes, k))
-    missing = [wanted[k - 1] - out.sum(axis=_others(axes, k)) for k in axes]
-    mass = np.maximum(missing[0].sum(axis=1), 0.0)
-    product = np.ones_like(out)
-    for k in axes:
-        share = np.maximum(missing[k - 1], 0.0) / np.where(mass > 0.0, mass, 1.0)[:, None]
-        product = product * np.expand_dims(share, _others(axes, k))
-    rounded: F64 = out + product * mass.reshape(-1, *(1 for _ in axes))
-    return rounded
-
-
-def _others(axes: range, k: int) -> tuple[int, ...]:
-    return tuple(axis for axis in axes if axis != k)
 
 
 def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:

@@ -14,33 +14,48 @@ With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, 
 
 and any power q >= 1 of it (q = 2: squared slacks).  The first four are maxima of *planes*, one for each labelling,
 ``relaxed`` of one for each point of the polytope; the others but ``weston-watkins`` are smooth.
+
+The risk of structured regression (:mod:`ssvm_dsl.learning.regression_problem`) needs values, and is made for them:
+:func:`regression_risk`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.inference.planner import tasks_for_training
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.need import Guarantee, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.learning.gradient_problem import GradientProblem
+from ssvm_dsl.learning.mixture_problem import MixtureProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.regression_problem import RegressionProblem
 from ssvm_dsl.learning.relaxed_problem import RelaxedProblem
 from ssvm_dsl.learning.single_label import SmoothHinge, WestonWatkins
 from ssvm_dsl.learning.slack_problem import SlackProblem
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.registry import registry
+from ssvm_dsl.registry import Registry, registry
 
-Problem = MarginProblem | SmoothProblem | WestonWatkins
+Problem = MarginProblem | GradientProblem
 ProblemMaker = Callable[[ParameterMap, LossTerm, RegularizedRisk, PlannedSession, Executor], Problem]
+
+#: The risk of structured regression.
+REGRESSION = "regression"
+
+#: Maxima over labellings.
+_OF_LABELLINGS = (MarginProblem, SlackProblem)
 
 
 @dataclass(frozen=True)
@@ -62,21 +77,32 @@ class Risk:
     loss: Callable[[LossTerm], LossTerm]
     make: ProblemMaker = MarginProblem
 
-    def asks(self, loss: LossTerm, messages: bool = False) -> tuple[frozenset[Task], frozenset[str]]:
+    def asks(
+        self, loss: LossTerm, messages: bool = False, marginals: bool = False
+    ) -> tuple[frozenset[Task], frozenset[str]]:
         """Return (tasks, loss kinds) that a backend must cover, for the declared loss.
 
-        With ``messages`` the trainer works on dual bounds (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
+        With ``messages`` the trainer works on dual bounds, with ``marginals`` on distributions over labellings
+        (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
         """
         used = self.loss(loss)
+        if self.make in (RelaxedProblem, SmoothProblem) and used.kind != ADDITIVE:
+            able = [one.name for one in RISKS.values() if one.loss is not declared or one.make in _OF_LABELLINGS]
+            text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}"
+            raise OptionError(f"{text}; these risks take it: {', '.join(able)}")
         if self.make is RelaxedProblem:
             return frozenset({Task.MAP if messages else Task.RELAXED}), frozenset()
-        if self.make in (MarginProblem, SlackProblem):
-            return tasks_for_training(used.kind)
+        if self.make in _OF_LABELLINGS:
+            tasks, kinds = tasks_for_training(used.kind)
+            return tasks | ({Task.MARGINALS} if marginals else frozenset()), kinds
         if self.make is not SmoothProblem:  # nothing is asked
             return frozenset({Task.MAP}), frozenset()
-        if used.kind != ADDITIVE:
-            raise OptionError(f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}")
         return frozenset({Task.MARGINALS}), frozenset()
+
+    @property
+    def is_of_one_label(self) -> bool:
+        """Whether it is for models of one label, all whose classes are looked at without the backend."""
+        return self.make in (WestonWatkins, SmoothHinge)
 
     def weakest(self, asked: Guarantee) -> Guarantee:
         """Return the weakest guarantee that will do: a relaxation has no exact answers to ask for, only bounds."""
@@ -89,9 +115,11 @@ class Risk:
         objective: RegularizedRisk,
         session: PlannedSession,
         executor: Executor,
+        marginals: bool = False,
     ) -> Problem:
-        """Return the training problem."""
-        return self.make(parameters, self.loss(loss), objective, session, executor)
+        """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any."""
+        make = MixtureProblem if marginals and self.make is MarginProblem else self.make
+        return make(parameters, self.loss(loss), objective, session, executor)
 
 
 def no_loss(loss: LossTerm) -> LossTerm:
@@ -133,9 +161,38 @@ def find_risk(name: str) -> Risk:
     OptionError
         There is no such risk; names those there are.
     """
+    if name == REGRESSION:
+        raise OptionError(f"risk {name!r} needs values to fit; use StructuredRegressor")
     if name not in RISKS:
         raise OptionError(f"there is no risk {name!r}; the risks are: {', '.join(RISKS)}")
     return RISKS[name]
+
+
+def regression_risk(values: NDArray[np.float64], epsilon: tuple[float, float]) -> Risk:
+    """Return the risk of structured regression on values v_i.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+    epsilon : tuple (below, above)
+        How far a score may be off for free.
+    """
+    make = partial(RegressionProblem, values=values, epsilon=epsilon)
+    return Risk(REGRESSION, "scores are to be values, up to epsilon (MMSR)", no_loss, make)
+
+
+def weakest_oracle(spec: TrainerSpec, risk: Risk, tasks: frozenset[Task]) -> tuple[Guarantee, str]:
+    """Return the weakest guarantee of answers to some tasks that training can do with, and why."""
+    if Task.MARGINALS in tasks:
+        return Guarantee.EXACT, "marginals come without bounds, so that only exact ones will do"
+    if risk.make is SlackProblem and spec.needs.guarantee is Guarantee.HEURISTIC:
+        return Guarantee.BOUND, "a product of loss and margin is searched by its bounds"
+    return spec.needs.guarantee, f"the trainer needs answers that are {spec.needs.guarantee.value} or better"
+
+
+def minimisers(risk: Risk, power: float, known: Registry) -> list[str]:
+    """Return the trainers that minimise a power of a risk."""
+    return [spec.name for spec in known.specs(TrainerSpec) if spec.needs.covers(risk.name, power)]
 
 
 def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
@@ -148,6 +205,30 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
     """
     if spec.needs.covers(risk.name, power):
         return
-    able = [other.name for other in registry().specs(TrainerSpec) if other.needs.covers(risk.name, power)]
+    able = minimisers(risk, power, registry())
     asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
     raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {', '.join(able) or 'none'}")
+
+
+def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program, loss: LossTerm) -> None:
+    """Refuse a trainer that works on marginals where they do not tell all that matters of a distribution.
+
+    Raises
+    ------
+    TrainingError
+        Says what is in the way, and names the risk's other trainers.
+    """
+    if not spec.needs.factored or risk.make is RelaxedProblem:  # a relaxation is all about marginals
+        return
+    kind, shape = risk.loss(loss).kind, program.hardest_topology
+    found = {
+        f"a loss that adds up over variables, not {kind}": kind != ADDITIVE,
+        "a model without hard constraints": bool(program.constraints),
+        f"chains or forests, not {shape.word}": shape > Topology.FOREST,
+    }
+    reasons = [reason for reason, there in found.items() if there]
+    if reasons:
+        specs = registry().specs(TrainerSpec)
+        able = [other.name for other in specs if other.needs.covers(risk.name, power) and not other.needs.factored]
+        text = f"trainer '{spec.name}' works on marginals, and needs {' and '.join(reasons)}"
+        raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ssvm_dsl.compiler.ground import factor_block
 from ssvm_dsl.errors import FileFormatError
@@ -15,13 +15,15 @@ from ssvm_dsl.learning.certificate import FitReport
 from ssvm_dsl.learning.objective import factor_name
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimator import StructuredSVM
+    from ssvm_dsl.learning.learner import Learner
+
+Estimator = TypeVar("Estimator", bound="Learner")
 
 #: Parameters that a model file holds in another form, or cannot hold.
 NOT_SAVED = ("model", "callbacks", "regularization")
 
 
-def to_saved(svm: StructuredSVM) -> SavedModel:
+def to_saved(svm: Learner) -> SavedModel:
     """Return what a file holds of a fitted estimator.
 
     Raises
@@ -36,8 +38,8 @@ def to_saved(svm: StructuredSVM) -> SavedModel:
 
 
 def from_saved(
-    kind: type[StructuredSVM], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]
-) -> StructuredSVM:
+    kind: type[Estimator], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]
+) -> Estimator:
     """Return the fitted estimator that a file holds.
 
     Raises

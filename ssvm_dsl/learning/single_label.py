@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
+from ssvm_dsl.plugin_api.protocols import Executor, RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
-class WestonWatkins:
+class WestonWatkins(GradientProblem):
     """The sum of the hinges of all wrong classes.
 
     Parameters
@@ -50,9 +50,6 @@ class WestonWatkins:
         The model is not one label without axes.
     """
 
-    smooth = False
-    relaxed = False
-
     def __init__(
         self,
         parameters: ParameterMap,
@@ -61,31 +58,17 @@ class WestonWatkins:
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        self.parameters, self.loss, self.objective = parameters, loss, objective
-        self.program = program = parameters.program
+        super().__init__(parameters, loss, objective, session, executor)
+        program = self.program
         plain = (np.diff(program.var_ptr) == 1).all() and program.uniform_card and not program.constraints
         if not plain or program.groups or loss.kind not in (ADDITIVE, ZERO_ONE):
             raise TrainingError("this risk is for models of one label without axes, and a loss that is Hamming or Cost")
-        self.dim: int = parameters.dim
-        self.n: int = program.n_examples
-        self.blocks: tuple[Block, ...] = parameters.blocks
-        self.n_oracle_calls = 0
-        self.oracle_seconds = 0.0
-        self._theta, self._mu = Theta.zeros(program), Theta.zeros(program)
+        self._mu = Theta.zeros(program)
         c = program.uniform_card
         self._wrong = np.arange(c) != loss.truth[:, None]
         if program.allowed is not None:
             self._wrong &= program.allowed.reshape(-1, c)
         self._price = loss.node.reshape(-1, c) + loss.const[:, None] + (loss.kind == ZERO_ONE) * loss.weight
-
-    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
-        """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
-        return self.parameters.scores(w, examples, out=self._theta)
-
-    def value(self, w: F64) -> tuple[float, float]:
-        """Return (objective, certified upper bound) at w."""
-        primal = self.objective.primal(w, self.gradient(w).value)
-        return primal, primal
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
@@ -107,22 +90,6 @@ class WestonWatkins:
         """Return (hinges, slopes)."""
         return np.maximum(above, 0.0), (above > 0.0).astype(np.float64)
 
-    def compiled(self) -> CompiledOracle | None:
-        """Return ``None``: there is no best labelling to ask for."""
-        return None
-
-    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
-        """Raise: the risk is not a maximum over labellings."""
-        raise _no_planes()
-
-    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
-        """Raise: the risk is not a maximum over labellings."""
-        raise _no_planes()
-
-    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
-        """Raise: the risk is not a maximum over labellings."""
-        raise _no_planes()
-
 
 class SmoothHinge(WestonWatkins):
     """The sum of the smooth hinges of all wrong classes."""
@@ -132,7 +99,3 @@ class SmoothHinge(WestonWatkins):
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         slope = np.clip(above, 0.0, 1.0)
         return np.where(above > 1.0, above - 0.5, 0.5 * slope**2), slope
-
-
-def _no_planes() -> TrainingError:
-    return TrainingError("a sum of hinges has no planes of labellings; the trainer must use value and gradient")

@@ -5,8 +5,8 @@
 (Tsochantaridis et al. 2005).  The product does not come apart over variables, so that one call of a decoder does
 not answer it.  Two exact ways are used:
 
-* by *count*, where the loss is a multiple of a unit for each example and the backend gives the best labelling of
-  every count (dynamic programming on chains and trees): the best product over the counts;
+* by *count*, where the loss is a function of counts (a multiple of a unit for each example, or declared so) and the
+  backend finds best labellings by counts (dynamic programming on chains and trees);
 * by *envelope* otherwise (:mod:`ssvm_dsl.learning.envelope`), with the k best answers where that is stuck and the
   backend has them.  Where neither proves the maximum, the risk has a certified upper bound above its value, and
   so has the objective: the gap of the report does not close, and says so.
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import owners, positions
+from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr, score_labels
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.envelope import Envelope
@@ -66,8 +67,8 @@ class SlackProblem(MarginProblem):
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        if loss.kind not in (ADDITIVE, ZERO_ONE):
-            raise OptionError(f"risk 'slack' takes losses that add up over variables and ZeroOne, not {loss.kind}")
+        if loss.kind == COUNT and (loss.node.any() or loss.const.any()):
+            raise OptionError("risk 'slack' takes a CountLoss alone, not in a sum; risk 'margin' takes both")
         if session.guarantee is Guarantee.HEURISTIC:
             raise OptionError("risk 'slack' needs a backend that is exact or gives bounds; risk 'margin' does not")
         super().__init__(parameters, loss, objective, session, executor)
@@ -80,8 +81,8 @@ class SlackProblem(MarginProblem):
         self.counts, self.unit = (np.zeros(0, np.int64), np.zeros(self.n))
         if loss.kind == ADDITIVE:
             self.counts, self.unit = loss_counts(loss, self.program)
-        self.most = int(np.rint(self.largest / np.where(self.unit > 0, self.unit, np.inf)).max(initial=0))
-        self.by_count = session.counts and len(self.counts) > 0 and self.most <= MAX_COUNT
+        self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
+        self.by_count = session.counts and self.tables is not None
 
     def compiled(self) -> CompiledOracle | None:
         """Return ``None``: no single decoding answers."""
@@ -108,16 +109,17 @@ class SlackProblem(MarginProblem):
         return replace(planes, loss=loss, value=value, bound=bound, scale=np.full(len(ids), weight))
 
     def _by_count(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
-        """Return (labels, value, bound) of the best count."""
-        solution = self.session.best_by_count(theta, self.counts, self.most, ids)
-        height = 1.0 + solution.score - of_truth
-        product = np.where(solution.score > -np.inf, np.arange(self.most + 1.0)[:, None] * self.unit[ids] * height, 0.0)
-        best = product.argmax(axis=0)
-        value = np.maximum(product[best, np.arange(len(ids))], 0.0)
+        """Return (labels, value, bound) of the best product: worth ``loss (1 - s(y_i)) + loss s(y)``."""
+        assert self.tables is not None
+        prices = self.tables.select(ids).own()
+        wanted = prices.offset > -np.inf
+        scale = np.where(wanted, prices.offset, 0.0)
+        offset = np.where(wanted, scale * (1.0 - np.repeat(of_truth, prices.n_cells)), -np.inf)
+        solution = self.session.best_by_count(theta, replace(prices, offset=offset, scale=scale), ids)
+        value = np.maximum(solution.score, 0.0)
         owner = owners(label_ptr(self.program, ids))
-        labels = solution.labels[best[owner], np.arange(len(owner))]
-        labels = np.where((value > 0.0)[owner], labels, truth).astype(np.int32)
-        return labels, value, value.copy()
+        labels = np.where((value > 0.0)[owner], solution.labels, truth).astype(np.int32)
+        return labels, value, np.fmax(solution.bound, value)
 
     # -- by envelope -----------------------------------------------------------------------------------
 
@@ -197,6 +199,17 @@ class SlackProblem(MarginProblem):
                 break
             n_best *= 4
         return bound
+
+
+def one_count_tables(counts: I64, unit: F64, largest: F64) -> CountTables | None:
+    """Return the tables of losses that are ``unit`` times one count; ``None`` without counts, or for large ones."""
+    n_columns = 1 + np.rint(largest / np.where(unit > 0, unit, np.inf)).astype(np.int64)
+    if not len(counts) or int(n_columns.max(initial=1)) > 1 + MAX_COUNT:
+        return None
+    start = np.cumsum(n_columns) - n_columns
+    price = np.repeat(unit, n_columns) * runs(np.zeros(len(start), dtype=np.int64), n_columns)
+    shape = np.column_stack([np.ones_like(n_columns), n_columns])
+    return CountTables.of_prices(np.column_stack([np.zeros_like(counts), counts]), shape, start, price)
 
 
 def loss_counts(loss: LossTerm, program: Program) -> tuple[I64, F64]:

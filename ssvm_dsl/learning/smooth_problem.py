@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.solution import add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
+from ssvm_dsl.plugin_api.protocols import Executor, RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
-class SmoothProblem:
+class SmoothProblem(GradientProblem):
     """Log-sum-exp risks over a data set.
 
     Parameters
@@ -48,7 +48,6 @@ class SmoothProblem:
     """
 
     smooth = True
-    relaxed = False
 
     def __init__(
         self,
@@ -58,42 +57,10 @@ class SmoothProblem:
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        self.parameters, self.loss, self.objective = parameters, loss, objective
-        self.session, self.executor = session, executor
-        self.program = parameters.program
-        self.dim: int = parameters.dim
-        self.n: int = self.program.n_examples
-        self.blocks: tuple[Block, ...] = parameters.blocks
-        self.n_oracle_calls = 0
-        self.oracle_seconds = 0.0
-        self._theta, self._mu = Theta.zeros(self.program), Theta.zeros(self.program)
+        super().__init__(parameters, loss, objective, session, executor)
+        self._mu = Theta.zeros(self.program)
         shared = {m.group for m in parameters.maps if m.features is None}
         self._shared = [number in shared for number in range(len(self.program.groups))]
-
-    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
-        """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
-        return self.parameters.scores(w, examples, out=self._theta)
-
-    def compiled(self) -> CompiledOracle | None:
-        """Return ``None``: there is no best labelling to ask for."""
-        return None
-
-    def value(self, w: F64) -> tuple[float, float]:
-        """Return (objective, certified upper bound) at w."""
-        primal = self.objective.primal(w, self.gradient(w).value)
-        return primal, primal
-
-    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
-        """Raise: a smooth risk has no planes."""
-        raise _no_planes()
-
-    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
-        """Raise: a smooth risk has no planes."""
-        raise _no_planes()
-
-    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
-        """Raise: a smooth risk has no planes."""
-        raise _no_planes()
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and the gradient of their weighted sum."""
@@ -159,7 +126,3 @@ def _checked(risk: F64, ids: I64) -> F64:
         text = "has no finite log-loss: the backend did not finish it, or the truth is ruled out"
         raise TrainingError(f"example {int(ids[unknown[0]])} {text}")
     return np.maximum(risk, 0.0)
-
-
-def _no_planes() -> TrainingError:
-    return TrainingError("a smooth risk has no planes; the trainer must use value and gradient")

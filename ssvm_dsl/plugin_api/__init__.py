@@ -1,14 +1,15 @@
 """The stable contract for plug-in authors: hooks, specs and protocols.  Import nothing else but ``ssvm_dsl.ir``."""
 
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
+from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
     CompiledOracle,
     CountingSession,
     Executor,
     Iterate,
-    MessageProblem,
     Objective,
+    OptionedBackend,
     Planes,
     ResumableTrainer,
     RiskGradient,
@@ -46,9 +47,12 @@ __all__ = [
     "Iterate",
     "LossSpec",
     "MessageProblem",
+    "MixtureProblem",
     "Objective",
     "Option",
+    "OptionedBackend",
     "Planes",
+    "PredictingProblem",
     "ResumableTrainer",
     "RiskGradient",
     "Session",

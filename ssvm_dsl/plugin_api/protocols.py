@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Limits, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
@@ -136,36 +138,35 @@ class SumSession(Session, Protocol):
 
 
 class CountingSession(Session, Protocol):
-    """A session that also knows the best labelling of every *count*; losses that do not add up need it.
+    """A session that also finds best labellings by counts; losses that do not add up need it.
 
-    A session may offer this (by having the method); slack rescaling and losses of counts use it where it is there.
+    Backends with ``"count"`` in ``Caps.loss_kinds`` open such sessions; ``CountLoss`` and slack rescaling use them.
     """
 
-    def best_by_count(self, theta: Theta, counts: I64, most: int, examples: I64 | None = None) -> Solution:
-        """Return, for each count from 0 to ``most``, the best labelling whose states' counts add up to it.
+    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+        """Return the labelling that is worth most, ``offset[a, b] + scale[a, b] score`` for its counts (a, b).
 
         Parameters
         ----------
         theta : Theta
-        counts : ndarray of int64, shape (S,)
-            A natural number for each state of each variable.
-        most : int
-            Labellings of a larger count are not looked for.
+        tables : CountTables
+            Those of the examples asked for, in that order.
         examples : ndarray of int64, optional
-            The examples to answer for; all by default.
 
         Returns
         -------
         Solution
-            ``labels`` of shape (most + 1, V) and ``score`` of shape (most + 1, n); score ``-inf`` where no labelling
-            has the count.  ``bound`` and ``primal`` are those of the best row.
+            ``score`` is what the labelling is worth (``-inf`` without one), ``bound`` is for what any is worth.
         """
 
 
 class SlopeSession(Session, Protocol):
-    """A session that lowers dual bounds by messages and tells where they are attained (an offer it may make)."""
+    """A session that lowers dual bounds by messages and tells where they are attained.
 
-    def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
+    Backends that claim ``Caps.messages`` open such sessions; ``Solution.warm`` of their answers is a ``Messages``.
+    """
+
+    def slope(self, theta: Theta, ids: I64, warm: Messages) -> Marginals | None:
         """Return a subgradient of the dual bound in the scores, for the messages an earlier call returned.
 
         Parameters
@@ -173,7 +174,7 @@ class SlopeSession(Session, Protocol):
         theta : Theta
         ids : ndarray of int64, shape (n,)
             Distinct examples.
-        warm : object
+        warm : Messages
             ``Solution.warm`` of a call for these examples.
 
         Returns
@@ -193,6 +194,24 @@ class Backend(Protocol):
 
     def open(self, program: Program, options: Mapping[str, Any]) -> Session:
         """Prepare for a program."""
+
+
+class OptionedBackend(Backend, Protocol):
+    """A backend whose options decide what it takes, such as a limit on memory.
+
+    An offer a backend may make; the planner then asks ``check_with`` instead of ``check``.
+    """
+
+    def check_with(self, need: Need, options: Mapping[str, Any]) -> Verdict:
+        """Say whether it takes a problem when opened with these options, and at what cost.
+
+        Parameters
+        ----------
+        need : Need
+        options : mapping
+            All options of the spec, defaults filled in, as ``open`` gets them; with the defaults the answer is that
+            of ``check``.
+        """
 
 
 class Executor(Protocol):
@@ -369,17 +388,6 @@ class TrainProblem(Protocol):
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
-
-
-class MessageProblem(TrainProblem, Protocol):
-    """A problem of the risk ``relaxed``, for trainers that work on messages (``TrainerNeeds.messages``)."""
-
-    def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
-        """Return dual losses of some examples after a few passes of message passing, and the messages.
-
-        ``value`` is the dual loss, an upper bound of the relaxed risk, and ``accumulate`` adds the negative of its
-        subgradient in w (messages fixed).
-        """
 
 
 @dataclass(frozen=True)

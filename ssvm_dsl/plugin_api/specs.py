@@ -146,7 +146,8 @@ class TrainerNeeds:
     guarantee : Guarantee
         The weakest oracle it works with.
     tasks : frozenset of Task
-        Questions it asks of the backend.
+        Questions it asks of the backend; with ``marginals`` it works on distributions over labellings
+        (:class:`~ssvm_dsl.plugin_api.MixtureProblem` for the margin risk).
     strongly_convex : bool
         Whether every weight must be regularised.
     any_power : bool
@@ -154,8 +155,11 @@ class TrainerNeeds:
     powers : frozenset of float
         Which powers it minimises otherwise.
     messages : bool
-        Whether it works on the messages of a backend with dual bounds: the risk ``relaxed`` then asks for labellings
-        and bounds, not for fractional solutions.
+        Whether it works on the messages of a backend with dual bounds (``Caps.messages``): the risk ``relaxed`` then
+        asks for labellings and bounds, not for fractional solutions.
+    factored : bool
+        Whether it works on marginals in place of distributions over labellings: graphs must then be forests without
+        hard constraints (any graphs for the risk ``relaxed``), and losses must add up over variables.
     """
 
     risks: frozenset[str] = frozenset({"margin"})
@@ -165,6 +169,12 @@ class TrainerNeeds:
     any_power: bool = False
     powers: frozenset[float] = frozenset({1.0})
     messages: bool = False
+    factored: bool = False
+
+    @property
+    def asks_marginals(self) -> bool:
+        """Whether it asks for marginals where the risk alone would not."""
+        return Task.MARGINALS in self.tasks
 
     def covers(self, risk: str, power: float) -> bool:
         """Whether it minimises a power of a risk."""
@@ -182,11 +192,14 @@ class TrainerSpec(OptionedSpec):
         Whether it can learn from a stream (``partial_fit``).
     resumable : bool
         Whether it can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`).
+    certifies : bool
+        Whether its iterates carry lower bounds of the optimum, so that there is a duality gap.
     """
 
     needs: TrainerNeeds = TrainerNeeds()
     incremental: bool = False
     resumable: bool = False
+    certifies: bool = True
 
 
 @dataclass(frozen=True)

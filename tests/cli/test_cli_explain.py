@@ -34,6 +34,9 @@ class OCR(Model):
 class Whole(OCR):
     loss = ZeroOne(OCR.y)
 
+class Found(OCR):
+    loss = CountLoss(OCR.y, "iou", positive="q")
+
 class Plain(Model):
     y = Label(3)
     x = Input(2)
@@ -121,6 +124,15 @@ def test_the_zero_one_loss_asks_for_two_labellings(capsys, file):
     assert told["train"]["need"]["tasks"] == ["kbest"]
 
 
+def test_losses_of_counts_ask_for_backends_that_count(capsys, file):
+    _, told = explained(capsys, f"{file}:Found")
+    assert "loss  = CountLoss(y, 'iou', positive='q')" in told["text"]
+    candidates = {one["name"]: one for one in told["train"]["candidates"]}
+    assert told["train"]["backend"] == "chain"
+    assert {name for name, one in candidates.items() if one["fits"]} <= {"chain", "tree", "brute-force"}
+    assert candidates["junction-tree"]["reasons"] == ["does not handle loss count"]
+
+
 def test_without_a_loss_there_is_no_training(capsys, file):
     status, told = explained(capsys, f"{file}:Plain")
     assert status == 0
@@ -169,7 +181,7 @@ def test_people_see_model_size_and_reasons(capsys, file):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["{file}"], "its models are: OCR, Whole, Plain, Big, Graph, Picky"),
+        (["{file}"], "its models are: OCR, Whole, Found, Plain, Big, Graph, Picky"),
         (["{file}:OCX"], "there is no model 'OCX'; its models are: OCR"),
         (["{file}:picky"], "there is no model 'picky'"),
         (["nowhere.py:OCR"], "nowhere.py: expected a Python file"),

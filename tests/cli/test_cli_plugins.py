@@ -10,6 +10,7 @@ import pytest
 from foreign import BROKEN, LAZY, NEEDY, distribution, inside, ssvm
 
 from ssvm_dsl.cli.template import FILES
+from ssvm_dsl.learning.risks import RISKS
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,33 @@ def test_show_what_a_stranger_lacks(site):
     out = ssvm("plugins", "show", "needy", path=site).stdout
     for words in ("needs no_such_library; pip install no-such-library", "does not choose it", "effort", "1, 2, 3"):
         assert words in out
+
+
+def test_pairs_is_a_table_that_fits_a_screen(capsys):
+    status, out, _ = inside(capsys, "plugins", "pairs")
+    assert status == 0
+    rows = [line.split() for line in out.splitlines() if line.startswith("one-slack ")]
+    assert rows == [["one-slack", "EBh^q", "EB^q", "E^q", "EBh^q"], ["one-slack", *4 * "-"], ["one-slack", "-", "-"]]
+    assert ["n-slack", "EBh^2"] in [line.split()[:2] for line in out.splitlines()]
+    assert ["perceptron", "ebh"] in [line.split()[:2] for line in out.splitlines()]
+    assert all(risk in out.split() for risk in RISKS)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_pairs_of_one_name_tells_reasons_and_backends(capsys):
+    found = json.loads(inside(capsys, "plugins", "pairs", "log", "--json")[1])
+    assert {one["risk"] for one in found} == {"log"}
+    by = {(one["trainer"], one["oracle"]): one for one in found}
+    assert by["lbfgs", "exact"]["works"]
+    assert by["lbfgs", "exact"]["certificate"] == "gap"
+    assert by["lbfgs", "exact"]["powers"] is None
+    assert "chain" in by["lbfgs", "exact"]["backends"]
+    assert "these do: " in by["bcfw", "exact"]["reason"]
+    assert "marginals" in by["lbfgs", "heuristic"]["reason"]
+    assert "msd" in inside(capsys, "plugins", "pairs", "dlpw")[1]
+    status, _, err = inside(capsys, "plugins", "pairs", "bcwf")
+    assert status != 0
+    assert "neither a trainer" in err
 
 
 def test_show_an_unknown_name(site):

@@ -14,6 +14,7 @@ from ssvm_dsl import (
     SYMMETRIC,
     Attributes,
     Cost,
+    CountLoss,
     Dim,
     Edges,
     Factor,
@@ -170,6 +171,43 @@ class Perceptron(Word):
     loss = NoLoss()
 
 
+class WordF1(Word):
+    loss = CountLoss(Word.y, "f1", positive="b")
+
+
+class TreeIoU(Tree):
+    """Two positive classes: one can be taken for the other."""
+
+    loss = CountLoss(Tree.y, "iou", positive=[0, 2]) + 0.3 * Hamming(Tree.y)
+
+
+class Bag(Model):
+    """Multi-label without pairs."""
+
+    K = Dim(4)
+    x = Input(3)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    loss = 2.0 * CountLoss(y, "f_beta", beta=2)
+
+
+class LoopyF1(Loopy):
+    loss = CountLoss(Loopy.y, "f1")
+
+
+def share_found(tp, fp, fn, tn):
+    """Missed positives and false alarms as shares of what could be (balanced errors)."""
+    return fn / np.maximum(tp + fn, 1) + fp / np.maximum(fp + tn, 1)
+
+
+class JointBalanced(Joint):
+    loss = CountLoss(Joint.y, share_found, positive=1, ignore=9)
+
+
+#: Models whose loss does not add up over variables.
+LOSS_OF_WHOLE = (AllOrNothing, WordF1, TreeIoU, Bag, LoopyF1, JointBalanced)
+
+
 @dataclass(frozen=True)
 class Case:
     """A model, how to make data for it, and how it is fitted."""
@@ -300,4 +338,9 @@ CASES = [
     Case(Costs),
     Case(AllOrNothing),
     Case(Perceptron),
+    Case(WordF1, n=6),
+    Case(TreeIoU, ragged=(1, 4, 5), n=4),
+    Case(Bag, C=3.0, weighted=True),
+    Case(JointBalanced, ignore=9, n=6),
+    Case(LoopyF1),
 ]

@@ -51,7 +51,10 @@ def tagged():
     return problem_of(Tagger, X, Y)
 
 
-CASES = {str(case): lambda case=case: case.make(0).problem() for case in small.CASES[:-1]} | {"tagger": tagged}
+#: All but the one whose optimum is where training starts.
+CASES = {
+    str(case): lambda case=case: case.make(0).problem() for case in small.CASES if case.model is not small.Perceptron
+} | {"tagger": tagged}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -64,7 +67,7 @@ def test_the_dual_value_kept_on_the_way_is_that_of_the_planes(name):
         iterate = next(steps)
         if "dual_estimate" in iterate.extra:
             estimates += 1
-            kept, afresh = iterate.extra["dual_estimate"], trainer._run.state.refresh()[0]
+            kept, afresh = iterate.extra["dual_estimate"], trainer._run.planes.refresh()[0]
             if np.isfinite(problem.objective.lower).any():  # gains are lower bounds there
                 assert afresh >= kept - 1e-10
             else:

@@ -19,13 +19,15 @@ from ssvm_trainers.perceptron import Perceptron
 UPDATES = ("perceptron", "pa", "pa-i", "pa-ii", "arow")
 
 
-def by_definition(data, update: str, C: float, n_passes: int, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def by_definition(
+    data, update: str, C: float, n_passes: int, start: np.ndarray, against: str = "max-loss"
+) -> tuple[np.ndarray, np.ndarray]:
     """(last weights, average over all examples met), in the order users see."""
     dim, weight = len(data.nonneg), np.ones(len(data.X)) if data.weight is None else data.weight
     w, total, met, variance = start.copy(), np.zeros(dim), 0, np.ones(dim)
     for _ in range(n_passes):
         for (losses, planes), share in zip(data.planes, weight):
-            worst = int(np.argmax(losses - planes @ w))
+            worst = int(np.argmax((losses if against == "max-loss" else 0.0) - planes @ w))
             psi, risk, limit = planes[worst], losses[worst] - planes[worst] @ w, C * share
             if psi.any() and share > 0:
                 square = float(np.sum(psi**2))
@@ -46,25 +48,44 @@ def by_definition(data, update: str, C: float, n_passes: int, start: np.ndarray)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("against", ["max-loss", "prediction"])
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize(
     "case",
     [Case(Word, n=8), Case(small.Costs, n=8, weighted=True), Case(small.Bounded, n=8), Case(small.Plain)],
     ids=str,
 )
-def test_updates_are_those_of_the_definition(case, update, compiled, monkeypatch):
+def test_updates_are_those_of_the_definition(case, update, against, compiled, monkeypatch):
     if not compiled:
         monkeypatch.setattr(MarginProblem, "compiled", lambda self: None)
     data = case.make(1)
     start = 0.1 * np.abs(np.random.default_rng(0).normal(size=len(data.nonneg)))  # no two labellings score the same
-    last, average = by_definition(data, update, 0.3, 3, start)
+    last, average = by_definition(data, update, 0.3, 3, start, against)
     for averaging, expected in ((True, average), (False, last)):
-        made = Perceptron(update, averaging, 0.3, "incremental")
+        made = Perceptron(update, averaging, 0.3, "incremental", against)
         steps = made.steps(data.problem(), StopRule(), in_blocks(data, start))
         for _ in range(3):
             iterate = next(steps)
         np.testing.assert_allclose(iterate.w, in_blocks(data, expected), rtol=1e-9, atol=1e-9)
     assert np.abs(average - start).max() > 0.01
+
+
+@pytest.mark.parametrize("backend", ["auto", "brute-force"])
+def test_prediction_based_updates_leave_what_is_right_alone(backend):
+    """Crammer et al. (2006), section 9: where the truth scores best, a margin too small is no reason to move."""
+    X, Y = [np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])], [["a"], ["b"]]
+    for risk in ("margin", "hm"):
+        moved = {}
+        for against in ("max-loss", "prediction"):
+            options = {"update": "pa", "against": against, "averaging": False}
+            svm = StructuredSVM(Word, trainer="perceptron", risk=risk, backend=backend, warm_start=True, max_passes=1)
+            svm.set_params(trainer_options=options).fit(X, Y)
+            svm.coef_[:] = 0.0
+            svm.weights_[Word.emit][...] = [[0.1, 0.0], [0.0, 0.1], [0.0, 0.0]]  # right, by 0.1 instead of 1
+            before = svm.coef_.copy()
+            assert svm.score(X, Y) == 1.0
+            moved[against] = not np.array_equal(svm.fit(X, Y).coef_, before)
+        assert moved == {"max-loss": True, "prediction": False}
 
 
 def test_the_average_weighs_all_examples_alike():

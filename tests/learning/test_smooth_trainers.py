@@ -117,7 +117,6 @@ def test_eg_refuses_what_does_not_fit_in_memory(monkeypatch):
         fitted(Case(Word).make(0), "log", trainer="eg")
 
 
-@pytest.mark.parametrize("trainer", ["eg", "svrg"])
-def test_trainers_for_smooth_risks_refuse_others(trainer):
+def test_trainers_for_smooth_risks_refuse_others():
     with pytest.raises(TrainingError, match="does not minimise risk 'margin'; these do: bcfw"):
-        fitted(Case(Word).make(0), "margin", trainer=trainer)
+        fitted(Case(Word).make(0), "margin", trainer="svrg")

@@ -1,0 +1,93 @@
+"""``GradientProblem``: what problems share whose risks give values and gradients, but no planes of labellings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+class GradientProblem(ABC):
+    """A risk known by its values and (sub)gradients.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    loss : LossTerm
+    objective : RegularizedRisk
+    session : PlannedSession
+        The planned backend, opened on the program.
+    executor : Executor
+        Where the parts of a batch run.
+    """
+
+    smooth = False
+    relaxed = False
+
+    def __init__(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+    ) -> None:
+        self.parameters, self.loss, self.objective = parameters, loss, objective
+        self.session, self.executor = session, executor
+        self.program = parameters.program
+        self.dim: int = parameters.dim
+        self.n: int = self.program.n_examples
+        self.blocks: tuple[Block, ...] = parameters.blocks
+        self.n_oracle_calls = 0
+        self.oracle_seconds = 0.0
+        self._theta = Theta.zeros(self.program)
+
+    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
+        """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
+        return self.parameters.scores(w, examples, out=self._theta)
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w."""
+        found = self.gradient(w)
+        return self.objective.primal(w, found.value), self.objective.primal(w, found.bound)
+
+    @abstractmethod
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+
+    def tightness(self, w: F64) -> float:
+        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is maximised."""
+        return np.nan
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return ``None``: there is no most violated labelling to ask for."""
+        return None
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+
+def _no_planes() -> TrainingError:
+    return TrainingError("this risk has no planes of labellings; the trainer must use value and gradient")

@@ -1,0 +1,91 @@
+"""``MixtureProblem``: margin rescaling with planes that are mixed from those of all labellings.
+
+A distribution q over the labellings of an example mixes their planes to one that bounds the risk from below, too,
+
+    risk_i(w)  >=  E_q Delta - w . E_q psi_i ,         psi_i(y) = Phi(x_i, y_i) - Phi(x_i, y) ,
+
+and for ``q(y) ~ exp(t Delta(y) + u . Phi(x_i, y))`` both expectations are sums over marginals: those of the
+softmax-margin at the weights u with its loss scaled by t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.smooth_problem import SmoothProblem
+from ssvm_dsl.plugin_api.protocols import Executor
+
+F64 = NDArray[np.float64]
+
+
+class MixtureProblem(MarginProblem):
+    """Margin-rescaling risk over a data set, for trainers that ask for marginals.
+
+    Parameters are those of :class:`~ssvm_dsl.learning.problem.MarginProblem`.
+
+    Raises
+    ------
+    OptionError
+        The loss does not add up over variables.
+    """
+
+    def __init__(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+    ) -> None:
+        if loss.kind != ADDITIVE:
+            raise OptionError(f"distributions over labellings need a loss that adds up over variables, not {loss.kind}")
+        super().__init__(parameters, loss, objective, session, executor)
+        one_each = replace(objective, weight=np.ones(self.n), power=1.0)
+        self._soft = _Soft(parameters, loss, one_each, session, executor)
+
+    def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
+        """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.
+
+        Parameters
+        ----------
+        u : ndarray of float64, shape (dim,)
+        t : float
+        example : int
+        """
+        before = self._soft.oracle_seconds
+        plane = self._soft.mixed(u, t, example)
+        self.n_oracle_calls += 1
+        self.oracle_seconds += self._soft.oracle_seconds - before
+        return plane
+
+
+class _Soft(SmoothProblem):
+    """The softmax-margin of one example at a time, with a scaled loss."""
+
+    def __init__(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+    ) -> None:
+        super().__init__(parameters, replace(loss, node=loss.node.copy()), objective, session, executor)
+        self._prices = loss.node
+
+    def mixed(self, u: F64, t: float, example: int) -> tuple[F64, float]:
+        program = self.program
+        lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
+        self.loss.node[lo:hi] = t * self._prices[lo:hi]
+        found = self.gradient(u, np.array([example], dtype=np.int64))
+        expected = float(np.dot(self._prices[lo:hi], self._mu.node[lo:hi])) + float(self.loss.const[example])
+        return -found.vector, expected
