@@ -37,8 +37,8 @@ def _dual_ascent() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
-                Option("max_cached_passes", 20, "most cached passes after an exact one"),
-                Option("keep", 2, "exact visits a plane may stay without dual weight"),
+                Option("max_cached_passes", 20, "most cached passes after an exact one", least=0),
+                Option("keep", 2, "exact visits a plane may stay without dual weight", least=0),
                 Option("averaging", False, "also follow the weighted average of the iterates", (False, True)),
                 Option("blocks", "auto", "for risk relaxed: what a step changes", ("auto", "examples", "factors")),
             ),
@@ -50,10 +50,10 @@ def _dual_ascent() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
             resumable=True,
             options=(
-                Option("passes", 10, "passes of message passing for each step (R)"),
-                Option("batch_size", 1, "examples in a step"),
+                Option("passes", 10, "passes of message passing for each step (R)", least=1),
+                Option("batch_size", 1, "examples in a step", least=1),
                 Option("averaging", "none", "which average is returned", ("none", "weighted")),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
             ),
         ),
         TrainerSpec(
@@ -75,8 +75,8 @@ def _dual_ascent() -> list[TrainerSpec]:
             needs=TrainerNeeds(strongly_convex=True, factored=True),
             resumable=True,
             options=(
-                Option("accuracy", 0.3, "the dual within the supports is solved to this share of the gap"),
-                Option("max_inner_passes", 50, "most passes within the supports after one with the oracle"),
+                Option("accuracy", 0.3, "the dual within the supports is solved to this share of the gap", least=0),
+                Option("max_inner_passes", 50, "most passes within the supports after one with the oracle", least=0),
             ),
         ),
     ]
@@ -92,9 +92,9 @@ def _cutting_planes() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
             options=(
-                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap"),
-                Option("max_sweeps", 500, "most sweeps over the examples in one solve"),
-                Option("keep", 50, "solves a plane may stay without dual weight"),
+                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap", least=0),
+                Option("max_sweeps", 500, "most sweeps over the examples in one solve", least=1),
+                Option("keep", 50, "solves a plane may stay without dual weight", least=0),
             ),
         ),
         TrainerSpec(
@@ -104,9 +104,9 @@ def _cutting_planes() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
             resumable=True,
             options=(
-                Option("cache", 50, "planes kept for an example; 0 for none"),
-                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes"),
-                Option("keep", 50, "solves of the dual a plane may stay without weight"),
+                Option("cache", 50, "planes kept for an example; 0 for none", least=0),
+                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", least=0),
+                Option("keep", 50, "solves of the dual a plane may stay without weight", least=0),
             ),
         ),
         TrainerSpec(
@@ -117,7 +117,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
-                Option("keep", 50, "passes a plane may stay without dual weight"),
+                Option("keep", 50, "passes a plane may stay without dual weight", least=0),
             ),
         ),
     ]
@@ -134,7 +134,9 @@ def _polytopes() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=marginals, factored=True, powers=frozenset({1.0, 2.0})),
             requires=("clarabel",),
             install_hint="pip install clarabel",
-            options=(Option("max_entries", 1_000_000, "most numbers in the inequalities; larger ones are refused"),),
+            options=(
+                Option("max_entries", 1_000_000, "most numbers in the inequalities; larger ones are refused", least=1),
+            ),
         ),
         TrainerSpec(
             "extragradient",
@@ -144,8 +146,8 @@ def _polytopes() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
-                Option("balance", 8.0, "how much longer steps of marginals are than those of weights"),
-                Option("evaluate_every", 20, "steps between two certificates"),
+                Option("balance", 8.0, "how much longer steps of marginals are than those of weights", above=0),
+                Option("evaluate_every", 20, "steps between two certificates", least=1),
             ),
         ),
     ]
@@ -160,7 +162,7 @@ def _gradients() -> list[TrainerSpec]:
             "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
             needs=TrainerNeeds(risks=SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
             resumable=True,
-            options=(Option("memory", 10, "pairs of steps and gradient changes kept"),),
+            options=(Option("memory", 10, "pairs of steps and gradient changes kept", least=1),),
         ),
         TrainerSpec(
             "svrg",
@@ -169,8 +171,8 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=SMOOTH, any_power=True),
             resumable=True,
             options=(
-                Option("batch_size", 32, "examples in a step"),
-                Option("step_size", 1.0, "factor of the first step"),
+                Option("batch_size", 32, "examples in a step", least=1),
+                Option("step_size", 1.0, "factor of the first step", above=0),
             ),
         ),
         TrainerSpec(
@@ -180,9 +182,9 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(risks=CONVEX, any_power=True),
             resumable=True,
             options=(
-                Option("batch_size", 32, "examples in a step"),
-                Option("step_size", 0.01, "length of steps in the first pass"),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+                Option("batch_size", 32, "examples in a step", least=1),
+                Option("step_size", 0.01, "length of steps in the first pass", above=0),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
             ),
         ),
     ]
@@ -203,7 +205,7 @@ def _online() -> list[TrainerSpec]:
                 Option("update", "perceptron", "how far an update goes", ("perceptron", "pa", "pa-i", "pa-ii", "arow")),
                 Option("against", "max-loss", "the labelling an update moves away from", ("max-loss", "prediction")),
                 Option("averaging", True, "return the average of all weights met", (True, False)),
-                Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow"),
+                Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow", above=0),
                 Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),
             ),
         ),
@@ -216,15 +218,15 @@ def _online() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
-                Option("batch_size", 1, "examples in a step"),
+                Option("batch_size", 1, "examples in a step", least=1),
                 Option(
                     "schedule", "1/(lam t)", "step size over steps t", ("1/(lam t)", "1/sqrt(t)", "1/t", "constant")
                 ),
-                Option("step_size", 1.0, "factor of the schedule"),
+                Option("step_size", 1.0, "factor of the schedule", above=0),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
                 Option("radius", None, "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"),
                 Option("best_iterate", True, "return the evaluated iterate with the lowest objective", (True, False)),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective"),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
                 Option("metric", "identity", "what a step is long in", ("identity", "newton")),
                 Option("ridge", 1.0, "what newton adds to the diagonal of its matrix"),
             ),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Marginals, Program, Theta
 from ssvm_dsl.ir.features import FeatureMap, SparseRows
-from ssvm_dsl.ir.local_polytope import consistent
+from ssvm_dsl.ir.local_polytope import consistent, labelling_marginals
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
@@ -87,7 +87,7 @@ class FactorRun(Run):
         self.fixed = Metric(1.0 / map_scales(problem), bounded, lower, objective.weight / n, float(objective.lam))
         self.space = work_space(problem, self.entries.ptr, self.factors)
         self.size = mean_loss(problem)
-        self.mu = marginals_of_truth(problem)
+        self.mu = labelling_marginals(parameters.program, problem.loss.truth)
         self.messages = np.zeros(int((self.factors.width[self.factors.group]).sum()))
         self.w = np.zeros(problem.dim)
         self.free = np.zeros(problem.dim) if bounded.any() else self.w
@@ -178,7 +178,7 @@ class FactorRun(Run):
         """Return the plane (v, b) of marginals of all examples."""
         problem, parameters = self.problem, self.problem.parameters
         program, sums = parameters.program, Theta.zeros(parameters.program)
-        moved = as_marginals(program, marginals_of_truth(problem) - mu)
+        moved = as_marginals(program, labelling_marginals(program, problem.loss.truth) - mu)
         share, everyone = problem.objective.weight / problem.n, np.arange(problem.n)
         add_marginals(program, moved, share, everyone, sums.node, sums.tables)
         b = float(np.dot(share, problem.loss.const)) - float(np.dot(sums.node, problem.loss.node))
@@ -191,17 +191,6 @@ def as_marginals(program: Program, mu: F64) -> Marginals:
     ptr = program.n_states + pointers(np.array(sizes, dtype=np.int64))
     parts = zip(program.groups, ptr[:-1], ptr[1:], strict=True)
     return Marginals(mu[: program.n_states], tuple(mu[lo:hi].reshape(-1, g.n_configs) for g, lo, hi in parts))
-
-
-def marginals_of_truth(problem: TrainProblem) -> F64:
-    """Return the flat marginals of the truth."""
-    program, truth = problem.parameters.program, problem.loss.truth
-    mu = np.zeros(program.n_states + sum(group.n_factors * group.n_configs for group in program.groups))
-    marginals = as_marginals(program, mu)
-    marginals.node[program.state_ptr[:-1] + truth] = 1.0
-    for group, table in zip(program.groups, marginals.tables, strict=True):
-        table[np.arange(group.n_factors), truth[group.scope] @ group.strides] = 1.0
-    return mu
 
 
 def mean_loss(problem: TrainProblem) -> float:

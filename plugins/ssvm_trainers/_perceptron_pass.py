@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
+from ssvm_trainers._certify import count_calls
 from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Parts, Work
 from ssvm_trainers._plane_products import clear_parts, collect_parts, labels_score, move_parts, part_dots
 from ssvm_trainers._planes import fixed_arrays, parts_space, work_space
@@ -36,10 +36,7 @@ def compiled_pass(learner: Learner, problem: TrainProblem, oracle: CompiledOracl
         problem.objective.weight, limit, UPDATES[learner.options.update], predicted,
         learner.t, learner.w, learner.moved,
     )  # fmt: skip
-    problem.n_oracle_calls += len(order)
-    problem.oracle_seconds += perf_counter() - begin
-    if not off <= 1e-6:
-        raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+    count_calls(problem, len(order), begin, off)
     return int(changes)
 
 

@@ -11,7 +11,6 @@ it obeys ``matrix x = right, x >= 0``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.sparse import csr_array
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import Group, Marginals, Program, Theta
-from ssvm_dsl.ir.local_polytope import consistent, polytope_equations
+from ssvm_dsl.ir.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.ir.topology import distinct_edges
@@ -111,18 +110,11 @@ class Polytope:
     @property
     def n_cells(self) -> int:
         """How many numbers the cliques have."""
-        program = self.cliques.program
-        return program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
+        return n_marginals(self.cliques.program)
 
     def truth(self) -> F64:
         """Return the point of the true labellings."""
-        program, labels = self.cliques.program, self.problem.loss.truth
-        full, first = np.zeros(self.n_cells), program.n_states
-        full[program.state_ptr[:-1] + labels] = 1.0
-        for group in program.groups:
-            full[first + np.arange(group.n_factors) * group.n_configs + labels[group.scope] @ group.strides] = 1.0
-            first += group.n_factors * group.n_configs
-        return full[self.kept]
+        return labelling_marginals(self.cliques.program, self.problem.loss.truth)[self.kept]
 
     def scores(self, w: F64) -> F64:
         """Return the score of each column; ``ndarray, shape (n_columns,)``."""
@@ -224,16 +216,10 @@ def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
     return Polytope(problem, cliques, kept, owner[kept], row_owner, matrix, right, loss[kept])
 
 
-def n_columns(problem: TrainProblem) -> int:
-    """Return the most columns the points of a problem can have, without building them."""
-    program = problem.parameters.program
-    return program.n_states + sum(group.n_factors * prod(group.cards) for group in program.groups)
-
-
 def _possible(program: Program, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """Return which states and joint states are not ruled out."""
     if allowed is None:
-        return np.ones(program.n_states + sum(g.n_factors * g.n_configs for g in program.groups), dtype=bool)
+        return np.ones(n_marginals(program), dtype=bool)
     parts = [allowed]
     for group in program.groups:
         states = np.indices(group.cards).reshape(group.arity, -1)

@@ -7,8 +7,9 @@ The projection of z is ``x = max(0, z + A' y)`` for the y that minimises the con
 Its gradient is piecewise linear with the generalised Hessian ``A D A'``, D the 0/1 diagonal of what is positive in x.
 Newton's method with a line search ends after finitely many steps at the exact solution (Qi and Sun 1993; Li, Sun and
 Toh 2020 for projections onto polytopes of matchings), in a few where y is that of a point nearby; so y is kept
-from call to call.  This is the quadratic flow problem of Taskar, Lacoste-Julien and Jordan (2006) where A is that of a
-flow, and solves it for any A.
+from call to call.  Where many numbers are all but zero in x, D changes within a step, and the step is shortened: the
+next one of that example is damped more.  This is the quadratic flow problem of Taskar, Lacoste-Julien and Jordan (2006)
+where A is that of a flow, and solves it for any A.
 
 Where every row stands alone - independent labels - each variable's projection is onto the unit simplex and has a
 closed form (Held, Wolfe and Crowder 1974).
@@ -157,16 +158,18 @@ class _Point:
 
 def _newton(chunk: _Chunk, z: F64, y: F64) -> tuple[F64, F64]:
     """Return (projection, multipliers)."""
-    size, at = 1.0 + float(np.abs(z).max(initial=0.0)), _point(chunk, z, y)
+    size, at, caution = 1.0 + float(np.abs(z).max(initial=0.0)), _point(chunk, z, y), np.ones(chunk.n)
     for _ in range(MAX_STEPS):
         off = float(at.off.max())
         if off <= ACCURACY * size:
             return at.x, at.y
         active = chunk.by_column[:, np.flatnonzero(at.x > 0.0)]
-        damping = 1e-12 + 0.1 * min(off, 1.0) / size  # rows without a positive column have no curvature
-        hessian = csc_array(active @ active.T + diags_array(np.full(len(y), damping)))
+        least = 1e-12 + 0.1 * min(off, 1.0) / size  # rows without a positive column have no curvature
+        damping = np.minimum(least * caution, 1.0)[chunk.row_owner]
+        hessian = csc_array(active @ active.T + diags_array(damping))
         factor = splu(hessian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-        at = _step(chunk, z, at, factor.solve(-at.slope))
+        at, length = _step(chunk, z, at, factor.solve(-at.slope))
+        caution = np.clip(np.where(length < 1.0, 10.0, 0.1) * caution, 1.0, 1e12)
     text = f"a projection onto the marginals is off by {off:.1g} after {MAX_STEPS} steps of Newton's method"
     raise TrainingError(f"trainer 'extragradient': {text}; use trainer='bcfw'")
 
@@ -183,8 +186,8 @@ def _point(chunk: _Chunk, z: F64, y: F64) -> _Point:
     return _Point(y, x, slope, np.asarray(value), np.asarray(ROUNDING * (1.0 + size)), off)
 
 
-def _step(chunk: _Chunk, z: F64, at: _Point, direction: F64) -> _Point:
-    """Return the point after a step whose length each example finds by halving.
+def _step(chunk: _Chunk, z: F64, at: _Point, direction: F64) -> tuple[_Point, F64]:
+    """Return the point after a step whose length each example finds by halving, and the lengths.
 
     The function must fall; where rounding hides whether it does, the gradient must.
     """
@@ -198,4 +201,4 @@ def _step(chunk: _Chunk, z: F64, at: _Point, direction: F64) -> _Point:
         if not short.any():
             break
         length[short] *= 0.5
-    return tried
+    return tried, length

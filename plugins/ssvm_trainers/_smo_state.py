@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir import Theta
+from ssvm_dsl.ir.local_polytope import labelling_marginals
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
-from ssvm_trainers._planes import fixed_arrays, strides, work_space
+from ssvm_trainers._planes import fixed_arrays, work_space
 from ssvm_trainers._resumable import Stateful
 from ssvm_trainers._smo_kernels import Room, Trees, aggregate, exact_pass, plain_pass
 
@@ -37,7 +38,7 @@ class MarginalState(Stateful):
         self.problem = problem
         self.maps, self.fixed, self.work = problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1)
         self.trees, self.room = root_trees(problem), work_room(problem)
-        self.mu = marginals_of_truth(problem, self.trees)
+        self.mu = labelling_marginals(problem.parameters.program, problem.loss.truth)
         self.w = np.zeros(problem.dim)
         self.free = np.zeros(problem.dim) if self.fixed.bounded.any() else self.w
         self.gap = np.zeros(problem.n)
@@ -84,17 +85,6 @@ class MarginalState(Stateful):
         """Take over a state."""
         for name, array in self.state().items():
             array[...] = state[name]
-
-
-def marginals_of_truth(problem: TrainProblem, trees: Trees) -> F64:
-    """Return the marginals of the truth: of variables state by state, then of the factors of each group."""
-    program, truth = problem.parameters.program, problem.loss.truth
-    mu = np.zeros(program.n_states + sum(group.n_factors * group.n_configs for group in program.groups))
-    mu[program.state_ptr[:-1] + truth] = 1.0
-    for fmap, base in zip(problem.parameters.maps, trees.base, strict=True):
-        if base >= 0:
-            mu[base + np.arange(fmap.n_factors) * fmap.n_configs + truth[fmap.scope] @ strides(fmap.cards)] = 1.0
-    return mu
 
 
 def root_trees(problem: TrainProblem) -> Trees:

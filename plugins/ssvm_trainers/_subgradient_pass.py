@@ -14,11 +14,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
+from ssvm_trainers._certify import count_calls
 from ssvm_trainers._plane_arrays import Fixed, Parts, Work
 from ssvm_trainers._plane_products import collect_parts, labels_score, move_parts
 from ssvm_trainers._planes import fixed_arrays, map_scales, parts_space, work_space
@@ -56,10 +56,7 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
         problem.objective.weight, lengths, shares, problem.objective.lam * float(map_scales(problem)[:1].sum()),
         descent.w, v, plane, state, averaging,
     )  # fmt: skip
-    problem.n_oracle_calls += len(order)
-    problem.oracle_seconds += perf_counter() - begin
-    if not off <= 1e-6:
-        raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+    count_calls(problem, len(order), begin, off)
     if averaging:
         descent.add_to_average(state[1] * descent.w - v, float(shares.sum()))
     descent.w *= state[0]

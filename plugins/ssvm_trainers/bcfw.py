@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault, OptionError
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
+from ssvm_trainers._certify import Trust, count_calls
 from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
 from ssvm_trainers._resumable import Resumable, Run
@@ -122,7 +123,7 @@ class _Run(Run):
         self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem)
         self.dual, _ = self.planes.refresh()
-        self.trust = 0.25  # certified gap over the estimate of the exact pass before it, as measured last
+        self.trust = Trust()
         if self.oracle is not None:
             self.theta = problem.scores(self.planes.w)
             self.oracle_work = np.empty(self.oracle.work_size)
@@ -146,8 +147,7 @@ class _Run(Run):
         if self.options.averaging:
             self.average += 2.0 / (self.now + 2.0) * (self.planes.w - self.average)
         gap = float(np.dot(self.planes.fixed.share, self.planes.gap))
-        wanted = stop.tol * max(abs(self.dual + gap), 1e-12)
-        if self.trust * gap <= wanted or self.passes + 1.0 >= stop.max_passes:
+        if self.trust.asks(stop, self.dual, gap, self.passes):
             return self._certify(gap)
         return Iterate(self.planes.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
 
@@ -211,10 +211,7 @@ class _Run(Run):
             self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, s.w, s.free,
             self.now, self.options.keep, s.gap, s.gain,
         )  # fmt: skip
-        self.problem.n_oracle_calls += len(ids)
-        self.problem.oracle_seconds += perf_counter() - begin
-        if not off <= 1e-6:
-            raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+        count_calls(self.problem, len(ids), begin, off)
         if full:
             s.grow()
         return float(gain)
@@ -252,9 +249,7 @@ class _Run(Run):
             if average[0] < primal:
                 w, primal, upper = self.average.copy(), average[0], average[1]
         self.passes += 1.0 + float(self.options.averaging)
-        if estimate > 0.0:
-            # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
-            self.trust = float(np.clip((primal - dual) / estimate, 1e-3, 10.0))
+        self.trust.learn(primal - dual, estimate)
         self.dual += self._take(planes)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)
 

@@ -20,7 +20,8 @@ whose error is O(1/t).  No oracle is called but for certificates: a step asks fo
 (:mod:`ssvm_trainers._projection`).
 
 Lengths are measured by ``|w|^2 = lam sum_j scale_j w_j^2`` and ``|mu|^2 = beta/n sum_i weight_i |mu_i|^2``, so that
-results do not depend on the units of features; beta makes what ties w to mu as large as ``balance``.
+results do not depend on the units of features; beta makes what ties w to mu as large as ``balance`` (or less, where
+features are so small that hardly anything does).
 
 The lower bound is the plane of the marginals, the primal that of the weights these make optimal.
 """
@@ -42,6 +43,10 @@ F64 = NDArray[np.float64]
 
 #: Shares of a step's length that F may change by: more and the step is too long, less and the next may be longer.
 LONG, SHORT = 0.9, 0.4
+
+#: Losses alone move marginals by at most so much in a step of length 1: enough to get anywhere, and few enough digits
+#: before the point for projections to keep those after it.
+MOST_MOVED = 1e5
 
 #: Products with the map from weights to scores that estimate its norm.
 POWER_STEPS = 30
@@ -94,8 +99,8 @@ class _Run(Run):
         self.projection = _projection(polytope)
         self.w, self.x = objective.weights(np.zeros(problem.dim)), polytope.truth()
         self.first_w, self.first_x = self.w.copy(), self.x.copy()
-        tied = max(self._tie(), 1e-12)
-        self.beta = (tied / options.balance) ** 2
+        largest = float(np.abs(polytope.loss).max(initial=0.0))
+        self.beta = max((self._tie() / options.balance) ** 2, largest / MOST_MOVED, 1e-24)
         self.lipschitz = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * options.balance**2))
         self.step, self.n_steps, self.passes = LONG / self.lipschitz, 0, 0.0
 

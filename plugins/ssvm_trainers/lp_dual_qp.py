@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir.local_polytope import n_marginals
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers._polytope import Polytope, n_columns, polytope_of, score_columns
+from ssvm_trainers._polytope import Polytope, polytope_of, score_columns
 from ssvm_trainers._score_matrix import n_entries
 
 F64 = NDArray[np.float64]
@@ -68,7 +69,7 @@ class LPDualQP:
         yield Iterate(w, 1.0, primal, upper, problem.objective.dual(v, b), extra=extra, plane=(v, b))
 
     def _check_size(self, problem: TrainProblem) -> None:
-        columns, entries = n_columns(problem), n_entries(problem.parameters)
+        columns, entries = n_marginals(problem.parameters.program), n_entries(problem.parameters)
         if columns + entries > self.max_entries:
             text = f"trainer 'lp-dual-qp': {columns} inequalities with {entries} features make more numbers than "
             text += f"max_entries={self.max_entries}"

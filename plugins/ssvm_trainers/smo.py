@@ -29,8 +29,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_trainers._certify import Trust, count_calls
 from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
@@ -74,7 +74,7 @@ class _Run(Run):
         self.random = np.random.default_rng(options.random_state)
         self.passes = 0.0
         self.dual, _ = self.marginals.refresh()
-        self.trust = 0.25  # certified gap over that met in the pass before it, as measured last
+        self.trust = Trust()
         self.oracle = problem.compiled()
         if self.oracle is not None:
             self.theta = problem.scores(self.marginals.w)
@@ -88,8 +88,7 @@ class _Run(Run):
         self.passes += 1.0
         gap = float(self.marginals.gap.sum())
         self._inner()
-        wanted = stop.tol * max(abs(self.dual + gap), 1e-12)
-        if self.trust * gap <= wanted or self.passes + 1.0 >= stop.max_passes:
+        if self.trust.asks(stop, self.dual, gap, self.passes):
             return self._certify(gap)
         return Iterate(self.marginals.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
 
@@ -110,10 +109,7 @@ class _Run(Run):
             return sum(self.marginals.take(self.problem.oracle(self.marginals.w, part)) for part in parts)
         begin = perf_counter()
         gain, off = self.marginals.ask(self.oracle, self.theta, self.oracle_work, ids)
-        self.problem.n_oracle_calls += len(ids)
-        self.problem.oracle_seconds += perf_counter() - begin
-        if not off <= 1e-6:
-            raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+        count_calls(self.problem, len(ids), begin, off)
         return gain
 
     def _inner(self) -> None:
@@ -134,8 +130,6 @@ class _Run(Run):
         dual, w = self.dual, self.marginals.w.copy()
         primal, upper, planes = self.problem.evaluate(w)
         self.passes += 1.0
-        if estimate > 0.0:
-            # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
-            self.trust = float(np.clip((primal - dual) / estimate, 1e-3, 10.0))
+        self.trust.learn(primal - dual, estimate)
         self.dual += self.marginals.take(planes)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)

@@ -64,7 +64,9 @@ def _words(value: Any) -> str:
 
 
 def _choices(option: dict[str, Any]) -> str:
-    return ", ".join(map(repr, option["choices"]))
+    ranges = [("at least", option["least"]), ("above", option["above"])]
+    listed = [f"{words} {bound:g}" for words, bound in ranges if bound is not None]
+    return ", ".join([*map(repr, option["choices"]), *listed])
 
 
 COMMAND = Command("show", "show everything about a plug-in: capabilities and options", run, arguments)

@@ -240,6 +240,8 @@ def _outsiders(need: Need, known: Registry) -> str:
     fits = [spec.name for spec in foreign if consider(need, spec)[0].ok]
     if fits:
         return f"'auto' takes only bundled and allow-listed backends; these installed ones would fit: {', '.join(fits)}"
+    if need.loss_kinds:
+        return "take a loss that adds up over variables (Hamming, Cost), or a model whose graphs are forests"
     return "make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
 
 

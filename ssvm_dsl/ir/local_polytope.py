@@ -25,6 +25,7 @@ from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.solution import Marginals
 
 F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 
@@ -102,6 +103,21 @@ def _factor_pattern(cards: tuple[int, ...], redundant: bool) -> tuple[int, _Patt
     link_row = np.arange(first[-1])
     row = first[slot] + states[slot, column]
     return int(first[-1]), _Pattern(row, column, link_row, link_slot, link_row - first[link_slot])
+
+
+def n_marginals(program: Program) -> int:
+    """Return how many numbers a point has: one for each state of a variable and each joint state of a factor."""
+    return program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
+
+
+def labelling_marginals(program: Program, labels: I32) -> F64:
+    """Return the point of a labelling of all examples: of variables state by state, then of the factors by group."""
+    mu, first = np.zeros(n_marginals(program)), program.n_states
+    mu[program.state_ptr[:-1] + labels] = 1.0
+    for group in program.groups:
+        mu[first + np.arange(group.n_factors) * group.n_configs + labels[group.scope] @ group.strides] = 1.0
+        first += group.n_factors * group.n_configs
+    return mu
 
 
 def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:

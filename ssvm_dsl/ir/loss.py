@@ -50,6 +50,11 @@ class LossTerm:
     weight: float = 1.0
     tables: CountTables | None = None
 
+    @property
+    def called(self) -> str:
+        """What the kind is called in the language, for messages."""
+        return {ZERO_ONE: "ZeroOne", COUNT: "CountLoss"}.get(self.kind, self.kind)
+
     def value(self, program: Program, labels: I32, examples: I64 | None = None) -> F64:
         """Return the loss of a packed labelling of each selected example; ``shape (n,)``."""
         ids = select(program, examples)

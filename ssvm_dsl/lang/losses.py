@@ -211,8 +211,10 @@ class CountLoss(LabelLoss):
         if not isinstance(measure, FunctionRef) and measure not in MEASURES:
             names = ", ".join(map(repr, MEASURES))
             mistakes.append(f"CountLoss: the measure is {names} or a function of counts, got {measure!r}")
-        if (measure == "f_beta") != (beta is not None):
-            mistakes.append('CountLoss: beta goes with the measure "f_beta", and that with a beta')
+        if measure == "f_beta" and beta is None:
+            mistakes.append("CountLoss: the measure 'f_beta' needs a number beta, e.g. beta=2")
+        if measure != "f_beta" and beta is not None:
+            mistakes.append(f"CountLoss: only the measure 'f_beta' takes beta, got beta={beta!r}")
         number = as_numbers([] if beta is None else [beta], f"CountLoss: beta is a number, got {beta!r}", mistakes)
         if number and not 0 < number[0] < inf:
             mistakes.append(f"CountLoss: beta is positive and finite, got {beta!r}")

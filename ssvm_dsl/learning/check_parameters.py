@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,11 +42,24 @@ def check_parameters(svm: Learner) -> None:
         raise OptionError(f"power is a number of at least 1, got {svm.power!r}")
     if not (_is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
         raise OptionError(f"checkpoint_seconds is a non-negative number, got {svm.checkpoint_seconds!r}")
+    _check_path(svm.checkpoint)
     if svm.guarantee not in [one.value for one in Guarantee]:
         known = ", ".join(one.value for one in Guarantee)
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
     if not (_is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+
+
+def _check_path(path: Any) -> None:
+    """Refuse a checkpoint that could not be written once a fit is under way."""
+    if path is None:
+        return
+    if not isinstance(path, str | PathLike):
+        raise OptionError(f"checkpoint is None or the path of a file, got {path!r}")
+    if Path(path).is_dir():
+        raise OptionError(f"checkpoint is the path of a file, got the folder {str(path)!r}")
+    if not Path(path).parent.is_dir():
+        raise OptionError(f"checkpoint: there is no folder {str(Path(path).parent)!r} for {Path(path).name!r}")
 
 
 def check_loss(model: type[Model]) -> None:
@@ -82,12 +97,21 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
     DataError
         They are not n finite numbers.
     """
+    expected = f"{n} numbers, one for each example"
+    if values is None:
+        raise DataError("values", expected=expected, found="None")
     try:
         found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise DataError("values", expected=f"{n} numbers, one for each example", found=str(err)) from None
+    except (TypeError, ValueError):
+        listed = isinstance(values, list | tuple | np.ndarray)
+        strange = next((i for i, value in enumerate(values) if not _is_number(value)), None) if listed else None
+        if strange is None:
+            raise DataError("values", expected=expected, found=repr(values)) from None
+        hint = "" if isinstance(values[strange], str) else "labellings come after the values: fit(X, values, Y)"
+        came = repr(values[strange])
+        raise DataError("values", example=strange, expected="a finite number", found=came, hint=hint) from None
     if found.shape != (n,):
-        raise DataError("values", expected=f"{n} numbers, one for each example", found=f"shape {found.shape}")
+        raise DataError("values", expected=expected, found=f"shape {found.shape}")
     wrong = np.flatnonzero(~np.isfinite(found))
     if len(wrong):
         i = int(wrong[0])

@@ -179,6 +179,7 @@ class StructuredSVM(Learner):
 
     def _check(self) -> None:
         super()._check()
+        find_risk(self.risk)
         check_loss(self.model)
 
     # -- prediction ------------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class MixtureProblem(MarginProblem):
         executor: Executor,
     ) -> None:
         if loss.kind != ADDITIVE:
-            raise OptionError(f"distributions over labellings need a loss that adds up over variables, not {loss.kind}")
+            text = "distributions over labellings need a loss that adds up over variables"
+            raise OptionError(f"{text}, not {loss.called}")
         super().__init__(parameters, loss, objective, session, executor)
         one_each = replace(objective, weight=np.ones(self.n), power=1.0)
         self._soft = _Soft(parameters, loss, one_each, session, executor)

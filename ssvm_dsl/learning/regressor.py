@@ -125,6 +125,7 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
         OptionError, PluginError, NoBackendError
             Parameters, options or the combination of trainer and backend cannot be used.
         """
+        _numbers(X, values)
         self._learn(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight, validation)
         return self
 
@@ -135,12 +136,17 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
 
         See :meth:`~ssvm_dsl.StructuredSVM.partial_fit`; ``trainer="subgradient"`` can do it.
         """
+        _numbers(X, values)
         self._learn_more(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight)
         return self
 
     def predict(self, X: Sequence[Any]) -> F64:
         """Return the score of the best labelling of each example; ``shape (n,)``."""
         return self.decision_function(X)
+
+    def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""
+        return float(super().score(X, _numbers(X, values), sample_weight))
 
     def predict_labels(self, X: Sequence[Any]) -> list[Any]:
         """Return the best labelling of each example, in the user's own class names."""
@@ -160,6 +166,11 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
     def _check(self) -> None:
         super()._check()
         check_epsilon(self.epsilon)
+
+
+def _numbers(X: Sequence[Any], values: Any) -> Any:
+    """Return the values, checked where X is a list of examples; else it is X that will be refused."""
+    return check_values(values, len(X)) if hasattr(X, "__len__") and len(X) else values
 
 
 def _given(Y: Sequence[Any] | None) -> Sequence[Any]:

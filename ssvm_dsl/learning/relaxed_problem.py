@@ -64,7 +64,7 @@ class RelaxedProblem(MarginProblem):
         executor: Executor,
     ) -> None:
         if loss.kind != ADDITIVE:
-            raise OptionError(f"risk 'relaxed' needs a loss that adds up over variables, not {loss.kind}")
+            raise OptionError(f"risk 'relaxed' needs a loss that adds up over variables, not {loss.called}")
         super().__init__(parameters, loss, objective, session, executor)
         self._given = Theta.zeros(self.program)  # zero between calls
 

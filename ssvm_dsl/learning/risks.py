@@ -88,7 +88,7 @@ class Risk:
         used = self.loss(loss)
         if self.make in (RelaxedProblem, SmoothProblem) and used.kind != ADDITIVE:
             able = [one.name for one in RISKS.values() if one.loss is not declared or one.make in _OF_LABELLINGS]
-            text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.kind}"
+            text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.called}"
             raise OptionError(f"{text}; these risks take it: {', '.join(able)}")
         if self.make is RelaxedProblem:
             return frozenset({Task.MAP if messages else Task.RELAXED}), frozenset()
@@ -211,24 +211,31 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
 
 
 def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program, loss: LossTerm) -> None:
-    """Refuse a trainer that works on marginals where they do not tell all that matters of a distribution.
+    """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
+
+    Marginals do not tell all that matters of a distribution where graphs have cycles; neither knows of losses that do
+    not add up over variables.
 
     Raises
     ------
     TrainingError
         Says what is in the way, and names the risk's other trainers.
     """
-    if not spec.needs.factored or risk.make is RelaxedProblem:  # a relaxation is all about marginals
+    needs = spec.needs
+    if risk.make not in _OF_LABELLINGS or not (needs.factored or needs.asks_marginals):
         return
-    kind, shape = risk.loss(loss).kind, program.hardest_topology
+    used, shape = risk.loss(loss), program.hardest_topology
     found = {
-        f"a loss that adds up over variables, not {kind}": kind != ADDITIVE,
-        "a model without hard constraints": bool(program.constraints),
-        f"chains or forests, not {shape.word}": shape > Topology.FOREST,
+        f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
+        "a model without hard constraints": needs.factored and bool(program.constraints),
+        f"chains or forests, not {shape.word}": needs.factored and shape > Topology.FOREST,
     }
     reasons = [reason for reason, there in found.items() if there]
     if reasons:
-        specs = registry().specs(TrainerSpec)
-        able = [other.name for other in specs if other.needs.covers(risk.name, power) and not other.needs.factored]
-        text = f"trainer '{spec.name}' works on marginals, and needs {' and '.join(reasons)}"
+        others = [other for other in registry().specs(TrainerSpec) if other.needs.covers(risk.name, power)]
+        able = [other.name for other in others if not other.needs.factored]
+        if used.kind != ADDITIVE:
+            able = [other.name for other in others if not (other.needs.factored or other.needs.asks_marginals)]
+        what = "marginals" if needs.factored else "distributions over labellings"
+        text = f"trainer '{spec.name}' works on {what}, and needs {' and '.join(reasons)}"
         raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")

@@ -58,7 +58,8 @@ def from_saved(
         raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
     unknown = set(saved.parameters) - set(kind._get_param_names()) | set(saved.parameters) & {"model", "callbacks"}
     if unknown:
-        raise FileFormatError(f"{path}: unknown parameters {', '.join(sorted(unknown))}")
+        text = f"{path}: unknown parameters {', '.join(sorted(unknown))} of {kind.__name__}"
+        raise FileFormatError(f"{text}; a file is loaded by the class that saved it")
     try:
         report = FitReport.of_summary(saved.report)
     except (KeyError, TypeError, ValueError, AttributeError) as err:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from ssvm_dsl.errors import OptionError, PluginError
@@ -25,13 +26,33 @@ class Option:
     doc : str
         One line: what it does, and its unit.
     choices : tuple, optional
-        The allowed values, where they can be listed.
+        The allowed values, where they can be listed; else a value is what the default is: an int, a number, a bool.
+    least, above : float, optional
+        Numbers are at least ``least``, and above ``above``.
     """
 
     name: str
     default: Any
     doc: str
     choices: tuple[Any, ...] = ()
+    least: float | None = None
+    above: float | None = None
+
+    def expected(self, value: Any) -> str:
+        """Return what a value should be, in words; empty when it is that."""
+        if self.choices:
+            return "" if value in self.choices else f"one of {list(self.choices)}"
+        if isinstance(self.default, bool):
+            return "" if isinstance(value, bool) else "True or False"
+        if not isinstance(self.default, int | float):
+            return ""
+        kind = Integral if isinstance(self.default, int) else Real
+        fits = isinstance(value, kind) and not isinstance(value, bool) and value == value
+        fits = fits and (self.least is None or value >= self.least) and (self.above is None or value > self.above)
+        words = ["an int" if kind is Integral else "a number"]
+        words += [] if self.least is None else [f"of at least {self.least:g}"]
+        words += [] if self.above is None else [f"above {self.above:g}"]
+        return "" if fits else " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -109,16 +130,16 @@ class OptionedSpec(Spec):
         Raises
         ------
         OptionError
-            An unknown option or a value outside the choices; lists the alternatives.
+            An unknown option, or a value of another kind or out of range; says what is allowed.
         """
         known = {option.name: option for option in self.options}
         for name, value in (given or {}).items():
             if name not in known:
                 listed = ", ".join(known) or "none"
                 raise OptionError(f"'{self.name}' has no option '{name}'; its options are: {listed}")
-            choices = known[name].choices
-            if choices and value not in choices:
-                raise OptionError(f"option '{name}' of '{self.name}' is one of {list(choices)}, got {value!r}")
+            expected = known[name].expected(value)
+            if expected:
+                raise OptionError(f"option '{name}' of '{self.name}' is {expected}, got {value!r}")
         return {name: (given or {}).get(name, option.default) for name, option in known.items()}
 
 

@@ -208,8 +208,8 @@ def test_warm_state_of_another_solver_is_left_alone():
 def test_time_limit(solver):
     problem = grid(40, 40, 5)
     backend = session(problem, solver)
-    solution, seconds = timed(lambda: backend.solve(problem.theta, limits=Limits(time=0.6)), 0.8)
-    assert seconds < 0.8
+    solution, seconds = timed(lambda: backend.solve(problem.theta, limits=Limits(time=0.6)), 1.5)
+    assert seconds < 1.5
     assert solution.stop.tolist() == [Stop.TIME]
     assert solution.primal.tolist() == [Primal.NONE]
     assert solution.bound[0] >= 3937.2938  # the optimum of the relaxation

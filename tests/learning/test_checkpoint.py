@@ -17,7 +17,7 @@ import small
 from small import Case
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
-from ssvm_dsl.errors import FileFormatError, TrainingError
+from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -270,6 +270,12 @@ def test_other_data_are_refused(tmp_path):
     fit(DATA, max_passes=3, checkpoint=file)
     with pytest.raises(TrainingError, match="checkpoint of another fit"):
         fit(Case(small.Word, n=12, C=2.0).make(1), max_passes=3, checkpoint=file)
+
+
+def test_files_that_could_not_be_written_are_refused(tmp_path):
+    for path, text in ((tmp_path, "the folder"), (tmp_path / "none" / "fit.ckpt", "there is no folder"), (3, "got 3")):
+        with pytest.raises(OptionError, match=f"checkpoint.*{text}"):
+            fit(DATA, checkpoint=path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", None])

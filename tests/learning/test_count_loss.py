@@ -133,7 +133,7 @@ def test_every_trainer_takes_it_or_refuses(trainer):
     data = F1.make(1)
     best, _ = data.optimum()
     if trainer not in ("bcfw", "n-slack", "one-slack", "bundle", "subgradient", "perceptron", "adam"):
-        reasons = "adds up over variables, not count|does not minimise risk 'margin'"
+        reasons = "adds up over variables, not CountLoss|does not minimise risk 'margin'"
         with pytest.raises((OptionError, TrainingError), match=reasons):
             fitted(data, trainer=trainer)
         return
@@ -212,7 +212,7 @@ def no_oracle(monkeypatch):
 
 @pytest.mark.parametrize(("risk", "trainer"), [("softmax-margin", "lbfgs"), ("relaxed", "bundle")])
 def test_risks_that_need_sums_refuse(no_oracle, risk, trainer):
-    with pytest.raises(OptionError, match=r"adds up over variables, not count; .* margin, slack, hm, perceptron, log"):
+    with pytest.raises(OptionError, match=r"adds up .*, not CountLoss; .* margin, slack, hm, perceptron, log"):
         fitted(F1.make(0), risk=risk, trainer=trainer)
 
 
@@ -262,3 +262,10 @@ def test_measures_are_checked(measure, text):
     data = F1.make(0)
     with pytest.raises(DataError, match=rf"(?s)CountLoss: what .*{measure.__name__} returns.*{text}"):
         StructuredSVM(Bad).fit(data.X, data.Y)
+
+
+def test_no_trainer_is_proposed_that_cannot_take_it():
+    able = "bcfw, n-slack, one-slack, bundle, adam, perceptron, subgradient"
+    for trainer in ("eg", "smo", "extragradient"):
+        with pytest.raises(TrainingError, match=f"trainer '{trainer}' works on .*, not CountLoss; .*: {able}$"):
+            fitted(F1.make(0), trainer=trainer)

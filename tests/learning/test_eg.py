@@ -135,7 +135,7 @@ def test_a_fit_in_pieces_is_the_fit_in_one(risk, tmp_path):
 
 
 def test_what_eg_cannot_do_is_refused(monkeypatch):
-    with pytest.raises(OptionError, match=r"distributions over labellings need a loss that adds up.*not zero-one"):
+    with pytest.raises(TrainingError, match=r"'eg' works on distributions over labellings.*adds up.*not ZeroOne"):
         fitted(Case(small.AllOrNothing).make(0), trainer="eg")
     with pytest.raises(TrainingError, match="trainer 'eg' does not minimise risk 'hm'"):
         fitted(Case(Word).make(0), trainer="eg", risk="hm")

@@ -13,7 +13,8 @@ from small import Case
 from test_lp_dual_qp import Triples, noise
 from test_optimum import check_certificate, check_optimal, fitted
 
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers import _projection, extragradient
@@ -96,6 +97,35 @@ def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
     polytope = points_of(Case(small.Loopy))
     with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 1 steps of Newton's method; use"):
         projection_of(polytope).project(10.0 * np.cos(np.arange(len(polytope.loss))))
+
+
+class Chains(Model):
+    T = Dim()
+    x = Input(T, 5)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+def test_projections_end_where_many_marginals_are_all_but_zero():
+    X, Y = make_chains(5, noise=1.5, random_state=3)  # undamped steps stand still at 2e-9
+    svm = StructuredSVM(Chains, C=0.5, trainer="extragradient", tol=1e-2, max_passes=40).fit(X, Y)
+    best = StructuredSVM(Chains, C=0.5, tol=1e-4, random_state=0).fit(X, Y).report_
+    assert svm.report_.converged
+    assert best.dual <= svm.report_.primal <= 1.011 * best.primal
+
+
+@pytest.mark.parametrize("method", ["extragradient", "dual"])
+def test_features_that_hardly_matter_leave_steps_of_a_length_that_projections_can_take(method):
+    X, Y = make_chains(3, random_state=0)
+    tiny = [1e-8 * x for x in X]
+    svm = StructuredSVM(Chains, trainer="extragradient", trainer_options={"method": method}, max_passes=10)
+    svm.set_params(regularization={"trans": 1e16}).fit(tiny, Y)
+    n_wrong = sum(len(y) for y in Y)  # nothing can be learnt: every label may be wrong
+    assert svm.report_.converged
+    assert svm.report_.dual <= n_wrong * (1 + 1e-9)
+    assert svm.report_.primal == pytest.approx(n_wrong, rel=1e-3)
 
 
 @pytest.mark.parametrize("case", SOME, ids=str)

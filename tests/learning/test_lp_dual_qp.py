@@ -168,7 +168,7 @@ def test_cliques_of_both_directions_are_one():
 def test_refusals(trainer):
     with pytest.raises(TrainingError, match=f"'{trainer}' works on marginals, and needs chains or forests"):
         fitted(Case(small.Loopy).make(0), trainer=trainer)
-    with pytest.raises(TrainingError, match="a loss that adds up over variables, not zero-one"):
+    with pytest.raises(TrainingError, match="a loss that adds up over variables, not ZeroOne"):
         fitted(Case(small.AllOrNothing).make(0), trainer=trainer)
     with pytest.raises(TrainingError, match="does not minimise risk 'slack'"):
         fitted(Case(small.Word).make(0), trainer=trainer, risk="slack")

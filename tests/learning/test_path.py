@@ -22,10 +22,10 @@ def test_each_c_is_covered(case):
         assert not ends or ends[-1] == point.C
         ends.append(point.C_end)
         assert point.C_end > point.C or point.C == 10.0
-        for C in np.geomspace(point.C, point.C_end, 4):
+        for C in np.geomspace(point.C, point.C_end, 3):
             gap = fitted.certified_gap(C)
             assert gap <= epsilon + 1e-9
-            best = StructuredSVM(case.model, C=C, tol=1e-7, max_passes=5000, regularization=case.regularization)
+            best = StructuredSVM(case.model, C=C, tol=1e-4, max_passes=5000, regularization=case.regularization)
             best.fit(data.X, data.Y)
             reached = objective(fitted, C)
             assert best.report_.dual - 1e-9 <= reached

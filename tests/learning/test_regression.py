@@ -247,7 +247,7 @@ def test_files_hold_it(tmp_path):
     np.testing.assert_array_equal(again.predict(X_NEW), REG.predict(X_NEW))
     assert again.report_.summary() == REG.report_.summary()
     assert again.epsilon == 0.01
-    with pytest.raises(FileFormatError, match="unknown parameters epsilon"):
+    with pytest.raises(FileFormatError, match="unknown parameters epsilon of StructuredSVM; a file is loaded by"):
         StructuredSVM.load(tmp_path / "reg.ssvm")
 
 
@@ -289,7 +289,12 @@ def test_a_checkpoint_of_other_values_is_refused(tmp_path):
 WRONG = [
     (lambda: REG.fit(X, VALUES), DataError, r"Y: expected a list with the labelling of each example, found None"),
     (lambda: REG.fit(X, VALUES[:-1], Y), DataError, r"values: expected 80 numbers.*found shape \(79,\)"),
-    (lambda: REG.fit(X, ["much"] * 80, Y), DataError, "values: expected 80 numbers.*'much'"),
+    (lambda: REG.fit(X, ["much"] * 80, Y), DataError, "values, example 0: expected a finite number, found 'much'"),
+    (lambda: REG.fit(X, "much", Y), DataError, "values: expected 80 numbers.*'much'"),
+    (lambda: REG.fit(X, None, Y), DataError, "values: expected 80 numbers.*found None"),
+    (lambda: REG.fit([], [], []), DataError, "X: expected at least one example"),
+    (lambda: REG.fit(X, [{"y": y} for y in Y], VALUES), DataError, r"(?s)values, example 0: .*fit\(X, values, Y\)"),
+    (lambda: REG.score(X, ["much"] * 80), DataError, "values, example 0: expected a finite number, found 'much'"),
     (lambda: REG.fit(X, np.append(VALUES[:-1], np.nan), Y), DataError, "values, example 79: expected a finite.*nan"),
     (lambda: StructuredRegressor(Route, epsilon=-1.0).fit(X, VALUES, Y), OptionError, "epsilon is a non-negative.*-1"),
     (lambda: StructuredRegressor(Route, epsilon=(1, 2, 3)).fit(X, VALUES, Y), OptionError, "or two of them"),

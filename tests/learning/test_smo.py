@@ -312,7 +312,7 @@ def test_a_run_goes_on_from_its_state_bit_for_bit(case):
     ("model", "options", "words"),
     [
         (small.Loopy, {}, r"'smo' works on marginals, and needs chains or forests, not a graph with cycles .*: bcfw"),
-        (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not zero-one; others .*n-slack"),
+        (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not ZeroOne; others .*n-slack"),
         (Word, {"risk": "hm"}, r"'smo' does not minimise risk 'hm'; these do: bcfw"),
         (Word, {"power": 2.0}, r"does not minimise risk 'margin' to the power 2; these do: .*n-slack"),
         (Word, {"regularization": {"emit": 0.0}}, "every factor regularised"),

@@ -83,7 +83,7 @@ def descend(
     longest, widest, _, n_slots = extent(g, ids)
     labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
     value, belief = np.empty(widest * MAX_ARITY), np.empty(widest * longest)
-    at, place = 0, 0
+    at, place, no = np.int64(0), np.int64(0), np.bool_(False)  # literals would compile all twice
     for i in range(len(ids)):
         e = ids[i]
         shift, best_decoded = shift_of(g, e, at), -np.inf
@@ -99,7 +99,7 @@ def descend(
                 if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
                     decode(g, node, pool, best.current, shift, e, labels, value, g.var_ptr[e], g.var_ptr[e + 1])
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
-                if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, False):
+                if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, no):
                     break
             publish(g, node, pool, e, i, at, messages, best)
             polish(g, node, pool, e, i, best, place)

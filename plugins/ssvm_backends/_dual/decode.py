@@ -72,11 +72,11 @@ def decode(
         for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
             slot = g.touch_slot[t]
             f, given = g.slot_factor[slot], False
-            lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
-            for k in range(lo, hi):
+            begin, end = g.slot_ptr[f], g.slot_ptr[f + 1]
+            for k in range(begin, end):
                 given |= g.scope[k] < v
-            if given and hi - lo == 2:
-                other = 2 * lo + 1 - slot
+            if given and end - begin == 2:
+                other = 2 * begin + 1 - slot
                 at = g.table_ptr[f] + labels[g.scope[other] - first] * g.stride[other]
                 for s in range(g.card[v]):
                     value[s] += pool[at + s * g.stride[slot]]
@@ -111,7 +111,7 @@ def offer(
     if score <= best_decoded and best.score[i] > -np.inf:
         return best_decoded
     n = g.var_ptr[example + 1] - g.var_ptr[example]
-    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), False, np.int64(1) << 62)
+    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(False), np.int64(1) << 62)
     found = score_of(g, node, pool, example, labels)
     if found > best.score[i]:
         best.score[i] = found
@@ -124,7 +124,7 @@ def polish(g: Graph, node: F64, pool: F64, example: int, i: int, best: Progress,
     """Improve the best labelling by moves of two variables, and repair it where it is forbidden."""
     n = g.var_ptr[example + 1] - g.var_ptr[example]
     labels = best.labels[packed : packed + n].copy()
-    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), True, POLISH)
+    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(True), np.int64(POLISH))
     score = score_of(g, node, pool, example, labels)
     if score > best.score[i]:
         best.score[i] = score

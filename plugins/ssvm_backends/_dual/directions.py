@@ -104,7 +104,8 @@ def ad3(
     labels = np.zeros(longest, np.int32)
     chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
     residuals = np.empty(3)
-    at, place, state, factor = 0, 0, 0, 0
+    at = np.int64(0)  # a literal would compile all that takes it twice
+    place, state, factor = at, at, at
     for i in range(len(ids)):
         e = ids[i]
         shift, best_decoded = shift_of(g, e, at), -np.inf

@@ -89,24 +89,24 @@ def trws(
     longest, widest, deepest, n_slots = extent(g, ids)
     theta, decoded, outgoing = np.empty(widest), np.empty(widest), np.empty(deepest, np.int64)
     labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
-    at, place = 0, 0
+    at, place, no, yes = np.int64(0), np.int64(0), np.bool_(False), np.bool_(True)  # literals would compile all twice
     for i in range(len(ids)):
         e = ids[i]
         shift, best_decoded, softer = shift_of(g, e, at), -np.inf, smooth and may_stick(g, e)
         if not best.done[i] and max_iterations > 0:
             before = best.score[i]
             begin(g, e, i, at, messages, best)
-            fill_visits(g, e, shift, False, visits)
+            fill_visits(g, e, shift, no, visits)
             for _ in range(max_iterations):
                 soft = next_temperature(best, i)
                 lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
                 sweep(
-                    g, visits, node, pool, best.current, shift, e, True, soft, theta, decoded, outgoing, labels, lo, hi
+                    g, visits, node, pool, best.current, shift, e, yes, soft, theta, decoded, outgoing, labels, lo, hi
                 )
                 if soft == 0.0:
                     best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
                 bound = sweep(
-                    g, visits, node, pool, best.current, shift, e, False, soft, theta, decoded, outgoing, labels, lo, hi
+                    g, visits, node, pool, best.current, shift, e, no, soft, theta, decoded, outgoing, labels, lo, hi
                 )
                 if soft > 0.0:
                     bound = np.inf
