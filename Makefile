@@ -22,7 +22,7 @@ demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and
 	@$(BIN)/ssvm demo $(ARGS)
 
 test: $(VENV)/.installed-test  ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types and the import rules
 	@$(BIN)/ruff check .

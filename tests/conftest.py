@@ -20,17 +20,6 @@ def data_dir() -> Path:
     return path
 
 
-#: Folders whose files share kernels that take long to compile: each goes to one process, which compiles them once.
-SHARED_KERNELS = ("learning", "backends")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together, in one process of ``-n 2 --dist loadgroup``, what shares kernels; else the tests of a file."""
-    for item in items:
-        folder = item.path.parent.name
-        item.add_marker(pytest.mark.xdist_group(folder if folder in SHARED_KERNELS else item.path.stem))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With SSVM_REQUIRE_DATA=1, count a data test that was skipped, for whatever reason, as failed."""

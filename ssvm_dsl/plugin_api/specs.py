@@ -26,9 +26,9 @@ class Option:
     doc : str
         One line: what it does, and its unit.
     choices : tuple, optional
-        The allowed values, where they can be listed; else a value is what the default is: an int, a number, a bool.
+        The allowed values, where they can be listed; else a value is what the default is: a number or a bool.
     least, above : float, optional
-        Numbers are at least ``least``, and above ``above``.
+        Numbers are at least ``least`` (and ints where the default is one), and above ``above``.
     """
 
     name: str
@@ -46,7 +46,8 @@ class Option:
             return "" if isinstance(value, bool) else "True or False"
         if not isinstance(self.default, int | float):
             return ""
-        kind = Integral if isinstance(self.default, int) else Real
+        whole = isinstance(self.default, int) and self.least is not None
+        kind = Integral if whole else Real
         fits = isinstance(value, kind) and not isinstance(value, bool) and value == value
         fits = fits and (self.least is None or value >= self.least) and (self.above is None or value > self.above)
         words = ["an int" if kind is Integral else "a number"]
