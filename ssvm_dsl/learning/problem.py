@@ -19,7 +19,6 @@ from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -27,6 +26,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.ir.solution import Marginals, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
 
@@ -41,22 +41,12 @@ PROVED = 1e-6
 MAX_COUNT_BYTES = 2.0**31
 
 
-class MarginProblem:
+class MarginProblem(BaseProblem):
     """Margin-rescaling risk over a data set.
 
-    Parameters
-    ----------
-    parameters : ParameterMap
-    loss : LossTerm
-    objective : RegularizedRisk
-    session : PlannedSession
-        The planned backend, opened on the program.
-    executor : Executor
-        Where the parts of a batch run.
+    Parameters are those of :class:`~ssvm_dsl.learning.base_problem.BaseProblem`.
     """
 
-    smooth = False
-    relaxed = False
     exact_with_backend = True  # an exact backend makes the oracle exact
 
     def __init__(
@@ -67,22 +57,10 @@ class MarginProblem:
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        self.parameters, self.loss, self.objective = parameters, loss, objective
-        self.session, self.executor = session, executor
-        self.program = parameters.program
+        super().__init__(parameters, loss, objective, session, executor)
         self.truth: I32 = loss.truth
-        self.dim: int = parameters.dim
-        self.n: int = self.program.n_examples
-        self.blocks: tuple[Block, ...] = parameters.blocks
-        self.n_oracle_calls = 0
-        self.oracle_seconds = 0.0
-        self._theta = Theta.zeros(self.program)
         if loss.tables is not None:
             _check_room(loss.tables, self.program)
-
-    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
-        """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
-        return self.parameters.scores(w, examples, out=self._theta)
 
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the most violated plane of each selected example.
