@@ -18,8 +18,9 @@ import numpy as np
 from numba import njit
 
 from ssvm_dsl.ir.borrow import borrow
-from ssvm_dsl.ir.flat import FlatMaps
+from ssvm_dsl.ir.flat import ARITY, PTR, SCOPE, FlatMaps
 from ssvm_dsl.ir.kernels import score_example
+from ssvm_dsl.ir.prefetch import prefetch
 from ssvm_trainers._plane_arrays import F64, I32, I64, Cache, Fixed, Parts, Work
 from ssvm_trainers._plane_products import (
     clear_parts,
@@ -31,7 +32,13 @@ from ssvm_trainers._plane_products import (
 )
 
 #: Multiply-adds that take as long as what a visit does besides its parts.
-VISIT_WORK = 1024
+VISIT_WORK = 2048
+
+#: How many visits ahead the memory of an example is asked for.
+AHEAD = 2
+
+#: Labels (or scopes) in a cache line.
+LINE = 16
 
 
 @njit(cache=True, nogil=True)
@@ -222,6 +229,27 @@ def insert_plane(
 
 
 @njit(cache=True, nogil=True)
+def fetch_example(maps: FlatMaps, fixed: Fixed, cache: Cache, i: int) -> None:
+    """Ask for the memory that a visit to example i begins with."""
+    desc, ints, longs, _, _ = maps
+    n, capacity = np.int64(cache.n_planes[i]), cache.alpha.shape[1]
+    prefetch(cache.alpha, i * capacity)
+    prefetch(cache.loss, i * capacity)
+    prefetch(cache.age, i * capacity)
+    for k in range(n):
+        prefetch(cache.gram, (i * capacity + k) * capacity)
+    lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+    for at in range(0, n * size, LINE):
+        prefetch(cache.labels, (capacity + 1) * lo + at)
+    for m in range(len(desc)):
+        first, last = longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]
+        for f in range(first, last, LINE):
+            prefetch(fixed.truth_config, fixed.config_start[m] + f)
+        for at in range(first * desc[m, ARITY], last * desc[m, ARITY], LINE):
+            prefetch(ints, desc[m, SCOPE] + at)
+
+
+@njit(cache=True, nogil=True)
 def cached_pass(
     maps: FlatMaps,
     fixed: Fixed,
@@ -238,7 +266,10 @@ def cached_pass(
     """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     total, none, no = 0.0, fixed.node_loss, np.bool_(False)
-    for i in examples:
+    for j in range(len(examples)):
+        if j + AHEAD < len(examples) and last_gain[examples[j + AHEAD]] >= threshold:
+            fetch_example(maps, fixed, cache, examples[j + AHEAD])
+        i = examples[j]
         if last_gain[i] >= threshold and cache.n_planes[i] > 0:
             last_gain[i], _, _ = visit(maps, fixed, cache, work, parts, i, no, no, none, none, w, free, now, now)
             total += last_gain[i]
@@ -311,7 +342,10 @@ def exact_pass(
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     total, full, off = 0.0, False, 0.0
-    for i in examples:
+    for j in range(len(examples)):
+        if j + AHEAD < len(examples):
+            fetch_example(maps, fixed, cache, examples[j + AHEAD])
+        i = examples[j]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
         score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
         score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)

@@ -36,7 +36,7 @@ from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_r
 from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.
-PART_WORK = 64
+PART_WORK = 320
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from copy import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +62,10 @@ class Run(Stateful, ABC):
     def iterate(self, stop: StopRule) -> Iterate | None:
         """Take the next outer iteration; ``None`` when there is nothing left to do."""
 
+    def certified(self) -> Iterate | None:
+        """Return the newest iterate with its certificate; ``None`` where iterates come with what is known of them."""
+        return None
+
 
 class Resumable(ABC):
     """A trainer whose fits can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`)."""
@@ -70,8 +76,12 @@ class Resumable(ABC):
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each outer iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        self._run = self.begin(problem, start)
+        self._run = self._begun(problem, start)
         yield from self._go_on(stop)
+
+    def certified(self) -> Iterate | None:
+        """Return the newest iterate with its certificate; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        return self._run.certified()
 
     def state(self) -> dict[str, Any]:
         """Return everything the next iterate depends on."""
@@ -79,10 +89,15 @@ class Resumable(ABC):
 
     def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
         """Yield the iterates that follow a state."""
-        self._run = self.begin(problem, None)
+        self._run = self._begun(problem, None)
         self._run.restore(state)
         yield from self._go_on(stop)
 
+    def _begun(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run with options of its own: one with this trainer, which keeps the run, would be a cycle."""
+        options = copy(self)
+        vars(options).pop("_run", None)
+        return options.begin(problem, start)
+
     def _go_on(self, stop: StopRule) -> Iterator[Iterate]:
-        while (iterate := self._run.iterate(stop)) is not None:
-            yield iterate
+        return iter(partial(self._run.iterate, stop), None)  # holds no iterate while the next one is made

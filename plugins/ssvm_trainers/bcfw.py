@@ -15,7 +15,9 @@ For the risk ``relaxed`` blocks may be smaller than examples: single factors, wh
 relaxation is ever solved (:mod:`ssvm_trainers._factor_blocks`).  With examples as blocks all is as above, with
 fractional labellings as planes (:mod:`ssvm_trainers._fractional_kernels`).
 
-The certificate is computed at one fixed w: the exact objective against the dual value of the planes.
+The certificate is computed at one fixed w: the exact objective against the dual value of the planes.  Steps on one
+example after the other leave w noisy, so it is computed at a moving average of the weights after each pass, which
+has a lower objective; where that one is not good enough, at the newest weights, too.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
 from ssvm_trainers._plane_arrays import CACHE_LINE
@@ -54,8 +57,12 @@ NEIGHBOURS = 4
 #: An exact pass takes an example with this chance plus its gap over the mean gap.
 LEAST_CHANCE = 0.1
 
-#: Multiply-adds that solving a relaxation costs for each of its scores (a minimum cut; a simplex solver takes more).
-RELAXATION_COST = 200.0
+#: Multiply-adds that a solver which is no compiled oracle takes for each score (a minimum cut; an LP takes more), and
+#: those that a batch of its calls takes besides, in Python.
+SCORE_WORK, BATCH_WORK = 200.0, 2.0**18
+
+#: Share of the newest weights in the moving average: it spans some fifteen passes, most of them cached ones.
+NEWEST = 0.07
 
 
 class BCFW(Resumable):
@@ -70,8 +77,8 @@ class BCFW(Resumable):
     keep : int
         Exact visits a plane may stay without dual weight before it is dropped.
     averaging : bool
-        Also follow the average of the weights, ``w_bar <- k/(k+2) w_bar + 2/(k+2) w`` after outer iteration k,
-        and return whichever has the lower objective.
+        Also follow a moving average of the weights, ``w_bar <- (1 - r) w_bar + r w`` after pass k (exact or cached),
+        ``r = max(1/k, 0.07)``, and return whichever has the lower objective.
     blocks : {"auto", "examples", "factors"}
         For the risk ``relaxed``: what a step changes.  ``auto`` takes factors where those of an example share no
         weights and nothing is ruled out; the other options are for examples.
@@ -87,9 +94,9 @@ class BCFW(Resumable):
     def __init__(
         self,
         sampling: str = "gap",
-        max_cached_passes: int = 20,
+        max_cached_passes: int = 100,
         keep: int = 2,
-        averaging: bool = False,
+        averaging: bool = True,
         blocks: str = "auto",
         random_state: int | None = None,
     ) -> None:
@@ -104,7 +111,7 @@ class BCFW(Resumable):
             return _Run(self, problem, start)
         from ssvm_trainers._factor_blocks import FactorRun, suits
 
-        if self.blocks == "factors" or (self.blocks == "auto" and not self.averaging and suits(problem)):
+        if self.blocks == "factors" or (self.blocks == "auto" and suits(problem)):
             return FactorRun(problem, self.random_state, start)
         return _RelaxedRun(self, problem, start)
 
@@ -112,14 +119,14 @@ class BCFW(Resumable):
 class _Run(Run):
     """One training run."""
 
-    STATE = ("planes", "average", "now", "passes", "dual", "trust", "random")
+    STATE = ("planes", "average", "averaged", "now", "passes", "dual", "trust", "random")
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
         self.planes: Any = self._start()
         self.random = np.random.default_rng(options.random_state)
         self.oracle = problem.compiled()
-        self.now, self.passes = 0, 0.0
+        self.now, self.passes, self.averaged = 0, 0.0, 0
         self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem)
         self.dual, _ = self.planes.refresh()
@@ -142,14 +149,29 @@ class _Run(Run):
         gain = self._exact(ids)
         self.dual += gain
         self.passes += len(ids) / self.problem.n
+        self._follow()
         cost = float(self.planes.work.counter[0] - operations) + self.exact_cost * len(ids)
         self._cached(gain, cost)
-        if self.options.averaging:
-            self.average += 2.0 / (self.now + 2.0) * (self.planes.w - self.average)
-        gap = float(np.dot(self.planes.fixed.share, self.planes.gap))
+        gap = self._estimate()
         if self.trust.asks(stop, self.dual, gap, self.passes):
-            return self._certify(gap)
+            return self._certify(gap, stop)
         return Iterate(self.planes.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
+
+    def certified(self) -> Iterate:
+        """Return the newest iterate with its certificate."""
+        return self._certify(self._estimate())
+
+    def _estimate(self) -> float:
+        """Return the gaps of all examples, each at the weights of its last exact visit."""
+        return float(np.dot(self.planes.fixed.share, self.planes.gap))
+
+    def _follow(self) -> None:
+        """Bring the newest weights into the average."""
+        if self.options.averaging:
+            self.averaged += 1
+            share = max(1.0 / self.averaged, NEWEST)
+            for part in stretches(len(self.average)):
+                self.average[part] += share * (self.planes.w[part] - self.average[part])
 
     def seed(self, w: F64) -> Iterate:
         """Take the planes at given weights and optimise over them: a warm start for the dual."""
@@ -182,8 +204,7 @@ class _Run(Run):
         """Visit the examples with the exact oracle; return the gain of the dual."""
         if self.oracle is not None:
             return self._compiled(self.oracle, ids)
-        batch = int(np.clip(self.problem.n // 32, 1, MAX_BATCH))
-        gain = 0.0
+        gain, batch = 0.0, _batch(self.problem)
         for lo in range(0, len(ids), batch):
             planes = self.problem.oracle(self.planes.w, np.unique(ids[lo : lo + batch]))
             gain += self._take(planes)
@@ -225,6 +246,7 @@ class _Run(Run):
             gained = self._visit_cached(self._order(), threshold)
             spent = float(s.work.counter[0] - before)
             self.dual += gained
+            self._follow()
             if gained <= 0.0 or (not always and gained * cost < gain * spent):
                 return
             gain, cost = gain + gained, cost + spent
@@ -238,20 +260,33 @@ class _Run(Run):
             cached_pass(flat, s.fixed, s.cache, s.work, s.parts, order, s.w, s.free, self.now, s.gain, threshold)
         )
 
-    def _certify(self, estimate: float) -> Iterate:
-        """Return the iterate with its certificate; the planes found on the way go into the cache."""
-        dual, plane = self.planes.refresh()
-        self.dual = dual
-        w = self.planes.w.copy()
-        primal, upper, planes = self.problem.evaluate(w)
-        if self.options.averaging:
-            average = self.problem.evaluate(self.average)
-            if average[0] < primal:
-                w, primal, upper = self.average.copy(), average[0], average[1]
-        self.passes += 1.0 + float(self.options.averaging)
+    def _certify(self, estimate: float, stop: StopRule | None = None) -> Iterate:
+        """Return the iterate with its certificate; the planes found on the way go into the cache.
+
+        The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
+        """
+        self.dual, plane = self.planes.refresh()
+        dual, w = self.dual, self.average if self.options.averaging else self.planes.w.copy()
+        primal, upper = self._evaluate(w)
+        if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, primal):
+            newest = self.planes.w.copy()
+            values = self._evaluate(newest)
+            if values[0] < primal:
+                w, (primal, upper) = newest, values
+                self.average[:], self.averaged = w, 1
         self.trust.learn(primal - dual, estimate)
-        self.dual += self._take(planes)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)
+
+    def _goes_on(self, stop: StopRule | None, gap: float, primal: float) -> bool:
+        """Return whether a gap is too large still, and a pass is left to look for a smaller one."""
+        return stop is not None and gap > stop.tol * abs(primal) and self.passes + 1.0 <= stop.max_passes
+
+    def _evaluate(self, w: F64) -> tuple[float, float]:
+        """Return the objective at w and its certified upper bound; take the planes."""
+        primal, upper, planes = self.problem.evaluate(w)
+        self.passes += 1.0
+        self.dual += self._take(planes)
+        return primal, upper
 
 
 class _RelaxedRun(_Run):
@@ -262,10 +297,6 @@ class _RelaxedRun(_Run):
 
         return FractionalState(self.problem)
 
-    def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
-        super().__init__(options, problem, start)
-        self.exact_cost += RELAXATION_COST * float(self.planes.entries.ptr[-1]) / max(problem.n, 1)
-
     def _take(self, planes: Planes) -> float:
         return float(self.planes.take(planes))
 
@@ -273,13 +304,21 @@ class _RelaxedRun(_Run):
         return float(self.planes.cached(order, threshold))
 
 
+def _batch(problem: TrainProblem) -> int:
+    """Return how many oracle calls share one w where the backend has no compiled oracle."""
+    return int(np.clip(problem.n // 32, 1, MAX_BATCH))
+
+
 def _exact_cost(problem: TrainProblem) -> float:
-    """Return the operations of an exact call on an average example: scores and one look at each table."""
-    total = CALL_WORK * problem.n
+    """Return the operations of an exact call on an average example: scores, and what the solver does with them."""
+    total, n_scores = CALL_WORK * problem.n, float(problem.parameters.program.n_states)
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
-        tables = desc[N_CONFIGS] if desc[POOL] >= 0 else 0
+        tables = float(desc[N_CONFIGS]) if desc[POOL] >= 0 else 0.0
         width = float(desc[WIDTH]) * fmap.n_basis if fmap.features is not None else 0.0
         if isinstance(fmap.features, SparseRows):
             width = len(fmap.features.data) / max(len(fmap.features.ptr) - 1, 1) * max(fmap.n_basis, CACHE_LINE)
-        total += fmap.n_factors * (width + float(tables))
+        total += fmap.n_factors * (width + tables)  # a compiled oracle looks at each table once
+        n_scores += fmap.n_factors * tables
+    if problem.compiled() is None:
+        total += SCORE_WORK * n_scores + BATCH_WORK * problem.n / _batch(problem)
     return total / max(problem.n, 1)

@@ -92,6 +92,10 @@ class _Run(Run):
             return self._certify(gap)
         return Iterate(self.marginals.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
 
+    def certified(self) -> Iterate:
+        """Return the newest iterate with its certificate."""
+        return self._certify(float(self.marginals.gap.sum()))
+
     def seed(self, w: F64) -> Iterate:
         """Take the labellings at given weights and optimise over them: a warm start for the dual."""
         primal, upper, planes = self.problem.evaluate(w)

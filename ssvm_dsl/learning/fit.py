@@ -18,6 +18,9 @@ from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEv
 
 F64 = NDArray[np.float64]
 
+#: Reasons to end before an iterate was good enough.
+UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
+
 #: Told about every iteration; returns True to stop.
 Callback = Callable[[TrainingEvent], bool | None]
 
@@ -77,17 +80,19 @@ def train(
             progress.history.append(event)
             if checkpoint is not None:
                 checkpoint.keep(progress, trainer, problem)  # type: ignore[arg-type]
+            enough = validation is not None and validation.enough(iterate.w, event)
             asked = [callback(event) for callback in callbacks]
-            reason = _reason(progress, stop, any(asked))
-            if validation is not None and validation.enough(iterate.w, iterate.n_passes):
-                reason = reason or "validation"
+            reason = _reason(progress, stop, any(asked)) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, "tolerance"):
                 checkpoint.keep(progress, trainer, problem, now=True)  # type: ignore[arg-type]
+            del iterate  # its vectors are not to wait for those of the next one
     except KeyboardInterrupt:
         reason = "interrupt"
     finally:
         steps.close()  # type: ignore[attr-defined]
     progress.reason = reason
+    if reason in UNFINISHED and progress.history and np.isnan(progress.history[-1].primal):
+        _conclude(trainer, progress, keep_best)
     if validation is not None and validation.w is not None:
         progress.w, progress.primal = validation.w, np.inf
     if not np.isfinite(progress.primal):
@@ -97,6 +102,14 @@ def train(
     if checkpoint is not None and progress.reason in ("tolerance", "ended"):
         checkpoint.remove()
     return progress
+
+
+def _conclude(trainer: Trainer, progress: Progress, keep_best: bool) -> None:
+    """Ask a trainer that can tell it for the certificate of its newest iterate."""
+    certified: Callable[[], Iterate | None] | None = getattr(trainer, "certified", None)
+    iterate = None if certified is None else certified()
+    if iterate is not None:
+        progress.take(iterate, keep_best)
 
 
 def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:

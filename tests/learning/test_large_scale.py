@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers._curvature import inverse_curvature
 from ssvm_trainers._lower_bound import best_share
 from ssvm_trainers._planes import start_state
-from ssvm_trainers.bcfw import BCFW
+from ssvm_trainers.bcfw import BCFW, NEWEST
 
 
 class Tagger(Model):
@@ -75,6 +75,28 @@ def test_the_dual_value_kept_on_the_way_is_that_of_the_planes(name):
     assert estimates
 
 
+@pytest.mark.parametrize("tol", [0.2, 1e-3])
+def test_the_certificate_is_that_of_the_moving_average_or_of_better_weights(tol):
+    problem, trainer, met = tagged(), BCFW(random_state=0), []
+    steps = trainer.steps(problem, StopRule(tol))
+    first = next(steps)
+    follow = trainer._run._follow
+    trainer._run._follow = lambda: (follow(), met.append(trainer._run.planes.w.copy()))
+    average, number = trainer._run.average.copy(), trainer._run.averaged
+    while np.isnan(first.primal):
+        first = next(steps)
+    for w in met:
+        number += 1
+        average += max(1.0 / number, NEWEST) * (w - average)
+    assert len(met) > 2
+    if tol > 0.01:
+        np.testing.assert_allclose(first.w, average, atol=1e-12)
+    else:  # the newest weights, from which the average starts again
+        assert problem.value(first.w)[0] < problem.value(average)[0]
+        np.testing.assert_array_equal(first.w, trainer._run.average)
+    assert first.primal == pytest.approx(problem.value(first.w)[0], rel=1e-12)
+
+
 def test_weights_without_bounds_are_kept_once():
     problem = tagged()
     state = start_state(problem)
@@ -105,7 +127,7 @@ def test_the_best_mixture_of_two_planes(bounded, seed):
     lower = np.where(rng.random(6) < 0.5, 0.0, -np.inf) if bounded else np.full(6, -np.inf)
     objective = RegularizedRisk(0.5, 3, np.ones(3), rng.uniform(0.5, 2.0, size=6), lower)
     (v, other), (b, c) = rng.normal(size=(2, 6)), rng.normal(size=2)
-    found = best_share(objective, v, other - v, c - b)
+    found = best_share(objective, v, other, c - b)
     values = [objective.dual(v + t * (other - v), b + t * (c - b)) for t in np.linspace(0, 1, 2001)]
     assert objective.dual(v + found * (other - v), b + found * (c - b)) >= max(values) - 1e-9
 
