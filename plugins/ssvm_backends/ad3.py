@@ -17,6 +17,7 @@ from ssvm_backends._dual.session import DualSession, Part, sweep_cost
 from ssvm_backends._graphs.graph import I64, Instance
 from ssvm_backends._graphs.reduce import Reduced
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Theta
+from ssvm_dsl.ir.solution import score_marginals
 from ssvm_dsl.plugin_api import Verdict
 
 if TYPE_CHECKING:
@@ -73,14 +74,15 @@ class AD3Session(DualSession):
 
     def relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[Part]) -> None:
         """Replace the labels of a solution by the fractional solution of its relaxation."""
-        from ssvm_backends._dual.directions_marginals import lift_split, value_of_marginals
+        from ssvm_backends._dual.directions_marginals import lift_split
 
         solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
         reached = np.zeros(len(ids), dtype=bool)
         for part in parts:
             reached[part.lo : part.hi] = reduced.feasible[part.lo : part.hi] & (part.progress.iterations > 0)
-        value = value_of_marginals(self.program, theta, ids, solution.marginals)
         solution.labels = np.zeros(0, np.int32)
-        solution.score = np.where(reached, value, -np.inf)
+        solution.score = np.full(len(ids), -np.inf)
+        if reached.any():
+            solution.score[reached] = score_marginals(self.program, theta, solution.marginals, ids)[reached]
         solution.primal[reached] = Primal.FRACTIONAL
         solution.primal[~reached & reduced.feasible] = Primal.NONE

@@ -13,7 +13,7 @@ from ssvm_backends._dual.session import DualSession, Part, sweep_cost
 from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import CompiledMessages, Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends._dual.pieces import Pieces
@@ -47,6 +47,13 @@ class MSDSession(DualSession):
             instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
             float(self.options["tol"]), self._update(), float(self.options["temperature"]), part.progress,
         )  # fmt: skip
+
+    def compiled_messages(self) -> CompiledMessages:
+        """Return message passing for trainers that call it inside their own kernels."""
+        from ssvm_backends._dual.compiled import compiled_messages
+
+        offer, self.graph = compiled_messages(self.graph, self._update(), float(self.options["temperature"]))
+        return offer
 
     def pieces(self, instance: Instance, part: Part) -> Pieces:
         """Return what iterates on the single example of a part piece by piece."""

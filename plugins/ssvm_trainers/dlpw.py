@@ -15,13 +15,16 @@ onto a ball that holds the optimum: ``|w|^2 <= R(0) / lam`` with the mean risk R
 sqrt(C) for losses of at most 1).  Read literally, algorithm 1 has no step for the regulariser; the subgradient is taken
 to include it, as in Pegasos.
 
+Steps on single examples are taken in a kernel, a whole pass at a time, where the backend offers compiled messages
+(:mod:`ssvm_trainers._dual_loss_pass`).
+
 The objective that is reported is that of equation 9 with messages run to their end at w, an upper bound of equation 7
 and of the margin risk.  The lower bound of the optimum is that of the planes of the labellings the backend decodes.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,9 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._resumable import Resumable, Run
+
+if TYPE_CHECKING:
+    from ssvm_trainers._dual_loss_pass import CompiledPass
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -82,6 +88,18 @@ class _Run(Run):
         self.average, self.t, self.turn, self.spent = np.zeros(problem.dim), 0, 0, 0.0
         self.shuffled = self.random.permutation(problem.n)
         self.messages: dict[int, Messages] = {}
+        self.compiled = self._compiled_pass()
+
+    def _compiled_pass(self) -> CompiledPass | None:
+        """Return what takes whole passes in a kernel, where the backend and the options allow it."""
+        from ssvm_trainers._subgradient_pass import applies
+
+        offer = self.problem.compiled_messages() if self.options.batch_size == 1 and applies(self.problem) else None
+        if offer is None:
+            return None
+        from ssvm_trainers._dual_loss_pass import CompiledPass
+
+        return CompiledPass(self.problem, offer, self.radius)
 
     def batches(self) -> list[I64]:
         """Return the examples of each batch."""
@@ -90,17 +108,29 @@ class _Run(Run):
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Take a step for each batch, and evaluate the objective when it is time."""
-        averaged, batches = self.options.averaging == "weighted", self.batches()
-        for b in self.random.permutation(len(batches)).tolist():
-            self._step(b, batches[b])
-            if averaged:
-                self.average += 2.0 / (self.t + 1.0) * (self.w - self.average)
+        averaged = self.options.averaging == "weighted"
+        if self.compiled is not None:
+            self._whole_pass(self.compiled, averaged)
+        else:
+            batches = self.batches()
+            for b in self.random.permutation(len(batches)).tolist():
+                self._step(b, batches[b])
+                if averaged:
+                    self.average += 2.0 / (self.t + 1.0) * (self.w - self.average)
         self.turn, self.spent = self.turn + 1, self.spent + 1.0
         shown = self.average if averaged else self.w
         if self.turn % self.options.evaluate_every == 0 or self.spent + 1.0 >= stop.max_passes:
             self.spent += 1.0
             return evaluated(self.problem, self.hull, shown, self.spent)
         return Iterate(shown, self.spent)
+
+    def _whole_pass(self, compiled: CompiledPass, averaged: bool) -> None:
+        """Take a step for each example in a random order."""
+        order = self.shuffled[self.random.permutation(self.problem.n)]
+        summed = compiled.run(self.w, order, self.t + 1, self.options.passes, averaged)
+        before, self.t = 0.5 * self.t * (self.t + 1.0), self.t + len(order)
+        if averaged:
+            self.average = (before * self.average + summed) / (0.5 * self.t * (self.t + 1.0))
 
     def _step(self, b: int, ids: I64) -> None:
         """Pass messages for the examples of batch b, and move the weights."""
@@ -115,6 +145,8 @@ class _Run(Run):
 
     def state(self) -> dict[str, Any]:
         """Return the state: arrays, and values that JSON can hold."""
+        if self.compiled is not None:
+            return super().state() | {"messages": self.compiled.messages}
         kept = [self.messages[b] for b in sorted(self.messages)]
         sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(one.ptr) for one in kept)])
         values = np.concatenate([np.zeros(0), *(one.values for one in kept)])
@@ -123,6 +155,9 @@ class _Run(Run):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a state."""
         super().restore(state)
+        if self.compiled is not None:
+            self.compiled.messages[:] = state["messages"]
+            return
         first, ends = 0, pointers(state["message_sizes"])
         for b, ids in enumerate(self.batches()):
             ptr = ends[first : first + len(ids) + 1]

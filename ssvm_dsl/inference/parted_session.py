@@ -19,7 +19,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, label_ptr, select
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.protocols import CompiledOracle
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
 
 F64 = NDArray[np.float64]
@@ -57,6 +57,9 @@ class PartedSession:
     def compiled(self) -> CompiledOracle | None:
         """Return ``None``: there is no single oracle."""
         return None
+
+    def compiled_messages(self) -> None:
+        """Return ``None``: each part has messages of its own."""
 
     def slope(self, theta: Theta, ids: I64, warm: Any) -> None:
         """Return ``None``: each part has messages of its own."""

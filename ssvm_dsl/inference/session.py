@@ -17,7 +17,7 @@ from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.protocols import CompiledOracle
+from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
 
@@ -64,6 +64,9 @@ class PlannedSession(Protocol):
 
     def compiled(self) -> CompiledOracle | None:
         """Return a compiled oracle, ``None`` without one."""
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return compiled message passing, ``None`` where that is not offered."""
 
     def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
         """Return a subgradient of the dual bound, or ``None`` where that is not offered."""
@@ -154,6 +157,15 @@ class CheckedSession:
         """Return the session's compiled oracle, ``None`` when it offers none (or the program has constraints)."""
         offer = getattr(self._session, "compiled", None)
         return None if offer is None or self.program.constraints else offer()
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the session's compiled message passing (see :class:`~ssvm_dsl.plugin_api.CompiledMessages`).
+
+        ``None`` where it offers none, the program has constraints, or masks rule states out.
+        """
+        offer = getattr(self._session, "compiled_messages", None)
+        closed = bool(self.program.constraints) or self.program.allowed is not None
+        return None if offer is None or closed else offer()
 
     def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
         """Return where the dual bound is attained (see :class:`~ssvm_dsl.plugin_api.SlopeSession`), where known."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.base_problem import BaseProblem
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Planes, RiskGradient
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -28,7 +28,8 @@ from ssvm_dsl.ir.solution import Marginals, Solution, label_ptr, score_labels, s
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes, RiskGradient
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import Executor, Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -88,15 +89,13 @@ class MarginProblem(BaseProblem):
         self.parameters.fill_shared(w, theta)
         self.parameters.fill_examples(w, theta, ids)
         truth = self.truth[members(program.var_ptr, ids)]
-        found, ptr = self.session.solve(theta, examples=ids), label_ptr(program, ids)
+        found = self.session.solve(theta, examples=ids)
         loss = self.loss.value(program, found.labels, ids)
         value = loss + found.score - score_labels(program, theta, truth, ids)
-        below = value < 0.0  # an inexact oracle may miss the truth itself
-        labels = np.where(np.repeat(below, np.diff(ptr)), truth, found.labels)
+        planes = self._planes_of(ids, truth, found.labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
-        loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
-        return Planes(ids, ptr, labels, loss, value, np.full(len(ids), np.nan))
+        return planes
 
     def compiled(self) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
@@ -150,13 +149,16 @@ class MarginProblem(BaseProblem):
             solution = self._best(theta, ids)
             shift = self.loss.const[ids] - of_truth
             labels, value, bound = solution.labels, solution.score + shift, solution.bound + shift
-        ptr = label_ptr(program, ids)
+        return self._planes_of(ids, truth, labels, self.loss.value(program, labels, ids), value, bound)
+
+    def _planes_of(self, ids: I64, truth: I32, labels: I32, loss: F64, value: F64, bound: F64) -> Planes:
+        """Return planes; an inexact oracle may miss the truth itself, whose plane is zero, and which is better then."""
+        ptr = label_ptr(self.program, ids)
         below = value < 0.0
-        if below.any():  # an inexact oracle may miss the truth itself, whose plane is zero
+        if below.any():
             labels = np.where(np.repeat(below, np.diff(ptr)), truth, labels)
-            value = np.maximum(value, 0.0)
-        loss = self.loss.value(program, labels, ids)
-        return Planes(ids, ptr, labels, loss, value, np.fmax(bound, value) if not np.isnan(bound).any() else bound)
+            loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
+        return Planes(ids, ptr, labels, loss, value, bound if np.isnan(bound).any() else np.fmax(bound, value))
 
     def _best(self, theta: Theta, ids: I64) -> Solution:
         """Return the best labellings for loss-augmented scores, with what the loss adds by counts."""

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.local_polytope import consistent
-from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
@@ -32,6 +32,7 @@ from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_marginals, sco
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import PROVED, MarginProblem
+from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.protocols import Executor, Planes
 
 F64 = NDArray[np.float64]
@@ -54,6 +55,7 @@ class RelaxedProblem(MarginProblem):
     """
 
     relaxed = True
+    of_sums = "risk 'relaxed'"
 
     def __init__(
         self,
@@ -63,8 +65,6 @@ class RelaxedProblem(MarginProblem):
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        if loss.kind != ADDITIVE:
-            raise OptionError(f"risk 'relaxed' needs a loss that adds up over variables, not {loss.called}")
         super().__init__(parameters, loss, objective, session, executor)
         self._given = Theta.zeros(self.program)  # zero between calls
 
@@ -129,6 +129,10 @@ class RelaxedProblem(MarginProblem):
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - begin
         return self._made(ids, marginals, value, value), found.warm
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""
+        return self.session.compiled_messages()
 
     def _fill(self, w: F64, ids: I64) -> F64:
         """Write the loss-augmented scores of some examples; return what to add to them to get risks."""

@@ -32,7 +32,8 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.envelope import Envelope
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
-from ssvm_dsl.plugin_api.protocols import CompiledOracle, Executor, Planes
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.protocols import Executor, Planes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]

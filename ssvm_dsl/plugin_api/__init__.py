@@ -1,10 +1,10 @@
 """The stable contract for plug-in authors: hooks, specs and protocols.  Import nothing else but ``ssvm_dsl.ir``."""
 
+from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
-    CompiledOracle,
     CountingSession,
     Executor,
     Iterate,
@@ -39,6 +39,7 @@ __all__ = [
     "Backend",
     "BackendSpec",
     "BridgeSpec",
+    "CompiledMessages",
     "CompiledOracle",
     "ConstraintSpec",
     "CountingSession",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.messages import Messages
+from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.protocols import Planes, TrainProblem
 
 F64 = NDArray[np.float64]
@@ -23,6 +24,9 @@ class MessageProblem(TrainProblem, Protocol):
         ``value`` is the dual loss, an upper bound of the relaxed risk, and ``accumulate`` adds the negative of its
         subgradient in w (messages fixed).
         """
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""
 
 
 class MixtureProblem(TrainProblem, Protocol):

@@ -18,6 +18,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,35 +46,6 @@ class Verdict:
     ok: bool
     cost: float = np.inf
     reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledOracle:
-    """An oracle that trainers call inside their own compiled kernels, one example at a time.
-
-    A session may offer one (method ``compiled()``); without it trainers call ``solve`` on batches.  It is a
-    ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.SIGNATURE`::
-
-        score = function(ints, longs, example, pool, node, labels, work)
-
-    that writes the best labelling of one example to ``labels`` and returns its score (without the constant).
-    ``pool`` and ``node`` are those of a :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states masks rule out.
-
-    Parameters
-    ----------
-    function : numba cfunc
-    ints : ndarray of int32
-        Whatever structure the function needs.
-    longs : ndarray of int64
-        Likewise.
-    work_size : int
-        Floats of work space it needs.
-    """
-
-    function: Any
-    ints: I32
-    longs: I64
-    work_size: int
 
 
 class Session(Protocol):
@@ -281,6 +253,7 @@ class RiskGradient:
     bound : ndarray of float64, shape (m,)
         Certified upper bounds on them; ``nan`` without.
     vector : ndarray of float64, shape (dim,)
+        The receiver's: it may be changed.
     offset : float
     """
 
@@ -427,7 +400,7 @@ class Iterate:
     extra : dict
         Counters of the trainer's own, for reports.
     plane : tuple (v, b), optional
-        The aggregated plane whose value is ``dual``; with it the certificate holds for other regularisations, too.
+        The aggregated plane whose value is ``dual``; with b the certificate holds for other regularisations, too.
     """
 
     w: F64
@@ -440,7 +413,11 @@ class Iterate:
 
 
 class Trainer(Protocol):
-    """A learning method: a generator of iterates, driven and stopped from outside."""
+    """A learning method: a generator of iterates, driven and stopped from outside.
+
+    A trainer whose iterates do not all come with their certificate may have a method ``certified() -> Iterate | None``
+    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.
+    """
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield an iterate after each outer iteration, without end.

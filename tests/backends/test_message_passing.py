@@ -14,7 +14,7 @@ from ssvm_backends import ssvm_backends
 from ssvm_backends._dual.pieces import Pieces
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Stop, Task, Theta, Topology
-from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.ir.solution import score_labels, score_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.conformance import check_backend
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -214,6 +214,32 @@ def test_time_limits_do_not_wait_for_a_sweep_to_end(name, options):
     assert solution.stop[0] == Stop.TIME
     assert solution.score[0] > -np.inf
     assert name in ("max-product", "icm") or solution.bound[0] >= solution.score[0]
+
+
+def test_time_limits_of_relaxations_are_kept():
+    small, problem = grid(20, 20, 5), grid(400, 400, 5)
+    opened("ad3", small.program).solve(small.theta, task=Task.RELAXED)  # compiles
+    session = opened("ad3", problem.program)
+    begin = time.process_time()  # other processes do not count
+    solution = session.solve(problem.theta, task=Task.RELAXED, limits=Limits(time=0.2))
+    assert time.process_time() - begin < 0.55
+    assert solution.stop[0] == Stop.TIME
+    assert solution.bound[0] < np.inf
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_relaxations_of_examples_asked_for_in_any_order(masks):
+    """With and without states ruled out: one is solved as it is, the other on what is left."""
+    problem = seeded(Recipe(max_arity=3, n_examples=4, max_variables=6, max_card=3, density=1.0, masks=masks), 5)
+    assert (problem.program.allowed is not None) == masks
+    session = opened("ad3", problem.program, tol=1e-9, max_iterations=20000)
+    ids = np.array([2, 0, 3], dtype=np.int64)
+    found = session.solve(problem.theta, examples=ids, task=Task.RELAXED)
+    assert near(found.score, [naive_relaxation(problem, int(i)) for i in ids], 1e-6)
+    assert near(found.score, score_marginals(problem.program, problem.theta, found.marginals, ids), 1e-9)
+    for k in range(len(ids)):
+        alone = session.solve(problem.theta, examples=ids[k : k + 1], task=Task.RELAXED)
+        assert near(alone.score, found.score[k : k + 1], 1e-6)
 
 
 @cache

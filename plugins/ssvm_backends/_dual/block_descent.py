@@ -33,8 +33,12 @@ from numba import njit
 from ssvm_backends._dual.collect import collect
 from ssvm_backends._dual.decode import decode, offer, polish
 from ssvm_backends._dual.kernels import (
+    COLUMN,
+    LARGE,
     MAX_ARITY,
+    NO_NAN,
     PHASE,
+    ROW,
     VISIT,
     begin,
     end_iteration,
@@ -144,17 +148,68 @@ def star_sweep(
     """Update all messages of each variable in turn (equation 11)."""
     slots = g.touch_ptr[g.var_ptr[example]]
     for v in range(lo, hi):
-        card, degree = g.card[v], g.touch_ptr[v + 1] - g.touch_ptr[v]
+        card, first, share = g.card[v], g.state_ptr[v], 1.0 / (1 + g.touch_ptr[v + 1] - g.touch_ptr[v])
         begin_at, end_at = VISIT * (g.touch_ptr[v] - slots), VISIT * (g.touch_ptr[v + 1] - slots)
+        if card == 2 and temperature == 0.0:
+            star_binary(g, visits, pool, messages, shift, node[first], node[first + 1], share, begin_at, end_at)
+            continue
         for s in range(card):
-            value[s] = node[g.state_ptr[v] + s]
+            value[s] = node[first + s]
         for at in range(begin_at, end_at, VISIT):
+            if temperature == 0.0 and visits[at + 5] != LARGE:
+                add_pair(visits, at, pool, messages, card, value)
+                continue
             collect(g, visits, at, pool, messages, shift, card, temperature)
             for s in range(card):
                 value[s] += messages[visits[at] + s]
+        for s in range(card):
+            value[s] *= share
         for at in range(begin_at, end_at, VISIT):
+            mine = visits[at]
             for s in range(card):
-                messages[visits[at] + s] -= value[s] / (1 + degree)
+                messages[mine + s] -= value[s]
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def star_binary(
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, value0: float, value1: float, share: float, lo: int,
+    hi: int,
+) -> None:  # fmt: skip
+    """Update the messages of one binary variable with these unary scores, its visits ``lo`` to ``hi``.
+
+    Its two sums stay in registers: loops over two states take longer than the arithmetic in them.
+    """
+    for at in range(lo, hi, VISIT):
+        mine, other, table, kind = visits[at], visits[at + 1], visits[at + 2], visits[at + 5]
+        if kind != LARGE and visits[at + 3] == 2:
+            a, b = messages[other], messages[other + 1]
+            q, r = pool[table + 1], pool[table + 2]
+            if kind == COLUMN:
+                q, r = r, q
+            messages[mine], messages[mine + 1] = max(pool[table] - a, q - b), max(r - a, pool[table + 3] - b)
+        else:
+            collect(g, visits, at, pool, messages, shift, 2, 0.0)
+        value0 += messages[mine]
+        value1 += messages[mine + 1]
+    value0, value1 = value0 * share, value1 * share
+    for at in range(lo, hi, VISIT):
+        mine = visits[at]
+        messages[mine] -= value0
+        messages[mine + 1] -= value1
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN, inline="always")
+def add_pair(visits: I64, at: int, pool: F64, messages: F64, card: int, value: F64) -> None:
+    """Set the message of a pair's slot to its max-marginal, and add it to ``value``."""
+    mine, other, table, n_other = visits[at], visits[at + 1], visits[at + 2], visits[at + 3]
+    along, across = (1, n_other) if visits[at + 5] == ROW else (card, 1)
+    for t in range(card):
+        start = table + t * across
+        best = pool[start] - messages[other]
+        for s in range(1, n_other):
+            best = max(best, pool[start + s * along] - messages[other + s])
+        messages[mine + t] = best
+        value[t] += best
 
 
 @njit(cache=True, nogil=True)

@@ -35,6 +35,9 @@ UNBALANCED = 5.0
 #: First penalty, in units of the mean range of the tables.
 START = 0.25
 
+#: Work of scoring and packing a fractional solution, as :data:`~ssvm_backends._dual.pieces.ANSWER_SHARE` (measured).
+FRACTIONAL_SHARE = 4.0
+
 #: Work between two looks at labels and bound on large examples, in table entries.
 LOOK = 1e8
 
@@ -299,6 +302,11 @@ class DirectionsPieces(Pieces):
         first_split(self.g, self.node, self.pool, self.best.current, self.shift, self.example, 0, 0, self.split)
         yield from self.decode()
         yield from self.offer()
+
+    def reserve(self) -> float:
+        """Return about how many seconds it takes to finish, with the fractional solution where that is asked for."""
+        share = 0.0 if self.until_met or self.best.iterations[0] == 0 else FRACTIONAL_SHARE
+        return super().reserve() + self.seconds / self.units * share * self.work
 
     def iteration(self, most: int) -> Steps:
         """Solve the subproblems of all factors and let them agree."""

@@ -139,7 +139,7 @@ def optimum_on(
     level = above / below
     for i in range(n):
         work[i] -= level * work[MAX_ACTIVE + i]
-    back_substitute(chol, work, 0, n)
+    back_substitute(chol, work, np.int64(0), n)
     return level
 
 

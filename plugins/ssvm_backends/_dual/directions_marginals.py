@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from ssvm_backends._dual.directions import Split
-from ssvm_backends._dual.session import Part
+from ssvm_backends._dual.session import Part, message_pointers
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph, factor_origin
 from ssvm_backends._graphs.reduce import Reduced
-from ssvm_dsl.ir import Marginals, Program, Theta
+from ssvm_dsl.ir import Marginals, Program
 from ssvm_dsl.ir.ragged import members, pointers, runs
 
 
@@ -23,12 +23,13 @@ def lift_split(program: Program, graph: Graph, ids: I64, reduced: Reduced, parts
         ``build_graph(program)``.
     ids : ndarray of int64, shape (n,)
     reduced : Reduced
-        A compact instance of these examples.
+        What is left of these examples.
     parts : list of Part
         With a :class:`~ssvm_backends._dual.directions.Split` as state, where the solver has begun.
     """
-    assert reduced.kept is not None
     left, split = reduced.instance.graph, _join(reduced, parts)
+    if reduced.kept is None:
+        return _whole(program, graph, ids, split)
     variables = members(graph.var_ptr, ids)
     node_ptr = pointers(graph.card[variables])
     node = np.zeros(int(node_ptr[-1]))
@@ -39,39 +40,38 @@ def lift_split(program: Program, graph: Graph, ids: I64, reduced: Reduced, parts
     label, new_var = np.zeros(graph.n_variables, np.int64), np.full(graph.n_variables, -1, np.int64)
     label[variables] = reduced.decided
     new_var[variables[reduced.kept]] = np.arange(len(reduced.kept))
-    sizes = [len(members(group.ptr, ids)) * group.n_configs for group in program.groups]
-    offset = pointers(np.array(sizes, dtype=np.int64))
+    offset, start = _places(program, ids)
     flat = np.zeros(int(offset[-1]))
     factors = members(graph.factor_ptr, ids[reduced.feasible])
-    _lift_factors(graph, left, factors, _places(program, ids)[factors], label, new_var, reduced.state, split, flat)
+    _lift_factors(graph, left, factors, start[factors], label, new_var, reduced.state, split, flat)
+    return Marginals(node, _by_group(program, offset, flat))
+
+
+def _whole(program: Program, graph: Graph, ids: I64, split: Split) -> Marginals:
+    """Return the marginals where nothing was taken out of the program."""
+    factors = members(graph.factor_ptr, ids)
+    first = pointers(graph.message_ptr[graph.slot_ptr[factors + 1]] - graph.message_ptr[graph.slot_ptr[factors]])[:-1]
+    offset, start = _places(program, ids)
+    active, flat = runs(first, split.n_active), np.zeros(int(offset[-1]))
+    flat[np.repeat(start[factors], split.n_active) + split.active[active]] = split.weight[active]
+    return Marginals(split.p, _by_group(program, offset, flat))
+
+
+def _by_group(program: Program, offset: I64, flat: F64) -> tuple[F64, ...]:
+    """Return the distributions of the factors of each group."""
     ranges = zip(offset[:-1], offset[1:], program.groups, strict=True)
-    return Marginals(node, tuple(flat[lo:hi].reshape(-1, group.n_configs) for lo, hi, group in ranges))
-
-
-def value_of_marginals(program: Program, theta: Theta, ids: I64, marginals: Marginals) -> F64:
-    """Return the score of fractional solutions of the examples asked for; ``shape (n,)``."""
-    variables = members(program.var_ptr, ids)
-    states = runs(program.state_ptr[variables], program.card[variables])
-    first = program.state_ptr[program.var_ptr]
-    owner = np.repeat(np.arange(len(ids)), first[ids + 1] - first[ids])
-    total = theta.const[ids] + np.bincount(owner, _weighed(marginals.node, theta.node[states]), len(ids))
-    for group, table, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
-        rows = _weighed(given, table[group.table[members(group.ptr, ids)]]).sum(axis=1)
-        total += np.bincount(np.repeat(np.arange(len(ids)), np.diff(group.ptr)[ids]), rows, len(ids))
-    return total
-
-
-def _weighed(weight: F64, score: F64) -> F64:
-    """Return the products, 0 where the weight is (the score may be ``-inf`` there)."""
-    return np.multiply(weight, score, where=weight > 0.0, out=np.zeros_like(weight))
+    return tuple(flat[lo:hi].reshape(-1, group.n_configs) for lo, hi, group in ranges)
 
 
 def _join(reduced: Reduced, parts: list[Part]) -> Split:
     """Return the primal side of all examples; zeros where the solver has not begun."""
-    graph = reduced.instance.graph
-    whole = Split.start(graph.n_examples, int(graph.state_ptr[-1]), graph.n_factors, int(graph.message_ptr[-1]))
-    first_state, first_factor = graph.state_ptr[graph.var_ptr], graph.factor_ptr
-    first_message = graph.message_ptr[graph.slot_ptr[first_factor]]
+    graph, ids = reduced.instance.graph, reduced.ids
+    if len(parts) == 1 and parts[0].state is not None and parts[0].hi - parts[0].lo == len(ids):
+        return parts[0].state
+    first_message = message_pointers(graph, ids)
+    states = graph.state_ptr[graph.var_ptr]
+    first_state, first_factor = (pointers(p[ids + 1] - p[ids]) for p in (states, graph.factor_ptr))
+    whole = Split.start(len(ids), int(first_state[-1]), int(first_factor[-1]), int(first_message[-1]))
     for part in parts:
         if part.state is None:  # no example of it is feasible
             continue
@@ -82,18 +82,18 @@ def _join(reduced: Reduced, parts: list[Part]) -> Split:
     return whole
 
 
-def _places(program: Program, ids: I64) -> I64:
-    """Return for each factor of the program's graph where its table starts among those asked for."""
+def _places(program: Program, ids: I64) -> tuple[I64, I64]:
+    """Return where the tables of each group start among those asked for, and of each factor of the program's graph."""
     group, number = factor_origin(program)
     start = np.zeros(len(group), dtype=np.int64)
-    offset = 0
+    chosen = [members(one.ptr, ids) for one in program.groups]
+    sizes = [len(mine) * one.n_configs for mine, one in zip(chosen, program.groups, strict=True)]
+    offset = pointers(np.array(sizes, dtype=np.int64))
     for k, one in enumerate(program.groups):
-        chosen = members(one.ptr, ids)
         row = np.zeros(one.n_factors, dtype=np.int64)
-        row[chosen] = offset + np.arange(len(chosen)) * one.n_configs
+        row[chosen[k]] = offset[k] + np.arange(len(chosen[k])) * one.n_configs
         start[group == k] = row[number[group == k]]
-        offset += len(chosen) * one.n_configs
-    return start
+    return offset, start
 
 
 @njit(cache=True, nogil=True)

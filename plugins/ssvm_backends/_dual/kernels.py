@@ -102,7 +102,7 @@ def factor_maximum(g: Graph, pool: F64, messages: F64, shift: int, f: int) -> fl
     """Return ``max_c table[f, c] - sum_k message[k, c_k]``."""
     lo = g.slot_ptr[f]
     if g.slot_ptr[f + 1] - lo > 2:
-        return max_marginal(g, pool, messages, shift, f, -1, messages)
+        return max_marginal(g, pool, messages, shift, f, np.int64(-1), messages)
     first, second = g.message_ptr[lo] + shift, g.message_ptr[lo + 1] + shift
     at, n_second, top = g.table_ptr[f], g.card[g.scope[lo + 1]], -np.inf
     for _ in range(g.card[g.scope[lo]]):

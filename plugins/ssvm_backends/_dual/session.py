@@ -143,7 +143,7 @@ class DualSession(ABC):
     ) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         ids, clock = select(self.program, examples), Clock.start(limits)
-        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=task is Task.RELAXED)
+        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp)
         ptr = message_pointers(self.graph, ids)
         full = warm.of(ids, ptr) if isinstance(warm, Messages) else np.zeros(int(ptr[-1]))
         place = None if reduced.kept is None else message_places(self.graph, reduced, ids, ptr)
@@ -168,11 +168,12 @@ class DualSession(ABC):
         """
         from ssvm_backends._dual.slope import best_choices
 
-        if not isinstance(warm, Messages) or self.program.allowed is not None or not np.isfinite(theta.pool).all():
+        finite = np.isfinite(theta.pool).all() and np.isfinite(theta.node).all()
+        if not isinstance(warm, Messages) or self.program.allowed is not None or not finite:
             return None
         graph, program, ptr = self.graph, self.program, message_pointers(self.graph, ids)
         states = np.zeros(int((graph.var_ptr[ids + 1] - graph.var_ptr[ids]).sum()), np.int32)
-        configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int64)
+        configs = np.zeros(int((graph.factor_ptr[ids + 1] - graph.factor_ptr[ids]).sum()), np.int32)
         best_choices(graph, theta.node, theta.pool, ids, ptr, warm.of(ids, ptr), states, configs)
         if self._group is None:
             self._group, _ = factor_origin(program)

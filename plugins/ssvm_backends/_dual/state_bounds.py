@@ -66,23 +66,23 @@ def _star_slacks(graph: Graph, node: F64, pool: F64, messages: F64, bound: F64, 
             loss[s] = top - moved[s]
     out = np.empty(widest)
     for e in range(len(bound)):
-        bound[e], room, _ = dual_bound(g, node, pool, messages, 0, e)
+        bound[e], room, _ = dual_bound(g, node, pool, messages, np.int64(0), e)
         for v in range(g.var_ptr[e], g.var_ptr[e + 1]):
-            _count_shared(g, v, shared, 1)
+            _count_shared(g, v, shared, np.int64(1))
             first = g.state_ptr[v]
             for s in range(g.card[v]):
                 slack[first + s] = loss[first + s]
             for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
                 k = g.touch_slot[t]
                 f = g.slot_factor[k]
-                top = factor_maximum(g, pool, messages, 0, f)
+                top = factor_maximum(g, pool, messages, np.int64(0), f)
                 _star_marginal(g, pool, messages, f, k, loss, shared, out)
                 at = g.message_ptr[k]
                 for s in range(g.card[v]):
                     slack[first + s] += top - out[s] + messages[at + s]
             for s in range(g.card[v]):
                 slack[first + s] = max(0.0, slack[first + s] - 2.0 * room)
-            _count_shared(g, v, shared, -1)
+            _count_shared(g, v, shared, np.int64(-1))
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,192 @@
+"""One pass of DLPW steps in a compiled kernel: message passing, choices, and a move of the weights for each example.
+
+The weights are ``s u`` with one number s, and the sum of the iterates, each times its share, is ``c u - v``, as in
+:mod:`ssvm_trainers._subgradient_pass`.  Projecting onto a ball needs ``|u|^2``, which every move of an entry of u
+changes by a known number; so a step touches no weights but those of the example.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir import Theta
+from ssvm_dsl.ir.borrow import borrow
+from ssvm_dsl.ir.flat import (
+    BASIS_INDEX,
+    BASIS_PTR,
+    BASIS_STRIDE,
+    BASIS_VALUE,
+    CSR_INDICES,
+    CSR_PTR,
+    DENSE,
+    FEATURE_STRIDE,
+    FEATURES,
+    KIND,
+    NO_FEATURES,
+    POOL,
+    PTR,
+    SCOPE,
+    WIDTH,
+    FlatMaps,
+)
+from ssvm_dsl.ir.kernels import feature_row, score_example, weight_start
+from ssvm_trainers._plane_arrays import Fixed
+from ssvm_trainers._planes import fixed_arrays, map_scales
+from ssvm_trainers._subgradient_pass import SMALL
+
+if TYPE_CHECKING:
+    from ssvm_dsl.plugin_api import CompiledMessages, MessageProblem
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+class CompiledPass:
+    """Passes over the examples of one problem.
+
+    Parameters
+    ----------
+    problem : MessageProblem
+    offer : CompiledMessages
+    radius : float
+        Of the ball the weights are projected onto.
+
+    Attributes
+    ----------
+    messages : ndarray of float64
+        Those of all examples, one after the other.
+    """
+
+    def __init__(self, problem: MessageProblem, offer: CompiledMessages, radius: float) -> None:
+        program, maps = problem.parameters.program, problem.parameters.maps
+        self.problem, self.offer, self.radius = problem, offer, radius
+        self.messages, self.theta = np.zeros(int(offer.message_ptr[-1])), Theta.zeros(program)
+        self.fixed, self.place = fixed_arrays(problem), choice_places(problem)
+        n_choices = np.diff(program.var_ptr) + sum(np.diff(group.ptr) for group in program.groups)
+        self.choices, self.work = np.zeros(int(n_choices.max(initial=1)), np.int32), np.empty(offer.work_size)
+        self.scores = np.zeros(max((m.n_basis for m in maps), default=1))
+
+    def run(self, w: F64, order: I64, t: int, passes: int, averaged: bool) -> F64:
+        """Take a step for each example in order, the first one number t, and move w; return the sum of t times w.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        order : ndarray of int64
+        t : int
+        passes : int
+            Of message passing, in each step.
+        averaged : bool
+            Whether the sum is wanted.
+        """
+        problem, offer, begin = self.problem, self.offer, perf_counter()
+        shrink, v = float(map_scales(problem)[:1].sum()), np.zeros(problem.dim if averaged else 0)
+        state = np.array([1.0, 0.0, float(np.dot(w, w))])
+        dual_loss_steps(
+            offer.function, offer.ints, offer.longs, offer.reals, self.work, offer.message_ptr, self.messages, passes,
+            self.theta.node, self.theta.pool, problem.parameters.flat, self.fixed, self.place, self.scores,
+            self.choices, order, problem.objective.weight, t, shrink, self.radius, w, v, state, averaged,
+        )  # fmt: skip
+        problem.n_oracle_calls += len(order)
+        problem.oracle_seconds += perf_counter() - begin
+        summed = state[1] * w - v if averaged else v
+        w *= state[0]
+        return summed
+
+
+def choice_places(problem: MessageProblem) -> I64:
+    """Return what to add to a map's factor to get its place among the choices of an example; ``shape (M, n)``."""
+    program, maps = problem.parameters.program, problem.parameters.maps
+    counts = np.array([np.diff(group.ptr) for group in program.groups], np.int64).reshape(-1, program.n_examples)
+    before = np.diff(program.var_ptr) + np.cumsum(counts, axis=0) - counts
+    out = np.zeros((len(maps), program.n_examples), np.int64)
+    for m, one in enumerate(maps):
+        if one.group >= 0:
+            out[m] = before[one.group] - one.ptr[:-1]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def dual_loss_steps(
+    function: Any, ints: I32, longs: I64, reals: F64, work: F64, message_ptr: I64, messages: F64, passes: int,
+    node: F64, pool: F64, maps: FlatMaps, fixed: Fixed, place: I64, scores: F64, choices: I32, order: I64, weight: F64,
+    t: int, shrink: float, radius: float, u: F64, v: F64, state: F64, averaged: bool,
+) -> None:  # fmt: skip
+    """Take one step for each example in order; ``state`` holds (s, c, |u|^2)."""
+    maps, fixed = borrow(maps), borrow(fixed)
+    scales = np.ones(len(maps.desc))
+    for k in range(len(order)):
+        i, length = order[k], 1.0 / (fixed.lam * (t + k))
+        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
+        scales[:] = state[0]
+        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, u, scales, scores, node, pool)
+        mine = messages[message_ptr[i] : message_ptr[i + 1]]
+        function(ints, longs, reals, i, pool, node, passes, mine, choices, work)
+        state[0] *= 1.0 - length * fixed.lam * shrink
+        if abs(state[0]) < SMALL:
+            for p in range(len(u)):
+                if averaged:
+                    v[p] -= state[1] * u[p]
+                u[p] *= state[0]
+            state[0], state[1], state[2] = 1.0, 0.0, state[2] * state[0] * state[0]
+        state[2] += move_to_truth(maps, fixed, place, i, choices, length * weight[i] / state[0], u, state[1], v)
+        norm = abs(state[0]) * np.sqrt(max(state[2], 0.0))
+        if norm > radius:
+            state[0] *= radius / norm
+        if averaged:
+            state[1] += (t + k) * state[0]
+
+
+@njit(cache=True, nogil=True)
+def move_to_truth(
+    maps: FlatMaps, fixed: Fixed, place: I64, i: int, choices: I32, coef: float, u: F64, share: float, v: F64
+) -> float:
+    """Add ``coef (Phi(truth) - Phi choices)`` of example i to u and share times that to v; return how |u|^2 grew."""
+    desc, ints, longs, _, _ = maps
+    lo, grown = fixed.var_ptr[i], 0.0
+    for m in range(len(desc)):
+        for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
+            true = np.int64(fixed.truth_config[fixed.config_start[m] + f])
+            at = place[m, i] + f if desc[m, POOL] >= 0 else ints[desc[m, SCOPE] + f] - lo
+            choice = np.int64(choices[at])
+            if choice != true:
+                grown += move_factor(maps, m, f, true, coef, u, share, v)
+                grown += move_factor(maps, m, f, choice, -coef, u, share, v)
+    return grown
+
+
+@njit(cache=True, nogil=True)
+def move_factor(maps: FlatMaps, m: int, f: int, config: int, coef: float, u: F64, share: float, v: F64) -> float:
+    """Add coef times the features of a factor in a joint state to u, share times that to v; return how |u|^2 grew."""
+    desc, ints, longs, features, values = maps
+    start, row, kind, grown = weight_start(desc, ints, m, f), feature_row(desc, ints, m, f, config), desc[m, KIND], 0.0
+    first = desc[m, BASIS_PTR] + config
+    for entry in range(ints[first], ints[first + 1]):
+        at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
+        value = coef * values[desc[m, BASIS_VALUE] + entry]
+        if kind == NO_FEATURES:
+            grown += move(u, v, at, value, share)
+        elif kind == DENSE:
+            x = desc[m, FEATURES] + row * desc[m, WIDTH]
+            for p in range(desc[m, WIDTH]):
+                grown += move(u, v, at + p, value * features[x + p], share)
+        else:
+            for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
+                p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
+                grown += move(u, v, p, value * features[desc[m, FEATURES] + k], share)
+    return grown
+
+
+@njit(cache=True, nogil=True, inline="always")
+def move(u: F64, v: F64, p: int, step: float, share: float) -> float:
+    """Add a step to an entry of u, and share times that to v; return by how much the square of the entry grew."""
+    if share != 0.0:
+        v[p] += share * step
+    u[p] += step
+    return step * (2.0 * u[p] - step)

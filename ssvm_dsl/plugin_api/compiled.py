@@ -1,0 +1,79 @@
+"""What backends offer to trainers that stay inside one compiled kernel: functions, and the structure they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledOracle:
+    """An oracle that trainers call inside their own compiled kernels, one example at a time.
+
+    A session may offer one (method ``compiled()``); without it trainers call ``solve`` on batches.  It is a
+    ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.SIGNATURE`::
+
+        score = function(ints, longs, example, pool, node, labels, work)
+
+    that writes the best labelling of one example to ``labels`` and returns its score (without the constant).
+    ``pool`` and ``node`` are those of a :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states masks rule out.
+
+    Parameters
+    ----------
+    function : numba cfunc
+    ints : ndarray of int32
+        Whatever structure the function needs.
+    longs : ndarray of int64
+        Likewise.
+    work_size : int
+        Floats of work space it needs.
+    """
+
+    function: Any
+    ints: I32
+    longs: I64
+    work_size: int
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledMessages:
+    """Message passing that trainers call inside their own compiled kernels, one example at a time.
+
+    A :class:`SlopeSession` may offer it (method ``compiled_messages()``); without it trainers call ``solve`` and
+    ``slope``.  It is a ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.MESSAGE_SIGNATURE`::
+
+        bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
+
+    that improves the messages of one example in place, some passes over all of them, and returns the dual bound they
+    give (without the constant).  It writes where the bound is attained to ``choices``: the state of each variable,
+    then the joint state of each factor, one group of the program after the other.  ``pool`` and ``node`` are those of
+    a :class:`~ssvm_dsl.ir.Theta` and finite.
+
+    Parameters
+    ----------
+    function : numba cfunc
+    ints : ndarray of int32
+        Whatever structure the function needs.
+    longs : ndarray of int64
+        Likewise.
+    reals : ndarray of float64
+        Likewise.
+    message_ptr : ndarray of int64, shape (B + 1,)
+        Where the messages of each example start when all lie one after the other; zeros are a start.
+    work_size : int
+        Floats of work space it needs.
+    """
+
+    function: Any
+    ints: I32
+    longs: I64
+    reals: F64
+    message_ptr: I64
+    work_size: int
