@@ -11,6 +11,7 @@ it obeys ``matrix x = right, x >= 0``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from scipy.sparse import csr_array
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import Group, Marginals, Program, Theta
 from ssvm_dsl.ir.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
-from ssvm_dsl.ir.ragged import owners, pointers
+from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.ir.topology import distinct_edges
 from ssvm_dsl.plugin_api import TrainProblem
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +42,13 @@ class Cliques:
     cells : tuple of ndarray of int64, shape (n_factors, prod(cards))
         For each group of the training program: which number of the cliques' each joint state of a factor is.
         Numbers are those of the states of all variables, then of the joint states, group by group.
+    shared : bool
+        Whether factors share cliques.
     """
 
     program: Program
     cells: tuple[I64, ...]
+    shared: bool = False
 
 
 def own_cliques(program: Program) -> Cliques:
@@ -77,7 +82,7 @@ def shared_cliques(program: Program) -> Cliques:
         turned = np.arange(group.n_configs).reshape(group.cards[::-1]).T
         forward = (group.scope[:, 0] < group.scope[:, 1])[:, None]
         cells.append(begin[:, None] + np.where(forward, place.ravel(), turned.ravel()))
-    return Cliques(Program(program.var_ptr, program.card, tuple(groups)), tuple(cells))
+    return Cliques(Program(program.var_ptr, program.card, tuple(groups)), tuple(cells), shared=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,49 +93,97 @@ class Polytope:
     ----------
     problem : TrainProblem
     cliques : Cliques
-    kept : ndarray of int64, shape (n_columns,)
+    used : ndarray of bool, shape (n_cells,)
         The numbers of the cliques that are columns; the others are zero.
-    owner, row_owner : ndarray of int64, shape (n_columns,) and (n_rows,)
-        The example of each column and row.
-    matrix : csr_array, shape (n_rows, n_columns)
-    right : ndarray of float64, shape (n_rows,)
-    loss : ndarray of float64, shape (n_columns,)
-        Loss of each column, without the examples' constants.
     """
 
     problem: TrainProblem
     cliques: Cliques
-    kept: I64
-    owner: I64
-    row_owner: I64
-    matrix: Any
-    right: F64
-    loss: F64
+    used: Flags
 
     @property
     def n_cells(self) -> int:
         """How many numbers the cliques have."""
-        return n_marginals(self.cliques.program)
+        return len(self.used)
+
+    @cached_property
+    def kept(self) -> I64:
+        """The numbers of the cliques that are columns; ``ndarray, shape (n_columns,)``."""
+        return np.flatnonzero(self.used)
+
+    @cached_property
+    def owner(self) -> I64:
+        """The example of each column; ``ndarray, shape (n_columns,)``."""
+        return _owner(self.cliques.program)[self.kept]
+
+    @cached_property
+    def loss(self) -> F64:
+        """Loss of each column, without the examples' constants; ``ndarray, shape (n_columns,)``."""
+        loss = np.zeros(self.n_cells)
+        loss[: self.cliques.program.n_states] = self.problem.loss.node
+        return loss[self.kept]
+
+    @cached_property
+    def equations(self) -> RowsOfColumns:
+        """The equations that points obey, written out."""
+        return _equations(self)
 
     def truth(self) -> F64:
-        """Return the point of the true labellings."""
+        """Return the point of the true labellings; ``ndarray, shape (n_columns,)``."""
         return labelling_marginals(self.cliques.program, self.problem.loss.truth)[self.kept]
 
     def scores(self, w: F64) -> F64:
-        """Return the score of each column; ``ndarray, shape (n_columns,)``."""
-        theta = self.problem.scores(w)
-        full = np.zeros(self.n_cells)
-        full[: len(theta.node)] = theta.node
+        """Return the scores of states and of the rows of cliques' tables; ``ndarray, shape (n_scores,)``."""
+        theta, program = self.problem.scores(w), self.cliques.program
+        if not self.cliques.shared:
+            return np.concatenate([theta.node, theta.pool])
+        out = np.zeros(self.n_cells)
+        out[: program.n_states] = theta.node
         for group, table, cells in zip(self._groups, theta.tables, self.cliques.cells, strict=True):
-            full += np.bincount(cells.ravel(), table[group.table].ravel(), len(full))
-        return full[self.kept]
+            out += np.bincount(cells.ravel(), table[group.table].ravel(), len(out))
+        return out
+
+    def score_matrix(self) -> Any:
+        """Return the matrix of :meth:`scores`; ``csr_array, shape (n_scores, dim)``."""
+        from ssvm_trainers._score_matrix import score_matrix
+
+        entries = score_matrix(self.problem.parameters)
+        if not self.cliques.shared:
+            return entries
+        n, at, of = self.cliques.program.n_states, [], []
+        at.append(np.arange(n))
+        of.append(at[0])
+        first = n
+        for group, cells in zip(self._groups, self.cliques.cells, strict=True):
+            start = first + group.table.astype(np.int64) * group.n_configs
+            at.append(cells.ravel())
+            of.append((start[:, None] + np.arange(group.n_configs)).ravel())
+            first += group.n_tables * group.n_configs
+        rows, columns = np.concatenate(at), np.concatenate(of)
+        chosen = csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.n_cells, entries.shape[0]))
+        return csr_array(chosen @ entries)
+
+    def score_features(self, mass: F64) -> F64:
+        """Return ``sum_k mass_k Phi_k`` over scores; ``ndarray, shape (dim,)``.  The adjoint of :meth:`scores`."""
+        training = self.problem.parameters.program
+        given = Theta.zeros(training)
+        if self.cliques.shared:
+            _add_all(training, self._of_training(mass), given)
+        else:
+            given.node[...], given.pool[...] = mass[: training.n_states], mass[training.n_states :]
+        return self.problem.parameters.adjoint(given)
+
+    def mass(self, x: F64) -> F64:
+        """Return the sums of ``x``, a number for each cell, over those that share a score; ``shape (n_scores,)``."""
+        if self.cliques.shared:
+            return x
+        program, given = self.cliques.program, Theta.zeros(self.cliques.program)
+        _add_all(program, _by_group(program, x), given)
+        return np.concatenate([given.node, given.pool])
 
     def features(self, x: F64) -> F64:
-        """Return ``sum_k x_k Phi_k`` over the columns; ``ndarray, shape (dim,)``.  The adjoint of :meth:`scores`."""
-        program, given = self.problem.parameters.program, Theta.zeros(self.problem.parameters.program)
-        ids = np.arange(program.n_examples)
-        add_marginals(program, self._spread(x), np.ones(len(ids)), ids, given.node, given.tables)
-        return self.problem.parameters.adjoint(given)
+        """Return ``sum_k x_k Phi_k`` over the columns; ``ndarray, shape (dim,)``."""
+        return self.score_features(self.mass(self.full(x)))
 
     def truth_features(self, coef: F64) -> F64:
         """Return ``sum_i coef_i Phi(x_i, y_i)``; ``ndarray, shape (dim,)``."""
@@ -154,31 +207,42 @@ class Polytope:
 
     def rounded(self, x: F64) -> F64:
         """Return the point close to numbers that are nearly one; variables without any take their true state."""
-        program, full = self.cliques.program, self._full(x)
+        program, full = self.cliques.program, self.full(x)
         nothing = np.flatnonzero(np.add.reduceat(full[: program.n_states], program.state_ptr[:-1]) <= 0.0)
         full[program.state_ptr[nothing] + self.problem.loss.truth[nothing]] = 1.0
-        tables, first = [], program.n_states
-        for group in program.groups:
-            last = first + group.n_factors * group.n_configs
-            tables.append(full[first:last].reshape(group.n_factors, group.n_configs))
-            first = last
-        given = Marginals(full[: program.n_states], tuple(tables))
-        found = consistent(program, given, np.arange(program.n_examples))
+        found = consistent(program, _by_group(program, full), np.arange(program.n_examples))
         return np.concatenate([found.node, *(table.ravel() for table in found.tables)])[self.kept]
+
+    def full(self, x: F64) -> F64:
+        """Return columns as a number for each cell."""
+        full = np.zeros(self.n_cells)
+        full[self.kept] = x
+        return full
 
     @property
     def _groups(self) -> tuple[Group, ...]:
         return self.problem.parameters.program.groups
 
-    def _full(self, x: F64) -> F64:
-        full = np.zeros(self.n_cells)
-        full[self.kept] = x
-        return full
+    def _of_training(self, x: F64) -> Marginals:
+        """Return the numbers of cells as those of the training program's variables and factors."""
+        return Marginals(x[: self.cliques.program.n_states], tuple(x[cells] for cells in self.cliques.cells))
 
-    def _spread(self, x: F64) -> Marginals:
-        """Return the numbers of columns as those of the training program's variables and factors."""
-        full = self._full(x)
-        return Marginals(full[: self.cliques.program.n_states], tuple(full[cells] for cells in self.cliques.cells))
+
+@dataclass(frozen=True, eq=False)
+class RowsOfColumns:
+    """``matrix x = right`` over the columns.
+
+    Parameters
+    ----------
+    matrix : csr_array, shape (n_rows, n_columns)
+    right : ndarray of float64, shape (n_rows,)
+    owner : ndarray of int64, shape (n_rows,)
+        The example of each row.
+    """
+
+    matrix: Any
+    right: F64
+    owner: I64
 
 
 def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
@@ -194,29 +258,51 @@ def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
         kinds = ", ".join(sorted({group.kind for group in training.constraints}))
         text = f"trainer '{trainer}' does not know the marginals that hard constraints ({kinds}) leave"
         raise TrainingError(f"{text}; use trainer='bcfw'")
-    cliques = own_cliques(training) if problem.relaxed else shared_cliques(training)
-    program = cliques.program
+    n_factors = sum(group.n_factors for group in training.groups)
+    shared = not problem.relaxed and len(distinct_edges(training)) < n_factors
+    cliques = shared_cliques(training) if shared else own_cliques(training)
+    used = _possible(cliques.program, training.allowed)
+    if (problem.objective.weight <= 0.0).any():
+        used &= problem.objective.weight[_owner(cliques.program)] > 0.0
+    return Polytope(problem, cliques, used)
+
+
+def _equations(polytope: Polytope) -> RowsOfColumns:
+    program, kept = polytope.cliques.program, polytope.kept
     factors = [(group.cards, group.scope.astype(np.int64)) for group in program.groups]
     rows = polytope_equations(program.state_ptr, factors)
-    example = owners(program.var_ptr)
-    owner = np.concatenate(
-        [np.repeat(example, program.card), *(np.repeat(example[g.scope[:, 0]], g.n_configs) for g in program.groups)]
-    )
-    used = _possible(program, training.allowed) & (problem.objective.weight[owner] > 0.0)
     matrix = csr_array((rows.values, (rows.rows, rows.columns)), shape=(rows.n_rows, rows.n_columns))
-    kept = np.flatnonzero(used)
     matrix = csr_array(matrix[:, kept])
     there = np.flatnonzero(np.diff(matrix.indptr) > 0)
     matrix = csr_array(matrix[there])
     matrix.sort_indices()
-    loss = np.zeros(len(owner))
-    loss[: program.n_states] = problem.loss.node
     right = (there < program.n_variables).astype(np.float64)
-    row_owner = owner[kept][matrix.indices[matrix.indptr[:-1]]]
-    return Polytope(problem, cliques, kept, owner[kept], row_owner, matrix, right, loss[kept])
+    return RowsOfColumns(matrix, right, polytope.owner[matrix.indices[matrix.indptr[:-1]]])
 
 
-def _possible(program: Program, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def _owner(program: Program) -> I64:
+    """Return the example of each cell."""
+    example = owners(program.var_ptr)
+    parts = [np.repeat(example[group.scope[:, 0]], group.n_configs) for group in program.groups]
+    return np.concatenate([np.repeat(example, program.card), *parts])
+
+
+def _by_group(program: Program, x: F64) -> Marginals:
+    """Return the numbers of a program's cells as its marginals."""
+    tables, first = [], program.n_states
+    for group in program.groups:
+        last = first + group.n_factors * group.n_configs
+        tables.append(x[first:last].reshape(group.n_factors, group.n_configs))
+        first = last
+    return Marginals(x[: program.n_states], tuple(tables))
+
+
+def _add_all(program: Program, marginals: Marginals, given: Theta) -> None:
+    ids = np.arange(program.n_examples)
+    add_marginals(program, marginals, np.ones(len(ids)), ids, given.node, given.tables)
+
+
+def _possible(program: Program, allowed: Flags | None) -> Flags:
     """Return which states and joint states are not ruled out."""
     if allowed is None:
         return np.ones(n_marginals(program), dtype=bool)
@@ -230,20 +316,10 @@ def _possible(program: Program, allowed: NDArray[np.bool_] | None) -> NDArray[np
 
 def score_columns(polytope: Polytope) -> Any:
     """Return the scores of all columns as a matrix of features; ``csr_array, shape (n_columns, dim)``."""
-    from ssvm_trainers._score_matrix import score_matrix
-
-    parameters = polytope.problem.parameters
-    program, entries = parameters.program, score_matrix(parameters)
-    column = np.full(polytope.n_cells, -1)
-    column[polytope.kept] = np.arange(len(polytope.kept))
-    at, of = [column[: program.n_states]], [np.arange(program.n_states)]
-    offset = program.n_states + pointers(np.array([g.n_tables * g.n_configs for g in program.groups], dtype=np.int64))
-    for group, cells, first in zip(program.groups, polytope.cliques.cells, offset, strict=False):
-        at.append(column[cells].ravel())
-        start = first + group.table.astype(np.int64) * group.n_configs
-        of.append((start[:, None] + np.arange(group.n_configs)).ravel())
-    rows, columns = np.concatenate(at), np.concatenate(of)
-    used = rows >= 0
-    shape = (len(polytope.kept), entries.shape[0])
-    chosen = csr_array((np.ones(int(used.sum())), (rows[used], columns[used])), shape=shape)
-    return csr_array(chosen @ entries)
+    program, start = polytope.cliques.program, polytope.cliques.program.n_states
+    rows = [np.arange(start)]
+    for group in program.groups:
+        first = start + group.table.astype(np.int64) * group.n_configs
+        rows.append((first[:, None] + np.arange(group.n_configs)).ravel())
+        start += group.n_tables * group.n_configs
+    return csr_array(polytope.score_matrix()[np.concatenate(rows)[polytope.kept]])

@@ -19,11 +19,12 @@ method (Nesterov 2007; Taskar, Lacoste-Julien and Jordan 2006) adds up all F in 
 whose error is O(1/t).  No oracle is called but for certificates: a step asks for projections onto the polytopes
 (:mod:`ssvm_trainers._projection`).
 
-Lengths are measured by ``|w|^2 = lam sum_j scale_j w_j^2`` and ``|mu|^2 = beta/n sum_i weight_i |mu_i|^2``, so that
-results do not depend on the units of features; beta makes what ties w to mu as large as ``balance`` (or less, where
-features are so small that hardly anything does).
+Lengths are measured by ``|w|^2 = w . P w`` (:mod:`ssvm_trainers._weight_metric`) and ``|mu|^2 = beta/n sum_i weight_i
+|mu_i|^2`` with beta the largest loss of a label over ``balance``, so that results do not depend on the units of
+features.  P holds the change of scores that w makes, so what ties w to mu is no larger than 1 and F changes by at most
+1.62 along a unit of length, however much alike features are.
 
-The lower bound is the plane of the marginals, the primal that of the weights these make optimal.
+The lower bound is the plane of the marginals, the primal that of the weights.
 """
 
 from __future__ import annotations
@@ -35,21 +36,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers._polytope import Polytope, polytope_of
-from ssvm_trainers._projection import PolytopeProjection, SimplexProjection
+from ssvm_trainers._polytope import polytope_of
+from ssvm_trainers._projection import PolytopeProjection
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._weight_metric import WeightMetric
 
 F64 = NDArray[np.float64]
 
 #: Shares of a step's length that F may change by: more and the step is too long, less and the next may be longer.
 LONG, SHORT = 0.9, 0.4
 
-#: Losses alone move marginals by at most so much in a step of length 1: enough to get anywhere, and few enough digits
-#: before the point for projections to keep those after it.
-MOST_MOVED = 1e5
-
-#: Products with the map from weights to scores that estimate its norm.
-POWER_STEPS = 30
+#: How much F changes at most along a unit of length, as lengths are taken here.
+LIPSCHITZ = 0.5 * (1.0 + np.sqrt(5.0))
 
 
 class Extragradient(Resumable):
@@ -59,7 +57,8 @@ class Extragradient(Resumable):
     ----------
     method : {"extragradient", "dual"}
     balance : float
-        How much longer steps of the marginals are, compared with those of the weights.
+        The largest loss of a label, divided by the length of a unit of marginals: more makes steps of the marginals
+        longer and those of the weights shorter.
     evaluate_every : int
         Steps between two certificates, each a pass of the oracle.
     random_state : int or None
@@ -69,7 +68,7 @@ class Extragradient(Resumable):
     def __init__(
         self,
         method: str = "extragradient",
-        balance: float = 8.0,
+        balance: float = 0.3,
         evaluate_every: int = 20,
         random_state: int | None = None,
     ) -> None:
@@ -85,48 +84,41 @@ class Extragradient(Resumable):
 
 
 class _Run(Run):
-    """One training run; w and x are the point, x the marginals of all examples."""
+    """One training run; w and x are the point: the weights, and the marginals of all examples (one for each cell)."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("w", "x", "first_w", "first_x", "step", "n_steps", "passes", "projection")
+    STATE: ClassVar[tuple[str, ...]] = ("w", "x", "mass", "first_w", "step", "n_steps", "passes", "projection")
 
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
         self.options, self.problem, self.polytope = options, problem, polytope_of(problem, "extragradient")
         objective, polytope = problem.objective, self.polytope
-        self.share = objective.weight / problem.n
-        self.column_share = self.share[polytope.owner]
-        self.metric = objective.lam * objective.scale
+        self.share, program = objective.weight / problem.n, polytope.cliques.program
         self.of_truth = polytope.truth_features(self.share)
-        self.projection = _projection(polytope)
-        self.w, self.x = objective.weights(np.zeros(problem.dim)), polytope.truth()
-        self.first_w, self.first_x = self.w.copy(), self.x.copy()
-        largest = float(np.abs(polytope.loss).max(initial=0.0))
-        self.beta = max((self._tie() / options.balance) ** 2, largest / MOST_MOVED, 1e-24)
-        self.lipschitz = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * options.balance**2))
-        self.step, self.n_steps, self.passes = LONG / self.lipschitz, 0, 0.0
+        self.projection = PolytopeProjection(program, self.share, None if polytope.used.all() else polytope.used)
+        self.w, self.x = objective.weights(np.zeros(problem.dim)), polytope.full(polytope.truth())
+        self.first_w, self.first_x = self.w.copy(), self.x
+        self.loss = np.zeros(self.projection.n_scores)
+        self.loss[: program.n_states] = problem.loss.node
+        _, self.mass, _ = self.projection.step(self.x, np.zeros_like(self.loss), 0.0)
+        self.counts = polytope.mass(polytope.full(self.share[polytope.owner]))
+        self.beta = float(np.abs(problem.loss.node).max(initial=0.0) or 1.0) / options.balance
+        counts = self.counts / self.beta
+        self.metric = WeightMetric(polytope.score_matrix(), counts, objective.lam * objective.scale, objective.lower)
+        self.step, self.n_steps, self.passes = LONG / LIPSCHITZ, 0, 0.0
 
-    def _tie(self) -> float:
-        """Return the norm of the map from w to scores, lengths taken with beta = 1; a few steps of the power method."""
-        x, size = np.cos(np.arange(len(self.x), dtype=np.float64)), 0.0
-        for _ in range(POWER_STEPS):
-            length = float(np.sqrt(np.dot(self.column_share * x, x)))
-            if length == 0.0:
-                break
-            x = self.polytope.scores(self.polytope.features(self.column_share * x / length) / self.metric)
-            size = float(np.sqrt(np.dot(self.column_share * x, x)))
-        return float(np.sqrt(size))
+    def _score_length(self, scores: F64) -> float:
+        """Return the length of what scores are on the columns, with beta = 1."""
+        return float(np.sqrt(np.dot(self.counts * scores, scores)))
 
-    def field(self, w: F64, x: F64) -> tuple[F64, F64]:
-        """Return F(w, x) in the units of steps."""
-        v = self.of_truth - self.polytope.features(self.column_share * x)
-        return w - v / self.metric, -(self.polytope.loss + self.polytope.scores(w)) / self.beta
+    def field(self, w: F64, mass: F64) -> tuple[F64, F64]:
+        """Return F in the units of steps, for the marginals not of columns but of scores, which columns share."""
+        v = self.of_truth - self.polytope.score_features(mass)
+        objective = self.problem.objective
+        slope = objective.lam * objective.scale * w - v
+        return self.metric.solve(slope), -(self.loss + self.polytope.scores(w)) / self.beta
 
-    def project(self, w: F64, x: F64) -> tuple[F64, F64]:
-        """Return the closest point of the set."""
-        return np.maximum(w, self.problem.objective.lower), self.projection.project(x)
-
-    def length(self, w: F64, x: F64) -> float:
-        """Return the length of a difference of two points."""
-        return float(np.sqrt(np.dot(self.metric * w, w) + self.beta * np.dot(self.column_share * x, x)))
+    def bounded(self, w: F64) -> F64:
+        """Return the closest weights that are allowed."""
+        return np.maximum(w, self.problem.objective.lower)
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Take some steps and certify where they led."""
@@ -135,25 +127,27 @@ class _Run(Run):
             self.n_steps += 1
         self.passes += 1.0
         objective = self.problem.objective
-        v, b = self.polytope.plane(self.x, objective.weight)
-        w = objective.weights(v)
-        primal, upper = self.problem.value(w)
+        v, b = self.polytope.plane(self.x[self.polytope.kept], objective.weight)
+        primal, upper = self.problem.value(self.w)
         extra = {"steps": float(self.n_steps), "step_size": float(self.step)}
-        return Iterate(w, self.passes, primal, upper, objective.dual(v, b), extra=extra, plane=(v, b))
+        return Iterate(self.w, self.passes, primal, upper, objective.dual(v, b), extra=extra, plane=(v, b))
 
     def advance(self) -> None:
         """Take one step."""
-        w, x = self.w, self.x
-        here = self.field(w, x)
+        w, project = self.w, self.projection.step
+        here = self.field(w, self.mass)
         while True:
-            ahead = self.project(w - self.step * here[0], x - self.step * here[1])
-            there = self.field(*ahead)
-            moved = self.length(w - ahead[0], x - ahead[1])
-            ratio = self.step * self.length(here[0] - there[0], here[1] - there[1]) / max(moved, 1e-300)
+            ahead = self.bounded(w - self.step * here[0])
+            _, mass, moved_x = project(self.x, here[1], -self.step)
+            there = self.field(ahead, mass)
+            moved = _length(self.metric, w - ahead, self.beta * moved_x)
+            changed = _length(self.metric, here[0] - there[0], self.beta * self._score_length(here[1] - there[1]) ** 2)
+            ratio = self.step * changed / max(moved, 1e-300)
             if ratio <= LONG or moved == 0.0:
                 break
             self.step *= 2.0 / 3.0 * min(1.0, 1.0 / ratio)
-        self.w, self.x = self.project(w - self.step * there[0], x - self.step * there[1])
+        self.w = self.bounded(w - self.step * there[0])
+        self.x, self.mass, _ = project(self.x, there[1], -self.step)
         if ratio <= SHORT:
             self.step *= 1.5
 
@@ -161,27 +155,26 @@ class _Run(Run):
 class _DualRun(_Run):
     """The dual method: s is the negative sum of all F, and the average of the points is what is certified."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*_Run.STATE, "sum_w", "sum_x", "near")
+    STATE: ClassVar[tuple[str, ...]] = (*_Run.STATE, "sum_w", "sum_scores", "near")
 
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
         super().__init__(options, problem)
-        self.sum_w, self.sum_x = np.zeros_like(self.w), np.zeros_like(self.x)
-        self.step, self.near = 1.0 / self.lipschitz, copy(self.projection)  # each starts from its own last multipliers
+        self.sum_w, self.sum_scores = np.zeros_like(self.w), np.zeros_like(self.mass)
+        self.step, self.near = 1.0 / LIPSCHITZ, copy(self.projection)  # each starts from its own last multipliers
 
     def advance(self) -> None:
         """Take one step."""
-        w = np.maximum(self.first_w + self.step * self.sum_w, self.problem.objective.lower)
-        x = self.near.project(self.first_x + self.step * self.sum_x)
-        at = self.field(w, x)
-        w, x = self.project(w - self.step * at[0], x - self.step * at[1])
-        at = self.field(w, x)
-        self.sum_w, self.sum_x = self.sum_w - at[0], self.sum_x - at[1]
+        w = self.bounded(self.first_w + self.step * self.sum_w)
+        x, mass, _ = self.near.step(self.first_x, self.sum_scores, self.step)
+        at = self.field(w, mass)
+        w = self.bounded(w - self.step * at[0])
+        x, mass, _ = self.projection.step(x, at[1], -self.step)
+        at = self.field(w, mass)
+        self.sum_w, self.sum_scores = self.sum_w - at[0], self.sum_scores - at[1]
         self.w = self.w + (w - self.w) / (self.n_steps + 1.0)
         self.x = self.x + (x - self.x) / (self.n_steps + 1.0)
 
 
-def _projection(polytope: Polytope) -> SimplexProjection | PolytopeProjection:
-    """Return the projection onto the polytope, the closed form where there are no factors."""
-    if any(group.n_factors for group in polytope.cliques.program.groups):
-        return PolytopeProjection(polytope.matrix, polytope.right, polytope.owner, polytope.row_owner)
-    return SimplexProjection(np.diff(polytope.matrix.indptr).astype(np.int64))
+def _length(metric: WeightMetric, w: F64, rest: float) -> float:
+    """Return the length of a difference of two points whose marginals have this squared length."""
+    return float(np.sqrt(metric.squared(w) + rest))

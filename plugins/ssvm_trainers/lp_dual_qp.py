@@ -54,7 +54,7 @@ class LPDualQP:
         Not used; nothing is random.
     """
 
-    def __init__(self, max_entries: int = 1_000_000, random_state: int | None = None) -> None:
+    def __init__(self, max_entries: int = 300_000, random_state: int | None = None) -> None:
         self.max_entries, self.random_state = max_entries, random_state
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
@@ -93,25 +93,26 @@ class _Quadratic:
 def _write(problem: TrainProblem) -> _Quadratic:
     """Return the program, its objective multiplied by n."""
     objective, polytope = problem.objective, polytope_of(problem, "lp-dual-qp")
-    dim, n_rows, features = problem.dim, len(polytope.right), score_columns(polytope)
+    rows = polytope.equations
+    dim, n_rows, features = problem.dim, len(rows.right), score_columns(polytope)
     bounded = np.flatnonzero(objective.lower > -np.inf)
     above = sparse.csr_array((-np.ones(len(bounded)), (np.arange(len(bounded)), bounded)), (len(bounded), dim))
     regularizer = objective.lam * problem.n * objective.scale
     if objective.power == 1.0:
         quadratic = np.concatenate([regularizer, np.zeros(n_rows)])
-        linear = [-polytope.truth_features(objective.weight), polytope.right * objective.weight[polytope.row_owner]]
-        blocks = [[features, -polytope.matrix.T], [above, None]]
+        linear = [-polytope.truth_features(objective.weight), rows.right * objective.weight[rows.owner]]
+        blocks = [[features, -rows.matrix.T], [above, None]]
         right = [-polytope.loss, -objective.lower[bounded]]
     else:
         counted = np.flatnonzero(objective.weight > 0.0)
-        place = np.searchsorted(counted, polytope.row_owner)
-        duals = sparse.csr_array((polytope.right, (place, np.arange(n_rows))), (len(counted), n_rows))
+        place = np.searchsorted(counted, rows.owner)
+        duals = sparse.csr_array((rows.right, (place, np.arange(n_rows))), (len(counted), n_rows))
         truth, shape = polytope.truth(), (len(counted), len(polytope.loss))
         chosen = sparse.csr_array((truth, (np.searchsorted(counted, polytope.owner), np.arange(len(truth)))), shape)
         quadratic = np.concatenate([regularizer, np.zeros(n_rows), 2.0 * objective.weight[counted]])
         linear = [np.zeros(dim + n_rows + len(counted))]
         slacks = [-(chosen @ features), duals, -sparse.eye_array(len(counted))]
-        blocks = [[features, -polytope.matrix.T, None], slacks, [above, None, None]]
+        blocks = [[features, -rows.matrix.T, None], slacks, [above, None, None]]
         right = [-polytope.loss, -problem.loss.const[counted], -objective.lower[bounded]]
     A = sparse.csc_array(sparse.block_array(blocks))
     return _Quadratic(

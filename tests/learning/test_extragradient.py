@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from types import SimpleNamespace
 
 import clarabel
 import numpy as np
@@ -16,10 +17,12 @@ from test_optimum import check_certificate, check_optimal, fitted
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers import _projection, extragradient
-from ssvm_trainers._polytope import polytope_of
-from ssvm_trainers._projection import PolytopeProjection, SimplexProjection
+from ssvm_trainers import _projection, _weight_metric, extragradient
+from ssvm_trainers._polytope import Polytope, _owner, own_cliques, polytope_of, score_columns
+from ssvm_trainers._projection import PolytopeProjection
+from ssvm_trainers._weight_metric import WeightMetric
 from ssvm_trainers.extragradient import Extragradient
 
 SOME = [
@@ -39,17 +42,29 @@ def closest(polytope, z):
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    n, rows = len(z), len(polytope.right)
-    A = sparse.vstack([polytope.matrix, -sparse.eye_array(n)], format="csc")
-    cones = [clarabel.ZeroConeT(rows), clarabel.NonnegativeConeT(n)]
-    right = np.concatenate([polytope.right, np.zeros(n)])
+    rows, n = polytope.equations, len(z)
+    A = sparse.vstack([rows.matrix, -sparse.eye_array(n)], format="csc")
+    cones = [clarabel.ZeroConeT(len(rows.right)), clarabel.NonnegativeConeT(n)]
+    right = np.concatenate([rows.right, np.zeros(n)])
     found = clarabel.DefaultSolver(sparse.eye_array(n, format="csc"), -z, A, right, cones, settings).solve()
     assert str(found.status) == "Solved"
     return np.array(found.x)
 
 
 def projection_of(polytope):
-    return PolytopeProjection(polytope.matrix, polytope.right, polytope.owner, polytope.row_owner)
+    """The projection, of columns."""
+    share = polytope.problem.objective.weight
+    return PolytopeProjection(polytope.cliques.program, share, None if polytope.used.all() else polytope.used)
+
+
+def projected(projection, polytope, z):
+    x, mass, moved = projection.step(polytope.full(z), np.zeros(projection.n_scores), 0.0)
+    share = polytope.problem.objective.weight[polytope.owner]
+    found = x[polytope.kept]
+    np.testing.assert_allclose(mass, polytope.mass(polytope.full(share * found)), atol=1e-12)
+    assert moved == pytest.approx(np.sum(share * (found - z) ** 2), rel=1e-9)
+    assert not np.delete(x, polytope.kept).any()
+    return found
 
 
 def points_of(case, relaxed=True):
@@ -58,45 +73,104 @@ def points_of(case, relaxed=True):
     return polytope_of(problem, "none")
 
 
-@pytest.mark.parametrize("chunk", [1, 50_000])
-@pytest.mark.parametrize("case", [*SOME, Case(small.Loopy)], ids=str)
-def test_the_projection_is_the_closest_point(case, chunk, monkeypatch):
-    monkeypatch.setattr(_projection, "CHUNK", chunk)
+ANY = Case(small.Loopy)
+WEIGHTED = Case(small.Word, C=0.05, weighted=True, tag="-weighted")
+
+
+@pytest.mark.parametrize("case", [*SOME, ANY], ids=str)
+def test_the_projection_is_the_closest_point(case):
     polytope, rng = points_of(case), np.random.default_rng(0)
-    assert (len(projection_of(polytope).chunks) == 1) == (chunk > 1)
+    rows = polytope.equations
     for scale in (0.1, 3.0, 300.0):
         projection, z = projection_of(polytope), scale * rng.normal(size=len(polytope.loss))
         for _ in range(3):  # warm from the second on
-            x = projection.project(z)
+            x = projected(projection, polytope, z)
             assert x.min() >= 0.0
-            np.testing.assert_allclose(polytope.matrix @ x, polytope.right, atol=1e-9 * (1.0 + scale))
+            np.testing.assert_allclose(rows.matrix @ x, rows.right, atol=1e-9 * (1.0 + scale))
             np.testing.assert_allclose(x, closest(polytope, z), atol=1e-7 + 1e-9 * scale)
             z = z + 0.03 * scale * rng.normal(size=len(z))
 
 
+def test_factors_of_three_variables_and_parallel_ones():
+    problem = SimpleNamespace(objective=SimpleNamespace(weight=np.array([1.0, 0.0, 2.0])))
+    rng, ptr = np.random.default_rng(0), np.array([0, 4, 8, 12])
+    card = np.tile(np.array([2, 3, 2, 3], dtype=np.int32), 3)
+    triples = np.array([[1, 0, 2], [5, 4, 6], [9, 8, 10]], dtype=np.int32)
+    pairs = np.array([[3, 0], [0, 3], [7, 4], [11, 8]], dtype=np.int32)
+    groups = (
+        Group("triple", (3, 2, 2), triples, np.arange(4), np.zeros(3, np.int32), 1),
+        Group("pair", (3, 2), pairs[[0, 2, 3]], np.arange(4), np.arange(3, dtype=np.int32), 3),
+        Group("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1),
+    )
+    cliques = own_cliques(Program(ptr, card, groups))
+    used = problem.objective.weight[_owner(cliques.program)] > 0.0
+    polytope = Polytope(problem, cliques, used)
+    projection = projection_of(polytope)
+    for scale in (1.0, 30.0):
+        z = scale * rng.normal(size=len(polytope.kept))
+        x = projection.step(polytope.full(z), np.zeros(projection.n_scores), 0.0)[0][polytope.kept]
+        np.testing.assert_allclose(x, closest(polytope, z), atol=1e-7)
+
+
+def test_scores_move_the_point_that_is_projected():
+    polytope, rng = points_of(WEIGHTED), np.random.default_rng(0)
+    w, x = rng.normal(size=polytope.problem.dim), rng.normal(size=polytope.n_cells)
+    found, _, _ = projection_of(polytope).step(x, polytope.scores(w), 0.3)
+    z = x[polytope.kept] + 0.3 * (score_columns(polytope) @ w)
+    np.testing.assert_allclose(found[polytope.kept], closest(polytope, z), atol=1e-7)
+
+
 def test_labellings_are_their_own_projections():
-    for case in (Case(small.Word), Case(small.Loopy), Case(small.Ties)):
+    for case in (Case(small.Word), ANY, Case(small.Ties)):
         polytope = points_of(case)
-        np.testing.assert_allclose(projection_of(polytope).project(polytope.truth()), polytope.truth(), atol=1e-8)
+        found = projected(projection_of(polytope), polytope, polytope.truth())
+        np.testing.assert_allclose(found, polytope.truth(), atol=1e-8)
 
 
 def test_simplices_have_a_closed_form():
     rng, sizes = np.random.default_rng(0), np.array([3, 1, 4, 3, 4, 4, 2])
-    matrix = sparse.csr_array(sparse.block_diag([np.ones((1, k)) for k in sizes]))
-    owner, rows = np.repeat(np.arange(7), sizes), np.arange(7)
+    projection = PolytopeProjection(Program(np.array([0, 2, 2, 7]), sizes.astype(np.int32)), np.ones(3))
     for scale in (0.1, 1.0, 1e3):
         z = scale * rng.normal(size=sizes.sum())
-        x = SimplexProjection(sizes).project(z)
-        np.testing.assert_allclose(np.add.reduceat(x, np.cumsum(sizes) - sizes), 1.0, atol=1e-12)
-        newton = PolytopeProjection(matrix, np.ones(7), owner, rows).project(z)
-        np.testing.assert_allclose(x, newton, atol=1e-9 * (1 + scale))
+        x, _, _ = projection.step(z, np.zeros(len(z)), 0.0)
+        for given, found in zip(np.split(z, np.cumsum(sizes)[:-1]), np.split(x, np.cumsum(sizes)[:-1]), strict=True):
+            falling = np.sort(given)[::-1]  # Held, Wolfe and Crowder 1974
+            levels = (np.cumsum(falling) - 1.0) / np.arange(1, len(given) + 1)
+            level = levels[np.flatnonzero(falling > levels)[-1]]
+            np.testing.assert_allclose(found, np.maximum(given - level, 0.0), atol=1e-9 * (1 + scale))
 
 
 def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
-    monkeypatch.setattr(_projection, "MAX_STEPS", 1)
-    polytope = points_of(Case(small.Loopy))
-    with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 1 steps of Newton's method; use"):
-        projection_of(polytope).project(10.0 * np.cos(np.arange(len(polytope.loss))))
+    monkeypatch.setattr(_projection, "ACCURACY", 0.0)
+    polytope = points_of(ANY)
+    with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 500 steps of Newton's method; use"):
+        projected(projection_of(polytope), polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_lengths_of_weights_hold_what_scores_move(bounded):
+    rng = np.random.default_rng(0)
+    matrix, counts = sparse.random_array((30, 8), density=0.4, rng=rng, format="csr"), rng.random(30)
+    regularizer, lower = rng.random(8), np.full(8, -np.inf)
+    lower[5:] = 0.0 if bounded else -np.inf
+    metric = WeightMetric(matrix, counts, regularizer, lower)
+    least = np.diag(regularizer) + (matrix.T @ (counts[:, None] * matrix.toarray()))
+    whole = np.column_stack([metric.solve(one) for one in np.eye(8)])
+    P = np.linalg.inv(whole)
+    w = rng.normal(size=8)
+    assert metric.squared(w) == pytest.approx(w @ P @ w)
+    assert np.linalg.eigvalsh(P - least).min() >= -1e-12
+    if bounded:
+        np.testing.assert_allclose(P[5:], np.diag(np.diag(P))[5:], atol=1e-12)
+    else:
+        np.testing.assert_allclose(P, least, atol=1e-12)
+
+
+def test_large_metrics_are_diagonal(monkeypatch):
+    monkeypatch.setattr(_weight_metric, "MOST_PRODUCTS", 0)
+    data = Case(small.Word).make(0)
+    best, w = data.optimum()
+    check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=1000), best, w)
 
 
 class Chains(Model):
@@ -116,14 +190,14 @@ def test_projections_end_where_many_marginals_are_all_but_zero():
     assert best.dual <= svm.report_.primal <= 1.011 * best.primal
 
 
-@pytest.mark.parametrize("method", ["extragradient", "dual"])
-def test_features_that_hardly_matter_leave_steps_of_a_length_that_projections_can_take(method):
+@pytest.mark.parametrize(("method", "gap"), [("extragradient", 1e-3), ("dual", 0.05)])
+def test_features_that_hardly_matter_leave_steps_of_a_length_that_projections_can_take(method, gap):
     X, Y = make_chains(3, random_state=0)
     tiny = [1e-8 * x for x in X]
     svm = StructuredSVM(Chains, trainer="extragradient", trainer_options={"method": method}, max_passes=10)
     svm.set_params(regularization={"trans": 1e16}).fit(tiny, Y)
     n_wrong = sum(len(y) for y in Y)  # nothing can be learnt: every label may be wrong
-    assert svm.report_.converged
+    assert svm.report_.gap <= gap * n_wrong
     assert svm.report_.dual <= n_wrong * (1 + 1e-9)
     assert svm.report_.primal == pytest.approx(n_wrong, rel=1e-3)
 
@@ -178,14 +252,17 @@ def test_the_first_steps_are_those_of_the_definition(monkeypatch):
     for _ in islice(made.steps(problem, StopRule()), 3):
         points.append((made._run.w, made._run.x, made._run.step))
     share = (objective.weight / problem.n)[polytope.owner]
+    columns = score_columns(polytope).toarray()
+    assert made._run.beta == pytest.approx(polytope.loss.max() / 0.3)
+    P = objective.lam * np.eye(problem.dim) + columns.T @ (share[:, None] * columns) / made._run.beta
 
     def gradients(w, x):
         truth = polytope.truth_features(objective.weight / problem.n)
-        return objective.lam * w - truth + polytope.features(share * x), -(polytope.loss + polytope.scores(w))
+        return objective.lam * w - truth + polytope.features(share * x), -(polytope.loss + columns @ w)
 
     def moved(w, x, of, step):
         dw, dx = gradients(*of)
-        return w - step / objective.lam * dw, closest(polytope, x - step / made._run.beta * dx)
+        return w - step * np.linalg.solve(P, dw), closest(polytope, x - step / made._run.beta * dx)
 
     w, x = np.zeros(problem.dim), polytope.truth()
     for at_w, at_x, step in points:

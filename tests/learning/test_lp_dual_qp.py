@@ -14,6 +14,7 @@ from test_optimum import check_certificate, check_optimal, fitted
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import ConstraintGroup
+from ssvm_dsl.ir.local_polytope import labelling_marginals
 from ssvm_dsl.ir.loss import ADDITIVE
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers._polytope import own_cliques, polytope_of, score_columns, shared_cliques
@@ -125,10 +126,13 @@ def test_columns_rows_and_adjoints(case, relaxed):
     points, truth = polytope_of(problem, "none"), polytope_of(problem, "none").truth()
     rng = np.random.default_rng(0)
     w, x = rng.normal(size=problem.dim), rng.random(len(truth))
-    np.testing.assert_array_equal(points.matrix @ truth, points.right)
+    np.testing.assert_array_equal(points.equations.matrix @ truth, points.equations.right)
     np.testing.assert_allclose(points.rounded(truth), truth, atol=1e-15)
-    np.testing.assert_allclose(score_columns(points) @ w, points.scores(w), atol=1e-12)
-    assert np.dot(points.features(x), w) == pytest.approx(np.dot(x, points.scores(w)))
+    np.testing.assert_allclose(points.score_matrix() @ w, points.scores(w), atol=1e-12)
+    columns = score_columns(points) @ w
+    np.testing.assert_allclose(np.dot(points.mass(points.full(x)), points.scores(w)), np.dot(x, columns))
+    np.testing.assert_allclose(points.score_features(points.mass(points.full(x))), points.features(x), atol=1e-12)
+    assert np.dot(points.features(x), w) == pytest.approx(np.dot(x, columns))
     counts = (problem.objective.weight > 0).astype(float)
     np.testing.assert_allclose(points.features(truth), points.truth_features(counts), atol=1e-12)
     assert score_columns(points).nnz <= n_entries(problem.parameters)
@@ -147,8 +151,8 @@ def test_any_numbers_make_a_valid_plane(case):
         for _ in range(5):
             w = rng.normal(size=problem.dim)
             assert problem.objective.primal(w, problem.oracle(w).value) - problem.objective.regularizer(w) >= b - v @ w
-    rows = points.matrix @ points.rounded(x)
-    np.testing.assert_allclose(rows, points.right, atol=1e-14)
+    rows = points.equations
+    np.testing.assert_allclose(rows.matrix @ points.rounded(x), rows.right, atol=1e-14)
 
 
 def test_cliques_of_both_directions_are_one():
@@ -158,7 +162,7 @@ def test_cliques_of_both_directions_are_one():
     assert (scope[:, 0] > scope[:, 1]).any()
     shared, own = shared_cliques(program), own_cliques(program)
     assert shared.program.groups[0].n_factors == own.program.groups[0].n_factors
-    truth = polytope_of(problem, "none")._full(polytope_of(problem, "none").truth())
+    truth = labelling_marginals(shared.program, problem.truth)
     group = program.groups[0]
     config = problem.truth[group.scope] @ group.strides
     np.testing.assert_array_equal(truth[shared.cells[0]].argmax(axis=1), config)
