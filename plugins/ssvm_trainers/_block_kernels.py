@@ -12,12 +12,17 @@ maximum of the quadratic without lower bounds on weights, which lies below the d
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: The number of the truth among planes; of a type, for numba compiles anew what is called with a literal.
+TRUTH: Any = np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -70,7 +75,7 @@ def visit(
     slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64,
 ) -> float:  # fmt: skip
     """Take one step within an example (planes ``first .. last-1``); return its duality gap before the step."""
-    total, inner, top, low = 0.0, 0.0, -1, -1
+    total, inner, top, low = 0.0, 0.0, TRUTH, TRUTH
     for k in range(first, last):
         slope[k] = loss[k] - row_dot(ptr, columns, data, k, w)
         total += alpha[k]
@@ -82,12 +87,12 @@ def visit(
     slack = max(slope[top], 0.0)
     of_truth = total / (2.0 * c) if squared else 0.0
     gap = c * slack * slack + total * total / (4.0 * c) - inner if squared else c * slack - inner
-    up = top if slope[top] > of_truth else -1
+    up = top if slope[top] > of_truth else TRUTH
     truth_can_give = squared or total < c
     down = low
     if low < 0 or (truth_can_give and of_truth < slope[low]):
-        down = -1
-    if up == down or (down == -1 and not truth_can_give):
+        down = TRUTH
+    if up == down or (down < 0 and not truth_can_give):
         return gap
     rise = (slope[up] if up >= 0 else of_truth) - (slope[down] if down >= 0 else of_truth)
     bend = curvature(ptr, columns, data, up, down, metric, work)

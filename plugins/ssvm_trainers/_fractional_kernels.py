@@ -217,11 +217,11 @@ def insert(maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, room: 
     room.delta[:size] = 0.0
     add_plane(entries, store, i, k, 1.0, room.delta)
     direction = room.direction
-    move(maps, entries, fixed.metric, room.unbounded, fixed.lower, i, room.delta, direction, direction, False)
+    move(maps, entries, fixed.metric, room.unbounded, fixed.lower, i, room.delta, direction, direction, np.bool_(False))
     products(maps, entries, store, room, i, k + 1, direction, store.gram[i, k])
     for j in range(k):
         store.gram[i, j, k] = store.gram[i, k, j]
-    move(maps, entries, fixed.metric, room.unbounded, fixed.lower, i, room.delta, direction, direction, True)
+    move(maps, entries, fixed.metric, room.unbounded, fixed.lower, i, room.delta, direction, direction, np.bool_(True))
 
 
 @njit(cache=True, nogil=True)
@@ -259,7 +259,7 @@ def visit(
             add_plane(entries, store, i, k, step * change, room.delta)
             changed = True
     if changed:
-        move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, room.delta, w, free, False)
+        move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, room.delta, w, free, np.bool_(False))
     return fixed.share[i] * gain, max(best, new) - mean
 
 
@@ -278,7 +278,7 @@ def plane_pass(
         at = capacity * entries.ptr[i] + store.n_planes[i] * size
         for e in range(size):
             store.values[at + e] = values[ptr[j] + e]
-        last_gain[i], gap[i] = visit(maps, entries, fixed, store, room, i, True, losses[j], w, free)
+        last_gain[i], gap[i] = visit(maps, entries, fixed, store, room, i, np.bool_(True), losses[j], w, free)
         total += last_gain[i]
     return total
 
@@ -292,7 +292,7 @@ def cached_pass(
     total = 0.0
     for i in examples:
         if last_gain[i] >= threshold and store.n_planes[i] > 0:
-            last_gain[i], _ = visit(maps, entries, fixed, store, room, i, False, 0.0, w, free)
+            last_gain[i], _ = visit(maps, entries, fixed, store, room, i, np.bool_(False), 0.0, w, free)
             total += last_gain[i]
     return total
 
@@ -304,7 +304,7 @@ def aggregate(maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, roo
         room.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
         for k in range(store.n_planes[i]):
             add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], room.delta)
-        move(maps, entries, room.ones, room.unbounded, fixed.lower, i, room.delta, v, v, False)
+        move(maps, entries, room.ones, room.unbounded, fixed.lower, i, room.delta, v, v, np.bool_(False))
 
 
 def pack(entries: Entries, examples: I64, ptr: I64, group_sizes: list[I64], node: F64, tables: list[F64]) -> F64:

@@ -206,7 +206,7 @@ def extremes(maps: FlatMaps, trees: Trees, fixed: Fixed, room: Room, mu: F64, i:
                     worst_score, pick_low[at + b] = low[at + a] + value[k], a
             high[above + b] += best_score
             low[above + b] += worst_score
-    read_back(trees, room, lo, hi, pick_high, 0)
+    read_back(trees, room, lo, hi, pick_high, np.int64(0))
     read_back(trees, room, lo, hi, pick_low, size)
     return top - bottom, mean - bottom
 
@@ -399,7 +399,7 @@ def exact_pass(
     """
     maps, trees, fixed, room, work = borrow(maps), borrow(trees), borrow(fixed), borrow(room), borrow(work)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    total, off, candidate = 0.0, 0.0, True
+    total, off, candidate = 0.0, 0.0, np.bool_(True)
     for i in examples:
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
         score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)

@@ -61,6 +61,7 @@ class _Run(Run):
         self.share = objective.weight / problem.n
         self.squared = objective.power == 2.0
         self.metric = 1.0 / (objective.lam * objective.scale)
+        self.lower = np.array(objective.lower)  # not read-only: one type for the compiled steps
         self.random = np.random.default_rng(options.random_state)
         self.refresh()
 
@@ -100,7 +101,7 @@ class _Run(Run):
         for _ in range(self.options.max_sweeps):
             gap = sweep(
                 self.random.permutation(self.problem.n), block, self.share, self.squared, ptr, columns, rows.data,
-                loss, alpha, slope, self.metric, self.problem.objective.lower, self.free, self.w, work, STEPS,
+                loss, alpha, slope, self.metric, self.lower, self.free, self.w, work, STEPS,
             )  # fmt: skip
             if gap <= 0.5 * enough:
                 break

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verify import Verifier
-from ssvm_dsl.ir import Caps, CountTables, Limits, Program, Solution, Task, Theta, Warm
+from ssvm_dsl.ir import Caps, CountTables, Limits, Marginals, Messages, Program, Solution, Task, Theta, Warm
 from ssvm_dsl.ir.loss import COUNT
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import select
-from ssvm_dsl.plugin_api import Backend, BackendSpec, CountingSession, Session
+from ssvm_dsl.ir.solution import score_marginals, select
+from ssvm_dsl.plugin_api import Backend, BackendSpec, CountingSession, Session, SlopeSession
 from ssvm_dsl.testing.judge import LABELLING_TASKS, Complaint, Judge, Question
 from ssvm_dsl.testing.problems import Problem
 
@@ -372,6 +372,49 @@ def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
     return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale)
 
 
+def _messages(trial: Trial) -> None:
+    """Start from messages again, and ask where their bound is attained: at these and at other scores."""
+    session, chosen, other = cast(SlopeSession, trial.open()), trial.selection(), trial.other()
+    question, theta, theirs = Question(Task.MAP, chosen), trial.problem.theta, other.problem.theta
+    solution = trial.ask(session, question)
+    if not isinstance(solution.warm, Messages) or not np.array_equal(solution.warm.ids, chosen):
+        raise Complaint(f"{question}\nclaims messages but Solution.warm is no Messages of these examples")
+    mine, changed = (session.slope(scores, chosen, solution.warm) for scores in (theta, theirs))
+    if mine is None or changed is None:
+        raise NotOffered
+    again = trial.ask(session, replace(question, limits=Limits(iterations=1)), warm=solution.warm)
+    rise = []
+    for slope in (mine, changed):
+        _one_state_each(trial.problem.program, slope, chosen)
+        at = [score_marginals(trial.problem.program, scores, slope, chosen) for scores in (theta, theirs)]
+        with np.errstate(invalid="ignore"):  # forbidden at both
+            rise.append(at[1] - at[0])
+    for i, example in enumerate(chosen.tolist()):
+        slack = trial.judge.slack(example) + other.judge.slack(example)
+        best, bound = float(other.judge.best(question, example)[0]), float(solution.bound[i])
+        if not again.bound[i] <= bound + slack:
+            text = f"a bound of {bound!r}, and {float(again.bound[i])!r} when it starts from the messages"
+        elif rise[1][i] < rise[0][i] - slack:
+            text = "the slope of a convex bound falls on the way to other scores"
+        elif bound + rise[1][i] < best - slack:
+            most = bound + rise[1][i]
+            text = f"bound and slope allow labellings of at most {most:g} at other scores, one has {best:g}"
+        else:
+            continue
+        raise Complaint(f"example {example}: {text}")
+
+
+def _one_state_each(program: Program, slope: Marginals, ids: I64) -> None:
+    """Look whether a slope is one state for each variable and one joint state for each factor."""
+    card = program.card[members(program.var_ptr, ids)]
+    rows = [row for table in slope.tables for row in table]
+    rows += np.split(slope.node, np.cumsum(card)[:-1]) if len(card) else []
+    counts = [len(slope.node), *map(len, slope.tables)]
+    expected = [int(card.sum()), *(len(members(group.ptr, ids)) for group in program.groups)]
+    if counts != expected or not all((np.sort(row) == np.eye(len(row))[-1]).all() for row in rows):
+        raise Complaint("a slope is a one for a state of each variable and a joint state of each factor, else zeros")
+
+
 def _verified(trial: Trial) -> None:
     """Pass the verifier, which every answer goes through outside of this kit."""
     session, problem = trial.open(), trial.problem
@@ -413,5 +456,6 @@ RULES = (
     Rule("limits", _limits),
     Rule("compiled oracle", _compiled, frozenset({Task.MAP}), fits=_has_examples, optional=True),
     Rule("best by count", _counted, frozenset({Task.MAP}), lambda caps: COUNT in caps.loss_kinds, _has_examples),
+    Rule("messages", _messages, frozenset({Task.MAP}), lambda caps: caps.messages, _has_examples),
     Rule("verifier", _verified, fits=_has_examples),
 )

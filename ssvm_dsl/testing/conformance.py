@@ -143,6 +143,9 @@ class _Run:
             assert self.backend is not None
             verdict = self.backend.check(need)
             _check_verdict(verdict)
+            informed = getattr(self.backend, "check_with", None)
+            if informed is not None:
+                _check_same(verdict, informed(need, self.spec.resolve(None)))
         except _TROUBLE as err:
             check.failures.append(Failure(problem.name, f"check({need})\n{_crash(err)}"))
             return False
@@ -190,6 +193,11 @@ def _check_verdict(verdict: object) -> None:
         raise Complaint(f"a problem that is taken has a cost of 0 or more, got {verdict.cost!r}")
     if not verdict.ok and not verdict.reasons:
         raise Complaint("refuses without a reason")
+
+
+def _check_same(verdict: Verdict, informed: object) -> None:
+    if informed != verdict:
+        raise Complaint(f"check_with says {informed!r} at default options, check says {verdict!r}")
 
 
 def _crash(err: BaseException) -> str:

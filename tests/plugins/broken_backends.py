@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Marginals, Primal, Solution, Stop, Task, Theta, Topology, Warm
+from ssvm_dsl.ir import Caps, Guarantee, Marginals, Messages, Primal, Solution, Stop, Task, Theta, Topology, Warm
 from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.solution import label_ptr, score_labels, select
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
+from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
 
 
@@ -420,6 +421,47 @@ class CountsAnyhow(Honest):
         return session
 
 
+class FirmerWhenAsked(Honest):
+    """Refuses with the default options what it takes otherwise."""
+
+    def check_with(self, need, options):
+        return Verdict(False, reasons=("too large",))
+
+
+class SameSlope(Honest):
+    """Lowers dual bounds rightly, but says that they are attained at the first states."""
+
+    def open(self, program, options):
+        spec = registry().find(BackendSpec, "msd")
+        session = spec.load()().open(program, spec.resolve(None))
+
+        def slope(theta, ids, warm):
+            solution = session.solve(theta, examples=ids)
+            solution.labels[:] = 0
+            return indicators(program, solution, ids)
+
+        session.slope = slope
+        return session
+
+
+class OtherMessages(SameSlope):
+    """Tells rightly where bounds are attained, but its messages give another bound than it says."""
+
+    def open(self, program, options):
+        session = super().open(program, options)
+        del session.slope
+        solve = session.solve
+
+        def solve_and_forget(theta, **question):
+            solution = solve(theta, **question)
+            warm = solution.warm
+            solution.warm = Messages(warm.ids, warm.ptr, np.zeros_like(warm.values))
+            return solution
+
+        session.solve = solve_and_forget
+        return session
+
+
 def zeros():
     from numba import cfunc
 
@@ -436,4 +478,5 @@ def zeros():
 WARM = {"warm": Warm.STATE}
 COUNTS = {"loss_kinds": frozenset({"count"})}
 BOUNDING = {"guarantee": Guarantee.BOUND}
+MESSAGES = BOUNDING | WARM | {"messages": True, "score_atol": 1e-7}
 HEURISTIC = {"guarantee": Guarantee.HEURISTIC}

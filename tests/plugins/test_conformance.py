@@ -9,7 +9,7 @@ from functools import cache
 
 import broken_backends as broken
 import pytest
-from broken_backends import BOUNDING, COUNTS, HEURISTIC, WARM, spec_of
+from broken_backends import BOUNDING, COUNTS, HEURISTIC, MESSAGES, WARM, spec_of
 
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Task, Topology
@@ -26,7 +26,7 @@ pytest_plugins = ["pytester"]
 
 def test_brute_force_passes_everything_it_claims(backend_conformance):
     report = backend_conformance("brute-force", n_problems=5)
-    assert set(report.not_claimed) == {"relaxed", "warm start", "compiled oracle"}
+    assert set(report.not_claimed) == {"relaxed", "warm start", "messages", "compiled oracle"}
     assert all(check.cases >= 3 for check in report.checks if check.name != "loads")
     assert len(report.checks) + len(report.not_claimed) == len(RULES) + 2
 
@@ -113,6 +113,10 @@ CATCHES = [
     (broken.Speechless, (), {}, "planning", {"loads"}),
     (broken.Superposed, (Task.RELAXED,), {}, "relaxed", {"deterministic"}),
     (broken.CountsAnyhow, (), COUNTS, "best by count", {"map", "scores", "bounds", "verifier", "threads"}),
+    (broken.FirmerWhenAsked, (), {}, "planning", {"loads"}),
+    (broken.Honest, (), MESSAGES, "messages", {"map", "scores", "bounds", "deterministic"}),
+    (broken.SameSlope, (), MESSAGES, "messages", {"map", "scores", "bounds", "warm start"}),
+    (broken.OtherMessages, (), MESSAGES, "messages", {"map", "scores", "bounds", "warm start"}),
     (broken.CompiledZeros, (), {}, "compiled oracle", {"map", "scores", "bounds", "verifier", "threads"}),
 ]
 

@@ -33,10 +33,11 @@ from ssvm_backends._combi.core import (
     State,
 )  # fmt: skip
 
-#: Integers of one type.  Numba compiles a function anew for each literal integer it is called with, and for each size
-#: of integers; sums with ``ZERO`` make all alike, which saves a third of the time to compile.
+#: Numbers of one type.  Numba compiles a function anew for each literal it is called with, and for each size of
+#: integers; sums with ``ZERO`` make all alike, which saves a third of the time to compile.
 ZERO: Any = np.int64(0)
 ONE: Any = np.int64(1)
+NO, YES = np.bool_(False), np.bool_(True)
 
 #: What :func:`move` does.
 PROJECT, DIRECT, LOOK = ZERO, ONE, ONE + ONE
@@ -192,7 +193,7 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
     n_open = _open_slots(core, st, f, slot)
     for i in range(st.size[target]):
         st.work[gain + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, ZERO, 1.0 if what != PROJECT else 0.0, gain, need, False)
+    _scan(core, st, f, slot, n_open, ZERO, 1.0 if what != PROJECT else 0.0, gain, need, NO)
     some = False
     for i in range(st.size[target]):
         s = st.domain[first + i]
@@ -231,7 +232,7 @@ def factor_least(core: Core, st: State, f: int) -> float:
     first, least = core.state_ptr[v], np.inf
     for i in range(st.size[v]):
         st.work[core.width + st.domain[first + i]] = np.inf
-    _scan(core, st, f, slot, n_open, ZERO, 0.0, core.width, 2 * core.width, False)
+    _scan(core, st, f, slot, n_open, ZERO, 0.0, core.width, 2 * core.width, NO)
     for i in range(st.size[v]):
         least = min(least, st.work[core.width + st.domain[first + i]])
     return least
@@ -257,7 +258,7 @@ def _extend(core: Core, st: State, f: int, slot: int, n_open: int, gain: int, ne
         first = core.state_ptr[v]
         for i in range(st.size[v]):
             st.work[need + st.domain[first + i]] = 0.0
-        _scan(core, st, f, slot, n_open, j + 1, 1.0, gain, need, True)
+        _scan(core, st, f, slot, n_open, j + 1, 1.0, gain, need, YES)
         for i in range(st.size[v]):
             s = st.domain[first + i]
             amount = min(st.work[need + s], st.value[core.n_messages + first + s])
@@ -291,7 +292,7 @@ def _scan(
         return
     inner_unary = unary if inner >= sources else 0.0
     if inner == 0:
-        _plane(core, st, slot, st.digit[0], base, fixed, inner_unary, gain, need if lack else -1, -1)
+        _plane(core, st, slot, st.digit[0], base, fixed, inner_unary, gain, need if lack else -ONE, -ONE)
         return
     for j in range(inner):
         st.digit[core.half + j] = 0
@@ -305,11 +306,11 @@ def _scan(
             less += st.value[core.message_ptr[k] + s]
             if j >= sources:
                 less -= unary * st.value[core.n_messages + core.state_ptr[v] + s]
-        marked = -1
+        marked = -ONE
         if lack and sources - 1 < inner:
             k = st.digit[sources - 1]
             marked = st.domain[core.state_ptr[core.scope[k]] + st.digit[core.half + sources - 1]]
-        _plane(core, st, slot, st.digit[inner], at, less, inner_unary, gain, need if lack else -1, marked)
+        _plane(core, st, slot, st.digit[inner], at, less, inner_unary, gain, need if lack else -ONE, marked)
         j = inner - 1
         while j >= 0:
             st.digit[core.half + j] += 1

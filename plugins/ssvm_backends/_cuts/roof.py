@@ -28,12 +28,6 @@ Bools = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
-def _entry(pool: F64, graph: Graph, f: int, turned: bool, x: int, y: int) -> float:
-    """Return ``table[x, y]``, or ``table[x, 1 - y]`` when turned."""
-    return pool[graph.table_ptr[f] + 2 * x + (1 - y if turned else y)]
-
-
-@njit(cache=True, nogil=True)
 def roof_links(graph: Graph, pool: F64, example: int, scale: float, turned: Bools, tail: I32, head: I32) -> None:
     """Decide which tables are read with their second variable negated, and list the links of all factors.
 
@@ -65,19 +59,19 @@ def roof_price(
         const += zero
         node[2 * v].excess = whole(score[s + 1], scale) - zero
     for f in range(first, graph.factor_ptr[example + 1]):
-        flip = turned[f - first]
-        base, e_x, e_y, c_xy, c_yx = pair_terms(
-            _entry(pool, graph, f, flip, 0, 0), _entry(pool, graph, f, flip, 0, 1),
-            _entry(pool, graph, f, flip, 1, 0), _entry(pool, graph, f, flip, 1, 1), scale,
-        )  # fmt: skip
+        at, flip = graph.table_ptr[f], turned[f - first]
+        a, b, c, d = pool[at], pool[at + 1], pool[at + 2], pool[at + 3]
+        if flip:
+            a, b, c, d = b, a, d, c
+        base, e_x, e_y, c_xy, c_yx = pair_terms(a, b, c, d, scale)
         k = graph.slot_ptr[f]
         const += base + (e_y if flip else 0)
         node[2 * (graph.scope[k] - lo)].excess += e_x
         node[2 * (graph.scope[k + 1] - lo)].excess += -e_y if flip else e_y
         for side in range(2):
-            a = number[2 * (f - first) + side]
-            arc[a].cap += c_xy
-            arc[arc[a].sister].cap += c_yx
+            link = number[2 * (f - first) + side]
+            arc[link].cap += c_xy
+            arc[arc[link].sister].cap += c_yx
     for v in range(n):
         total += node[2 * v].excess
         node[2 * v + 1].excess = -node[2 * v].excess

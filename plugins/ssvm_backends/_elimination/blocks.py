@@ -19,6 +19,9 @@ from numba import njit
 from ssvm_backends._elimination.plan import F64, I64, Plan
 from ssvm_dsl.ir.borrow import borrow
 
+#: Arguments of one type: numba compiles a function, and all that it calls, anew for each literal it is called with.
+ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
+
 
 class Walk(NamedTuple):
     """Work space of a pass.

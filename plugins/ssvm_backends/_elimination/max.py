@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ssvm_backends._elimination.blocks import Walk, fill, go_on, go_to, load_table, prepare
+from ssvm_backends._elimination.blocks import NO, ZERO, Walk, fill, go_on, go_to, load_table, prepare
 from ssvm_backends._elimination.plan import F64, FACTOR, I32, I64, NODE, Plan
 from ssvm_backends._graphs.graph import Graph
 from ssvm_dsl.ir.borrow import borrow
@@ -52,7 +52,7 @@ def max_steps(
             t, outer = cursor[1], cursor[2]
             if outer == 0:
                 _load(p, g, t, ids[i], node, pool, work)
-            prepare(p, t, work, w, 0.0, False)
+            prepare(p, t, work, w, 0.0, NO)
             go_to(p, t, outer, w)
             cost = p.card[t] * p.block[t] * (2 + p.part_ptr[t + 1] - p.part_ptr[t] - p.n_flat[t] - p.n_inner[t])
             end = min(p.n_outer[t], outer + budget // cost + 1)
@@ -77,9 +77,9 @@ def _load(p: Plan, g: Graph, t: int, example: int, node: F64, pool: F64, work: F
     """Copy the unary scores and tables of a step into the work space."""
     for q in range(p.part_ptr[t], p.part_ptr[t + 1]):
         if p.kind[q] == NODE:
-            load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], False)
+            load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], NO)
         elif p.kind[q] == FACTOR:
-            load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], False)
+            load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], NO)
 
 
 @njit(cache=True, nogil=True)
@@ -87,13 +87,13 @@ def _max_block(p: Plan, t: int, outer: int, work: F64, best: U8, w: Walk) -> Non
     """Write one block of a message and which states attain it."""
     n, c = p.block[t], p.card[t]
     to, at = p.out[t] + outer * n, p.arg[t] + outer * n
-    fill(p, t, 0, work, w, 0, False)
+    fill(p, t, ZERO, work, w, ZERO, NO)
     for i in range(n):
         work[to + i] = w.values[i]
         best[at + i] = 0
     if c <= 256:
         for a in range(1, c):
-            fill(p, t, a, work, w, n, False)
+            fill(p, t, a, work, w, n, NO)
             for i in range(n):
                 better = w.values[n + i] > work[to + i]
                 work[to + i] = w.values[n + i] if better else work[to + i]
@@ -103,7 +103,7 @@ def _max_block(p: Plan, t: int, outer: int, work: F64, best: U8, w: Walk) -> Non
     for i in range(n):
         best[high + i] = 0
     for a in range(1, c):
-        fill(p, t, a, work, w, n, False)
+        fill(p, t, a, work, w, n, NO)
         for i in range(n):
             if w.values[n + i] > work[to + i]:
                 work[to + i] = w.values[n + i]

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ssvm_backends._elimination.blocks import Walk, fill, gather, go_on, go_to, load_table, prepare
+from ssvm_backends._elimination.blocks import NO, YES, ZERO, Walk, fill, gather, go_on, go_to, load_table, prepare
 from ssvm_backends._elimination.plan import F64, FACTOR, I64, MESSAGE, NODE, Plan
 from ssvm_backends._graphs.graph import Graph
 from ssvm_dsl.ir.borrow import borrow
@@ -102,9 +102,9 @@ def sum_steps(
 def _load(p: Plan, g: Graph, q: int, example: int, node: F64, pool: F64, work: F64) -> tuple[float, float]:
     """Copy scores of a part into the work space, maximum 0; return (maximum, span)."""
     if p.kind[q] == NODE:
-        load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], False)
+        load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], NO)
     else:
-        load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], False)
+        load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], NO)
     high, low = -np.inf, np.inf
     for i in range(p.at[q], p.at[q] + p.total[q]):
         high = max(high, work[i])
@@ -152,11 +152,11 @@ def _sum_block(p: Plan, t: int, outer: int, work: F64, w: Walk, plain: bool, ext
     to = p.out[t] + outer * n
     high, low = extremes[0], extremes[1]
     if plain:
-        fill(p, t, 0, work, w, 0, True)
+        fill(p, t, ZERO, work, w, ZERO, YES)
         for i in range(n):
             work[to + i] = w.values[i]
         for a in range(1, c):
-            fill(p, t, a, work, w, n, True)
+            fill(p, t, a, work, w, n, YES)
             for i in range(n):
                 work[to + i] += w.values[n + i]
         for i in range(n):
@@ -165,7 +165,7 @@ def _sum_block(p: Plan, t: int, outer: int, work: F64, w: Walk, plain: bool, ext
             low = x if (x < low and x > 0.0) else low
     else:
         for a in range(c):
-            fill(p, t, a, work, w, a * n, False)
+            fill(p, t, a, work, w, a * n, NO)
         for i in range(n):
             top = w.values[i]
             for a in range(1, c):
@@ -252,7 +252,7 @@ def marginal_steps(
             return
         for q in range(first, last):
             if p.kind[q] == FACTOR:
-                load_table(p, q, out_table, table_at[p.ref[q]], work, p.gather[q], True)
+                load_table(p, q, out_table, table_at[p.ref[q]], work, p.gather[q], YES)
             else:
                 to, at = work, p.at[q]
                 if p.kind[q] == NODE:

@@ -66,7 +66,7 @@ def bp_steps(
         best, now = labels[label_ptr[i] : label_ptr[i + 1]], z.now[: hi - lo]
         first, n_factors = g.factor_ptr[e], g.factor_ptr[e + 1] - g.factor_ptr[e]
         if cursor[1] < 0:
-            if not settle(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], True, budget):
+            if not settle(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
                 return
             score[i] = score_of(g, node, pool, e, best)
             cursor[0], cursor[1] = i + 1, 0

@@ -60,7 +60,7 @@ def improve(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32) -> F64:
         n = graph.var_ptr[ids[i] + 1] - graph.var_ptr[ids[i]]
         mine = labels[at : at + n]
         stale = np.ones(2 * n, np.bool_)
-        settle(graph, node, pool, ids[i], mine, stale, True, np.int64(1) << 62)
+        settle(graph, node, pool, ids[i], mine, stale, np.bool_(True), np.int64(1) << 62)
         out[i] = score_of(graph, node, pool, ids[i], mine)
         at += n
     return out
@@ -127,7 +127,7 @@ def settle(
                 for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
                     f = g.slot_factor[g.touch_slot[t]]
                     for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
-                        u = g.scope[k]
+                        u = np.int64(g.scope[k])  # as v is: each type of argument is compiled anew
                         # of two stale variables the later one looks at the pair
                         if u == v or stale[n + u - lo] or g.card[u] * g.card[v] > len(joint):
                             continue
@@ -192,7 +192,7 @@ def _wake(g: Graph, v: int, lo: int, stale: Bools) -> None:
 @njit(cache=True, nogil=True)
 def _move(g: Graph, node: F64, pool: F64, v: int, lo: int, labels: I32, stale: Bools, value: F64, bad: I64) -> bool:
     """Set v to its best state given all others; return whether it changed."""
-    _local(g, node, pool, v, -1, lo, labels, value, bad)
+    _local(g, node, pool, v, np.int64(-1), lo, labels, value, bad)
     now = labels[v - lo]
     best = now
     for s in range(g.card[v]):

@@ -147,7 +147,7 @@ def sum_product(
             c_p, above = forest.card[parent], forest.state_ptr[parent] - first
             edge_table(forest, pool, v, c_v, c_p, table)
             offset = edge_factor(forest, factor, shift, v, c_v, c_p, linear)
-            sum_message(up[at : at + c_v], table, linear, offset, c_v, c_p, True, sent[v - lo])
+            sum_message(up[at : at + c_v], table, linear, offset, c_v, c_p, np.bool_(True), sent[v - lo])
             up[above : above + c_p] += sent[v - lo, :c_p]
         log_z[k] = total
         if total == -np.inf:
@@ -163,7 +163,7 @@ def sum_product(
                     without[t] = full[above + t] - sent[v - lo, t] if there else -np.inf
                 edge_table(forest, pool, v, c_v, c_p, table)
                 offset = edge_factor(forest, factor, shift, v, c_v, c_p, linear)
-                sum_message(without[:c_p], table, linear, offset, c_p, c_v, False, message)
+                sum_message(without[:c_p], table, linear, offset, c_p, c_v, np.bool_(False), message)
                 full[at : at + c_v] = up[at : at + c_v] + message[:c_v]
                 joint_weights(up[at : at + c_v], without, table, linear, c_v, c_p, left, right, joint)
                 write_marginals(forest, v, c_v, c_p, joint, table_first[:, k], table_offset, widths, out_tables)
