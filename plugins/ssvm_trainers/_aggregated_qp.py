@@ -134,7 +134,7 @@ class AggregatedModel(Stateful):
         if len(self._bounded):
             walk = target - self._share
             v = self._share @ self._planes
-            share = best_share(self.objective, v, walk @ self._planes, float(walk @ self._offsets))
+            share = best_share(self.objective, v, target @ self._planes, float(walk @ self._offsets))
         previous, before = self._share, self.dual
         self._share = (1.0 - share) * self._share + share * target
         self._look()

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._resumable import Stateful
@@ -46,9 +47,11 @@ class Evaluator(Stateful):
         objective, n = self.problem.objective, self.problem.n
         found = self.problem.gradient(w)
         self.n_calls += 1
-        grad = found.vector / n
-        self.add(-grad, found.offset / n)
-        grad += objective.lam * objective.scale * w
+        grad = found.vector
+        grad /= -n
+        self.add(grad, found.offset / n)
+        for part in stretches(len(grad)):
+            grad[part] = objective.lam * objective.scale[part] * w[part] - grad[part]
         return Point(w, objective.primal(w, found.value), objective.primal(w, found.bound), grad)
 
     def add(self, v: F64, b: float) -> None:

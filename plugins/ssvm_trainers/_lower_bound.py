@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers._resumable import Stateful
 
@@ -33,33 +34,37 @@ class PlaneHull(Stateful):
         if self.v is None:
             self.v, self.b = v.copy(), b
         else:
-            direction = v - self.v
-            share = best_share(self.objective, self.v, direction, b - self.b)
-            direction *= share
-            self.v += direction
+            share = best_share(self.objective, self.v, v, b - self.b)
+            for part in stretches(len(v)):
+                self.v[part] += share * (v[part] - self.v[part])
             self.b += share * (b - self.b)
         return self.objective.dual(self.v, self.b)
 
 
-def best_share(objective: Objective, v: F64, direction: F64, rise: float) -> float:
-    """Return the t in [0, 1] that maximises ``D(v + t direction, b + t rise)``, which is concave.
+def best_share(objective: Objective, v: F64, other: F64, rise: float) -> float:
+    """Return the t in [0, 1] that maximises ``D(v + t (other - v), b + t rise)``, which is concave.
 
-    Where all weights are regularised and none has a lower bound, D is a parabola,
+    Where all weights are regularised and none has a lower bound, D is a parabola; with ``d = other - v``,
 
-        t = (rise - v . H direction) / (direction . H direction) ,     H = diag(1 / (lam scale)) ;
+        t = (rise - v . H d) / (d . H d) ,     H = diag(1 / (lam scale)) ;
 
     otherwise it is found by bisection.
 
     Parameters
     ----------
     objective : Objective
-    v, direction : ndarray of float64, shape (dim,)
+    v, other : ndarray of float64, shape (dim,)
     rise : float
     """
     if is_plain(objective):
-        curve = objective.weights(direction)  # H direction
-        bend = float(np.dot(direction, curve))
-        return float(np.clip((rise - float(np.dot(v, curve))) / bend, 0.0, 1.0)) if bend > 0.0 else float(rise > 0.0)
+        fall, bend = 0.0, 0.0
+        for part in stretches(len(v)):
+            direction = other[part] - v[part]
+            curve = direction / (objective.lam * objective.scale[part])
+            fall += float(np.dot(v[part], curve))
+            bend += float(np.dot(direction, curve))
+        return float(np.clip((rise - fall) / bend, 0.0, 1.0)) if bend > 0.0 else float(rise > 0.0)
+    direction = other - v
 
     def slope(t: float) -> float:
         return rise - float(np.dot(direction, objective.weights(v + t * direction)))

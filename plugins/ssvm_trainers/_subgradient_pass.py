@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers._certify import count_calls
 from ssvm_trainers._plane_arrays import Fixed, Parts, Work
@@ -46,7 +47,7 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
     Returns the aggregated plane of the pass.
     """
     averaging = descent.options.averaging != "none"
-    theta = problem.scores(descent.w)
+    theta = problem.scores(descent.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
     lengths, shares = descent.next_steps(len(order), problem.objective.lam)
     v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), perf_counter()
     state = np.array([1.0, 0.0, 0.0])
@@ -58,7 +59,9 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
     )  # fmt: skip
     count_calls(problem, len(order), begin, off)
     if averaging:
-        descent.add_to_average(state[1] * descent.w - v, float(shares.sum()))
+        for part in stretches(problem.dim):
+            v[part] = state[1] * descent.w[part] - v[part]
+        descent.add_to_average(v, float(shares.sum()))
     descent.w *= state[0]
     return plane, float(state[2])
 

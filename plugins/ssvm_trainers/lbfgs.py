@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._curvature import inverse_curvature
 from ssvm_trainers._evaluator import Evaluator, Point
@@ -66,7 +67,7 @@ class LBFGS(Resumable):
 
 
 class _Run(Run):
-    """The current point and the last pairs."""
+    """The current point and the last pairs; what a pair is made of overwrites the point before."""
 
     STATE = ("evaluate", "now")
 
@@ -93,7 +94,10 @@ class _Run(Run):
         if new is None and pairs:  # the curvature of rounding errors leads nowhere: once more along the gradient
             pairs.clear()
             new = search(self.evaluate, now, -free, free, 0.0)
-        pair = None if new is None else Pair.of(new.w - now.w, new.grad - now.grad, metric)
+        if new is None:
+            return None
+        step, bend = np.subtract(new.w, now.w, out=now.w), np.subtract(new.grad, now.grad, out=now.grad)
+        pair = Pair.of(step, bend, metric)
         if pair is not None:
             pairs.append(pair)
         return new
@@ -135,7 +139,8 @@ class Pair:
         along = float(np.dot(step, bend))
         if not along > TINY * float(np.linalg.norm(step)) * float(np.linalg.norm(bend)):
             return None
-        return cls(step, bend, along, float(np.dot(bend, metric * bend)))
+        size = sum(float(np.dot(bend[part], metric[part] * bend[part])) for part in stretches(len(bend)))
+        return cls(step, bend, along, size)
 
     def free(self, held: Bools, metric: F64) -> Pair | None:
         """Return the pair on the weights that are not held."""
@@ -167,7 +172,9 @@ def search(evaluate: Evaluator, now: Point, direction: F64, grad: F64, length: f
     objective = evaluate.problem.objective
     length = length or min(1.0, 1.0 / max(float(np.linalg.norm(direction)), 1e-300))
     for _ in range(MAX_TRIALS):
-        w = np.maximum(now.w + length * direction, objective.lower)
+        w = length * direction
+        w += now.w
+        np.maximum(w, objective.lower, out=w)
         slope = float(np.dot(grad, w - now.w))
         if not slope < -ROUNDING * abs(now.primal):
             return None
@@ -176,4 +183,5 @@ def search(evaluate: Evaluator, now: Point, direction: F64, grad: F64, length: f
             return new
         # the parabola through both values with the slope at the start
         length *= float(np.clip(-0.5 * slope / max(new.primal - now.primal - slope, 1e-300), 0.1, 0.5))
+        del w, new  # before the next trial takes its vectors
     return None

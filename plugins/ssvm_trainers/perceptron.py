@@ -121,13 +121,16 @@ class Learner(Stateful):
             raise TrainingError(text)
         self.options = options
         self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
-        self.moved, self.variance = np.zeros(problem.dim), np.ones(problem.dim)
+        self.moved, self.variance = np.zeros(problem.dim), np.ones(problem.dim if options.update == "arow" else 0)
         self.t, self.n_passes = 0, 0
         self.random = np.random.default_rng(options.random_state)
 
     def weights(self) -> F64:
         """Return the average, or the last weights."""
-        return self.w - self.moved / self.t if self.options.averaging and self.t else self.w.copy()
+        if not (self.options.averaging and self.t):
+            return self.w.copy()
+        shift = self.moved / self.t
+        return np.subtract(self.w, shift, out=shift)
 
     def one_pass(self, problem: TrainProblem) -> int:
         """Look at each example once; return how many changed the weights."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._online_newton import OnlineNewton
@@ -108,7 +109,7 @@ class Subgradient(Resumable):
         run: Descent = Descent(self, problem.dim) if state is None else state
         run.ball = 0.0  # that of another problem
         run.one_pass(problem)
-        return run.weights(), run
+        return run.weights().copy(), run
 
 
 class _Run(Run):
@@ -159,8 +160,7 @@ class Descent(Stateful):
 
     def weights(self) -> F64:
         """Return the weights the options ask for: the average or the current ones."""
-        averaged = self.options.averaging != "none" and self.average_weight > 0.0
-        return self.average.copy() if averaged else self.w.copy()
+        return self.average if self.options.averaging != "none" and self.average_weight > 0.0 else self.w
 
     def batch_step(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Take one step with the subgradient of the whole objective; evaluates w on the way."""
@@ -168,7 +168,7 @@ class Descent(Stateful):
         found = problem.gradient(w)
         self.spent += 1.0
         primal, upper = objectives(problem, w, found)
-        dual = hull.add(-found.vector / problem.n, found.offset / problem.n)
+        dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
         self._move(problem, found)
         if self.options.averaging == "none":
             return Iterate(w, self.spent, primal, upper, dual)
@@ -194,7 +194,8 @@ class Descent(Stateful):
         for lo in range(0, problem.n, self.options.batch_size):
             batch = np.sort(order[lo : lo + self.options.batch_size])
             found = problem.gradient(self.w, batch)
-            v -= found.vector / problem.n
+            for part in stretches(problem.dim):
+                v[part] -= found.vector[part] / problem.n
             b += found.offset / problem.n
             self._move(problem, found)
         return v, b
@@ -211,7 +212,9 @@ class Descent(Stateful):
         w = self.weights()
         found = problem.gradient(w)
         self.spent += 1.0
-        dual = hull.add(-found.vector / problem.n, found.offset / problem.n)
+        v = found.vector
+        v /= -problem.n
+        dual = hull.add(v, found.offset / problem.n)
         return Iterate(w, self.spent, *objectives(problem, w, found), dual)
 
     def next_steps(self, n: int, lam: float) -> tuple[F64, F64]:
@@ -226,7 +229,8 @@ class Descent(Stateful):
     def add_to_average(self, summed: F64, share: float) -> None:
         """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
         self.average_weight += share
-        self.average += (summed - share * self.average) / self.average_weight
+        for part in stretches(len(summed)):
+            self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight
 
     def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
         """Take one step against a subgradient of the mean risk of a few examples."""
@@ -234,8 +238,9 @@ class Descent(Stateful):
         lengths, shares = self.next_steps(1, objective.lam)
         step, share = float(lengths[0]), float(shares[0])
         if self.newton is None:
-            self.w *= 1.0 - step * objective.lam * objective.scale
-            self.w -= step / len(found.value) * found.vector
+            for part in stretches(problem.dim):
+                self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
+                self.w[part] -= step / len(found.value) * found.vector[part]
         else:
             grad = objective.lam * objective.scale * self.w + found.vector / len(found.value)
             self.w -= step * self.newton.direction(grad)

@@ -193,3 +193,25 @@ def add_marginals(
             table[0] += by_factor @ given
         else:
             np.add.at(table, group.table[members(group.ptr, ids)], by_factor[:, None] * given)
+
+
+def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, tables: Sequence[F64]) -> None:
+    """Add ``coef_i`` times the indicators of a labelling of each listed example to numbers laid out as a Theta.
+
+    Parameters
+    ----------
+    labels : ndarray of int32
+        Packed over the listed examples.
+    coef : ndarray of float64, shape (n,)
+    ids : ndarray of int64, shape (n,)
+        Distinct examples.
+    node : ndarray of float64, shape (S,)
+    tables : sequence of ndarray, shape (n_tables, prod(cards))
+        One for each group; factors that share a row add up.
+    """
+    starts, ptr = program.var_ptr[ids], label_ptr(program, ids)
+    node[program.state_ptr[:-1][members(program.var_ptr, ids)] + labels] += np.repeat(coef, np.diff(ptr))
+    for group, table in zip(program.groups, tables, strict=True):
+        factors, counts = members(group.ptr, ids), group.ptr[ids + 1] - group.ptr[ids]
+        states = labels[group.scope[factors] + np.repeat(ptr[:-1] - starts, counts)[:, None]]
+        np.add.at(table, (group.table[factors], states @ group.strides), np.repeat(coef, counts))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.inference.planner import Plan
-from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
 from ssvm_dsl.learning.progress import Progress, relative
+from ssvm_dsl.learning.validation import scores_of
 from ssvm_dsl.plugin_api.protocols import TrainingEvent
 from ssvm_dsl.units import seconds_text
 
@@ -33,37 +33,47 @@ REASONS = {
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Weights, their risk, and a plane below all risks: what bounds the optimum for every C.
+    """What is left of weights and of a plane ``b - v . w`` below all risks to bound the optimum for every C.
+
+    The weights that attain the plane's dual value D are in proportion to ``1 / lam``, bounded or not (bounds are at 0),
+    so that for another lam'
+
+        D' = b - (b - D) lam / lam' .
 
     Parameters
     ----------
-    objective : RegularizedRisk
+    lam : float
+        The regularisation strength they are of.
+    n : int
+        Number of examples.
     regularizer : float
         ``1/2 sum_j scale_j w_j^2``.
     risk : float
         Certified upper bound of ``1/n sum_i weight_i risk_i(w)``; ``nan`` without one.
-    plane : tuple (v, b), optional
-        ``1/n sum_i weight_i risk_i(w) >= b - v . w`` for all w.
+    dual, offset : float
+        D and b; b is ``nan`` without a plane.
     """
 
-    objective: RegularizedRisk
+    lam: float
+    n: int
     regularizer: float
     risk: float
-    plane: tuple[NDArray[np.float64], float] | None
+    dual: float
+    offset: float
 
     @classmethod
     def of(cls, progress: Progress, objective: RegularizedRisk) -> Certificate:
         """Return what a finished fit certifies."""
         size = objective.regularizer(progress.w)
-        return cls(objective, size / objective.lam, progress.upper - size, progress.plane)
+        risk = progress.upper - size
+        return cls(objective.lam, objective.n, size / objective.lam, risk, progress.dual, progress.offset)
 
     def relative_gap(self, C: float) -> float:
         """Return the relative gap of the weights for another C."""
-        if self.plane is None:
-            return float("nan")
-        other = replace(self.objective, lam=1.0 / (C * self.objective.n))
-        primal = other.lam * self.regularizer + self.risk
-        return relative(primal - other.dual(*self.plane), primal)
+        lam = lam_of(C, None, self.n)
+        primal = lam * self.regularizer + self.risk
+        dual = self.offset - (self.offset - self.dual) * self.lam / lam
+        return relative(primal - dual, primal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +111,8 @@ class FitReport:
     tightness : float
         Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: at a
         labelling, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
+    validation_score : float
+        Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
     history : tuple of TrainingEvent
         One event for each outer iteration.
     """
@@ -123,6 +135,7 @@ class FitReport:
     n_examples: int
     n_weights: int
     tightness: float = np.nan
+    validation_score: float = np.nan
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, Any]:
@@ -146,6 +159,11 @@ class FitReport:
         """The part of the gap that is not the trainer's: how far bounds of the oracle are above its answers."""
         return max(self.gap - (self.primal - self.dual), 0.0) if np.isfinite(self.dual) else np.nan
 
+    @property
+    def validation_scores(self) -> dict[int, float]:
+        """The scores on held-out examples, by number of the event in ``history``."""
+        return scores_of(self.history)
+
     def history_dicts(self) -> list[dict[str, Any]]:
         """Return the history as plain data."""
         return [{key: _plain(value) for key, value in asdict(event).items()} for event in self.history]
@@ -166,6 +184,7 @@ class FitReport:
             ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({yes})"),
             ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
             *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.certified) else [self._inference()]),
+            *([] if np.isnan(self.validation_score) else [("validation", f"best score {self.validation_score:.6g}")]),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import PluginError
 from ssvm_dsl.plugin_api.protocols import Iterate, TrainingEvent
 
 F64 = NDArray[np.float64]
@@ -14,7 +15,10 @@ F64 = NDArray[np.float64]
 
 @dataclass(eq=False)
 class Progress:
-    """What is known while training; values of the objective in lam convention."""
+    """What is known while training; values of the objective in lam convention.
+
+    Of the plane behind ``dual`` only its ``offset`` b is kept, ``nan`` without a plane.
+    """
 
     w: F64
     primal: float = np.inf
@@ -24,13 +28,22 @@ class Progress:
     reason: str = "passes"
     seconds: float = 0.0
     history: list[TrainingEvent] = field(default_factory=list)
-    plane: tuple[F64, float] | None = None
+    offset: float = np.nan
 
     def take(self, iterate: Iterate, keep_best: bool) -> None:
-        """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest)."""
+        """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest).
+
+        Raises
+        ------
+        PluginError
+            The trainer yields something else.
+        """
+        if not isinstance(iterate, Iterate):
+            text = "the trainer broke its contract: expected an Iterate(w, n_passes, ...) of ssvm_dsl.plugin_api"
+            raise PluginError(f"{text} from steps(), got {type(iterate).__name__}")
         self.n_passes = iterate.n_passes
         if iterate.dual > self.dual:
-            self.dual, self.plane = iterate.dual, iterate.plane
+            self.dual, self.offset = iterate.dual, np.nan if iterate.plane is None else float(iterate.plane[1])
         known = not np.isnan(iterate.primal)
         if not keep_best or (known and iterate.primal < self.primal) or not np.isfinite(self.primal):
             np.copyto(self.w, iterate.w)

@@ -4,12 +4,11 @@
 
     d risk_i / dw = E_p Phi(x_i, y) - Phi(x_i, y_i),     p(y) ~ exp(Delta(y) + w . Phi(x_i, y))
 
-with ``Delta = 0`` for the log-loss.  Expectations are the adjoint of the parameter map at the marginals.
+with ``Delta = 0`` for the log-loss.  A gradient is the adjoint of the parameter map at the marginals minus the truth.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from time import perf_counter
 
 import numpy as np
@@ -21,8 +20,8 @@ from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.ragged import members, positions
-from ssvm_dsl.ir.solution import add_marginals, score_labels, select
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
@@ -69,24 +68,24 @@ class SmoothProblem(GradientProblem):
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(program.state_ptr[program.var_ptr], ids)
         found = self.executor.map(lambda part: self._part(w, part), parts)
-        value, coef = (np.concatenate(numbers) for numbers in zip(*(part[:2] for part in found), strict=True))
+        value = np.concatenate([risks for risks, _ in found])
         for number, table in enumerate(self._mu.tables):
             if self._shared[number]:
-                table[...] = sum(tables[number] for _, _, tables in found)
+                table[...] = sum(tables[number] for _, tables in found)
         vector = self.parameters.adjoint(self._mu, examples=examples)
-        vector -= self._of_truth(ids, coef, whole=examples is None)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
         return RiskGradient.of(self.objective, ids, value, value, vector, w)
 
-    def _part(self, w: F64, ids: I64) -> tuple[F64, F64, list[F64]]:
-        """Return (risks, coefficients of the gradient, sums for the shared tables) of one part of a batch.
+    def _part(self, w: F64, ids: I64) -> tuple[F64, list[F64]]:
+        """Return (risks, sums for the shared tables) of one part of a batch.
 
         Sums for what belongs to the examples alone go to ``_mu`` (parts are disjoint: safe in threads).
         """
         theta, mu, program = self._theta, self._mu, self.program
         self.parameters.fill_examples(w, theta, ids)
-        of_truth = score_labels(program, theta, self.loss.truth[positions(program.var_ptr, ids)], ids)
+        truth = self.loss.truth[positions(program.var_ptr, ids)]
+        of_truth = score_labels(program, theta, truth, ids)
         states = positions(program.state_ptr[program.var_ptr], ids)
         theta.node[states] += self.loss.node[states]
         mu.node[states] = 0.0
@@ -97,26 +96,16 @@ class SmoothProblem(GradientProblem):
         coef, shift = self.objective.weight[ids], self.loss.const[ids] - of_truth
         log_z = self.session.expect(theta, ids, coef, mu.node, tables) if self.objective.power == 1.0 else None
         if log_z is not None:
-            return _checked(log_z + shift, ids), coef, tables
-        solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
-        assert solution.log_partition is not None
-        assert solution.marginals is not None
-        risk = _checked(solution.log_partition + shift, ids)
-        coef = coef * self.objective.slopes(risk)
-        add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
-        return risk, coef, tables
-
-    def _of_truth(self, ids: I64, coef: F64, whole: bool) -> F64:
-        """Return ``sum_i coef_i Phi(x_i, y_i)``; for all examples and plain risks it is always the same."""
-        if whole and self.objective.power == 1.0:
-            return self._observed
-        truth = self.loss.truth[members(self.program.var_ptr, ids)]
-        return self.parameters.accumulate(truth, coef, np.zeros(self.dim), ids)
-
-    @cached_property
-    def _observed(self) -> F64:
-        """``sum_i weight_i Phi(x_i, y_i)``."""
-        return self.parameters.accumulate(self.loss.truth, self.objective.weight, np.zeros(self.dim))
+            risk = _checked(log_z + shift, ids)
+        else:
+            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
+            assert solution.log_partition is not None
+            assert solution.marginals is not None
+            risk = _checked(solution.log_partition + shift, ids)
+            coef = coef * self.objective.slopes(risk)
+            add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
+        add_labels(program, truth, -coef, ids, mu.node, tables)
+        return risk, tables
 
 
 def _checked(risk: F64, ids: I64) -> F64:
