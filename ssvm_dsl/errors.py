@@ -55,6 +55,12 @@ class DataError(SsvmError, ValueError):
         tail = f"\n  hint: {hint}" if hint else ""
         super().__init__(f"{place}: expected {expected}, found {found}{tail}")
 
+    def of(self, whole: str) -> DataError:
+        """Return the same error for data that are part of something else, e.g. ``validation``."""
+        return DataError(
+            f"{whole}: {self.what}", expected=self.expected, found=self.found, example=self.example, hint=self.hint
+        )
+
     def shifted(self, first: int) -> DataError:
         """Return the same error for a batch that starts at example ``first`` of a longer list."""
         example = None if self.example is None else self.example + first

@@ -143,7 +143,11 @@ class Registry:
             self.manager.register(plugin, info.key)
         except (ValueError, pluggy.PluginValidationError) as err:
             return self._reject(info, f"its hooks do not fit: {err}", plugin)
-        unknown = [c.name for c in self.manager.get_hookcallers(plugin) or () if not c.has_spec()]
+        callers = self.manager.get_hookcallers(plugin) or ()
+        if not callers:
+            text = f"it has none of the hooks ({', '.join([*KINDS, 'ssvm_training_event'])})"
+            return self._reject(info, f"{text}; write one as a function marked with @hookimpl", plugin)
+        unknown = [c.name for c in callers if not c.has_spec()]
         if unknown:
             close = difflib.get_close_matches(unknown[0], [*KINDS, "ssvm_training_event"], n=1)
             meant = f"; did you mean {close[0]}?" if close else ""
@@ -152,6 +156,15 @@ class Registry:
         for hook in KINDS:
             self._collect(plugin, hook, info)
         return True
+
+    def forget(self, info: PluginInfo) -> None:
+        """Take a plug-in out again, with its specs; nothing happens when it is not there."""
+        if info not in self.plugins:
+            return
+        self.manager.unregister(name=info.key)
+        self.plugins.remove(info)
+        for kind, taken in self._specs.items():
+            self._specs[kind] = {name: pair for name, pair in taken.items() if pair[1] != info}
 
     def _reject(self, info: PluginInfo, text: str, plugin: object | None = None) -> bool:
         if plugin is not None and self.manager.is_registered(plugin):
@@ -229,7 +242,15 @@ def registry() -> Registry:
 def register(plugin: Any, name: str) -> None:
     """Register a plug-in object for this process, e.g. from a notebook or a test.
 
-    Its backends are chosen by name only; ``auto`` does not take them.
+    Its backends are chosen by name only; ``auto`` does not take them.  What was registered under the same name before
+    is replaced, so that a cell of a notebook can be run again.
+
+    Parameters
+    ----------
+    plugin : object
+        A module, or an object with methods, that has hooks: functions marked with ``@hookimpl``.
+    name : str
+        What to call it in messages.
 
     Raises
     ------
@@ -238,9 +259,11 @@ def register(plugin: Any, name: str) -> None:
     """
     known = registry()
     before = len(known.problems)
-    known.register(plugin, PluginInfo(name, "registered in this process", bundled=False, allowed=False))
+    info = PluginInfo(name, "registered in this process", bundled=False, allowed=False)
+    known.forget(info)
+    known.register(plugin, info)
     if len(known.problems) > before:
-        raise PluginError("; ".join(problem.text for problem in known.problems[before:]))
+        raise PluginError(f"plug-in '{name}': " + "; ".join(problem.text for problem in known.problems[before:]))
 
 
 def _discover() -> Iterator[tuple[EntryPoint, PluginInfo]]:

@@ -113,7 +113,7 @@ def feature_vector(source, inputs, where, number, fitted, states):
     if kind == "Attributes":
         token = inputs[source.name][where[source.dims[0].name]] if source.dims else inputs[source.name]
         names = fitted[source.name]["names"]
-        out = np.zeros(max(len(names), 1))
+        out = np.zeros(len(names))
         items = token.items() if isinstance(token, dict) else [(name, 1.0) for name in token]
         for name, value in items:
             if name in names:

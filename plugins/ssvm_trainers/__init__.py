@@ -37,9 +37,9 @@ def _dual_ascent() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
-                Option("max_cached_passes", 20, "most cached passes after an exact one", least=0),
+                Option("max_cached_passes", 100, "most cached passes after an exact one", least=0),
                 Option("keep", 2, "exact visits a plane may stay without dual weight", least=0),
-                Option("averaging", False, "also follow the weighted average of the iterates", (False, True)),
+                Option("averaging", True, "also follow a moving average of the weights", (True, False)),
                 Option("blocks", "auto", "for risk relaxed: what a step changes", ("auto", "examples", "factors")),
             ),
         ),
@@ -135,7 +135,7 @@ def _polytopes() -> list[TrainerSpec]:
             requires=("clarabel",),
             install_hint="pip install clarabel",
             options=(
-                Option("max_entries", 1_000_000, "most numbers in the inequalities; larger ones are refused", least=1),
+                Option("max_entries", 300_000, "most numbers in the inequalities; larger ones are refused", least=1),
             ),
         ),
         TrainerSpec(
@@ -146,7 +146,7 @@ def _polytopes() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
-                Option("balance", 8.0, "how much longer steps of marginals are than those of weights", above=0),
+                Option("balance", 0.3, "more makes steps of marginals longer, those of weights shorter", above=0),
                 Option("evaluate_every", 20, "steps between two certificates", least=1),
             ),
         ),

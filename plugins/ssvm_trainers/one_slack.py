@@ -77,19 +77,23 @@ class _Run(Run):
         return Iterate(w, self.passes, primal, upper, model.dual, extra=extra)
 
     def _cached_cuts(self, w: F64) -> F64:
-        """Add cuts from the cache; return the point for the next exact pass."""
-        way, model, lowest = Way(stabilise=True), self.model, self.lowest
+        """Add cuts from the cache; return the point for the next exact pass.
+
+        ``self.lowest`` is the lowest objective of the exact passes, ``way.lowest`` that over the kept planes only.
+        """
+        way, model = Way(stabilise=True), self.model
         for _ in range(self.options.max_cached_cuts):
             value, v, b = self.kept.cut(w)
             self.cuts += 1
             model.add(v, b)
             model.solve(INNER * (way.lowest - model.dual))
             w = way.next(w, value, model.w)
-            if way.lowest - model.dual <= ENOUGH * (lowest - model.dual):
+            if way.lowest - model.dual <= ENOUGH * (self.lowest - model.dual):
                 break
         # the plane found next must cut something off: the model must be well below the objective there
-        useful = way.best is not None and lowest - model.bound(way.best) >= LEAST * (lowest - model.dual)
-        return way.best if useful and way.best is not None else model.w
+        if way.best is None or self.lowest - model.bound(way.best) < LEAST * (self.lowest - model.dual):
+            return model.w
+        return way.best
 
 
 def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:

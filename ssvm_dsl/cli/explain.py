@@ -1,4 +1,4 @@
-"""``ssvm explain FILE:Model``: the model, its size, and what every backend says to it."""
+"""``ssvm explain FILE[:Model]``: the model, its size, and what every backend says to it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Answer:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm explain``."""
-    parser.add_argument("place", metavar="FILE:Model", help="a Python file (it is run) and a model class in it")
+    text = "a Python file (it is run) and a model class in it; FILE alone will do where it has one model"
+    parser.add_argument("place", metavar="FILE[:Model]", help=text)
     parser.add_argument(
         "--size", type=_size, action="append", default=[], metavar="T=20",
         help="size of a ragged axis in the made-up examples (may be repeated)",

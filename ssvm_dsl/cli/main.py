@@ -12,12 +12,12 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from ssvm_dsl import __version__
-from ssvm_dsl.cli import demo, explain, plugins, solve
+from ssvm_dsl.cli import demo, explain, plugins, solve, weights
 from ssvm_dsl.cli.command import add_commands, add_flags
 from ssvm_dsl.cli.screen import complain
 from ssvm_dsl.errors import SsvmError
 
-COMMANDS = (demo.COMMAND, explain.COMMAND, solve.COMMAND, plugins.COMMAND)
+COMMANDS = (demo.COMMAND, explain.COMMAND, solve.COMMAND, weights.COMMAND, plugins.COMMAND)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,6 +20,9 @@ Column = tuple[str, Callable[[dict[str, Any]], str]]
 TASKS = {"map": "map", "map_clamped": "clamped", "kbest": "k-best", "marginals": "marginals", "relaxed": "relaxed"}
 GRAPHS = {"chain": "chains", "forest": "forests", "loopy": "all"}
 
+#: What answers must be at least, where a trainer does not work with any.
+LEAST = {"exact": ("exact answers",), "bound": ("bounds",), "heuristic": ()}
+
 
 def run(args: Namespace) -> int:
     """List plug-ins and problems."""
@@ -36,6 +39,7 @@ def run(args: Namespace) -> int:
     _show_tables(screen, told)
     _show_problems(screen, known.problems)
     screen.print("[dim]ssvm plugins show NAME: everything about one of them[/dim]")
+    screen.print("[dim]ssvm plugins pairs: which trainer does what with which risk and which answers[/dim]")
     return 0
 
 
@@ -66,18 +70,33 @@ def _columns() -> dict[str, list[Column]]:
             name,
             ("answers", lambda one: str(one["caps"]["guarantee"])),
             ("graphs", lambda one: GRAPHS[one["caps"]["topology"]]),
-            ("tasks", lambda one: ", ".join(word for task, word in TASKS.items() if task in one["caps"]["tasks"])),
+            ("gives", _gives),
             *ends,
         ],
         "trainer": [
             name,
-            ("oracle", lambda one: str(one["needs"]["guarantee"])),
+            ("needs", lambda one: ", ".join(besides(one["needs"]))),
             ("streams", lambda one: "yes" if one["incremental"] else "no"),
             ("risks", lambda one: ", ".join(one["needs"]["risks"])),
             *ends,
         ],
         "other": [name, ("what", lambda one: str(one["summary"])), *ends],
     }
+
+
+def _gives(told: dict[str, Any]) -> str:
+    """Return what a backend answers, in short words: tasks, messages of its bounds, best labellings by counts."""
+    caps = told["caps"]
+    words = [word for task, word in TASKS.items() if task in caps["tasks"]]
+    words += ["messages"] if caps["messages"] else []
+    return ", ".join([*words, *("counts" if kind == "count" else kind for kind in caps["loss_kinds"])])
+
+
+def besides(needs: dict[str, Any]) -> list[str]:
+    """Return what a trainer asks of the backend besides what the risk asks for, in short words."""
+    words = [TASKS[task] for task in needs["tasks"] if task != "map"]
+    words += ["messages"] if needs["messages"] else []
+    return [*words, *(["forests"] if needs["factored"] else []), *LEAST[needs["guarantee"]]]
 
 
 def _show_problems(screen: Console, problems: list[Problem]) -> None:

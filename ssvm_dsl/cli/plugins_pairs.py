@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ssvm_dsl.cli.command import Command, add_json
-from ssvm_dsl.cli.screen import console, write_json
+from ssvm_dsl.cli.screen import console, wrapped, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.pairings import Pairing
@@ -77,19 +77,38 @@ def _cell(found: list[Pairing]) -> str:
 
 
 def _show_details(name: str, found: list[Pairing]) -> None:
-    from ssvm_dsl.report.tables import plain_table
+    """Show a trainer with all risks, a risk with all trainers; those of which the same is true together."""
+    screen = console()
+    for kind, other in (("trainer", "risk"), ("risk", "trainer")):
+        cells: dict[str, list[Pairing]] = {}
+        for one in found:
+            if getattr(one, kind) == name:
+                cells.setdefault(getattr(one, other), []).append(one)
+        alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for partner, row in cells.items():
+            alike.setdefault(tuple(_answers(row)), []).append(partner)
+        for answers, partners in alike.items():
+            lines = [wrapped(f"{kind} {name}, {other} {', '.join(partners)}", screen.width)]
+            lines += [wrapped(f"  {oracles}: {text}", screen.width) for oracles, text in answers]
+            screen.print(*lines, "", sep="\n", markup=False, soft_wrap=True)
 
-    rows = [[one.trainer, one.risk, one.oracle, *_words(one)] for one in found]
-    console().print(plain_table(name, ["trainer", "risk", "answers", "certificate", "what to know"], rows))
+
+def _answers(row: list[Pairing]) -> list[tuple[str, str]]:
+    """Return (guarantees of the answers, what is true of them) of a trainer and a risk, each text once."""
+    same: dict[str, list[str]] = {}
+    for one in row:
+        same.setdefault(_words(one), []).append(one.oracle)
+    return [("all answers" if len(names) == len(row) else ", ".join(names), text) for text, names in same.items()]
 
 
-def _words(one: Pairing) -> tuple[str, str]:
-    """Return (certificate, remarks)."""
+def _words(one: Pairing) -> str:
+    """Return the certificate and all there is to know besides."""
     if not one.works:
-        return "refused", one.reason
-    powers = "any power" if one.powers is None else ""
-    known = [one.reason, powers, *one.conditions, f"backends: {', '.join(one.backends)}"]
-    return one.certificate, "; ".join(text for text in known if text)
+        return f"refused: {one.reason}"
+    certificate = f"certifies nothing: {one.reason}" if one.certificate == "none" else f"certifies {one.certificate}"
+    powers = "any power" if one.powers is None else "powers " + ", ".join(f"{power:g}" for power in one.powers)
+    known = [certificate, powers, *one.conditions, f"backends {', '.join(one.backends)}"]
+    return "; ".join(known)
 
 
 COMMAND = Command("pairs", "show which trainer minimises which risk with which oracles", run, arguments)

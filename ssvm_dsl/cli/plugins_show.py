@@ -46,15 +46,31 @@ def _show(screen: Console, told: dict[str, Any]) -> None:
         rows.append(("checkpoints", "fits go on from them" if told["resumable"] else "none"))
         rows.append(("certificate", "lower bounds of the optimum" if told["certifies"] else "no lower bound"))
     screen.print(two_columns(f"{told['kind']} {told['name']}", rows), "")
-    for part, title in (("caps", "what it can do"), ("needs", "what it needs")):
-        if part in told:
-            screen.print(two_columns(title, [(name, _words(value)) for name, value in told[part].items()]), "")
+    if "caps" in told:
+        screen.print(two_columns("what it can do", [(name, _words(value)) for name, value in told["caps"].items()]), "")
+    if "needs" in told:
+        screen.print(two_columns("what it is for", _needs(told)), "")
     options = told.get("options", [])
     if options:
         table = [[one["name"], repr(one["default"]), _choices(one), one["doc"]] for one in options]
         screen.print(plain_table("options", ["name", "default", "choices", "what it does"], table), "")
     elif "options" in told:
         screen.print("no options\n")
+
+
+def _needs(told: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, text) of what a trainer minimises, and what it takes for that."""
+    from ssvm_dsl.cli.plugins_list import besides
+
+    needs = told["needs"]
+    answers = {"exact": "exact", "bound": "exact, or with bounds", "heuristic": "of any kind that the risk allows"}
+    return [
+        ("risks", _words(needs["risks"])),
+        ("powers", "any" if needs["any_power"] else ", ".join(f"{float(power):g}" for power in needs["powers"])),
+        ("regularised", "every factor" if needs["strongly_convex"] else "factors may be left unregularised"),
+        ("asks for", ", ".join(["what the risk does", *besides(needs)])),
+        ("answers", f"{answers[needs['guarantee']]} (ssvm plugins pairs {told['name']})"),
+    ]
 
 
 def _words(value: Any) -> str:

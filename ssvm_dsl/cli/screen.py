@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ def aside() -> Console:
 def write_json(value: Any) -> None:
     """Write plain data to standard output as JSON."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a paragraph in lines of a width, all but the first indented by 4; names with hyphens stay whole."""
+    return fill(text, width, subsequent_indent=4 * " ", break_on_hyphens=False)
 
 
 def complain(text: str) -> None:

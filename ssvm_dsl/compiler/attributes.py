@@ -73,12 +73,12 @@ def learn_rows(tokens: list[Any]) -> tuple[Names, SparseRows]:
     """Return (the vocabulary of all names, feature rows); names are numbered as they come."""
     numbers = _Growing()
     columns, values, ptr = _collect(tokens, numbers)
-    return Names(numbers), sparse_rows(columns, values, ptr, max(len(numbers), 1))
+    return Names(numbers), sparse_rows(columns, values, ptr, len(numbers))
 
 
 def known_rows(tokens: list[Any], names: Names) -> SparseRows:
     """Return feature rows over a vocabulary; unknown names are left out."""
-    return sparse_rows(*_collect(tokens, names.numbers), max(len(names), 1))
+    return sparse_rows(*_collect(tokens, names.numbers), len(names))
 
 
 def hashed_rows(tokens: list[Any], width: int) -> SparseRows:

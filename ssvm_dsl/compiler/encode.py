@@ -99,7 +99,7 @@ class Encoder:
 
     def call(self, ref: lang.FunctionRef, i: int, what: str) -> NDArray[Any]:
         """Return a user function's array for example i."""
-        inputs = example_inputs(self.declaration, self.examples, i)
+        inputs = example_inputs(self.examples, i)
         wanted = ref.arguments()
         assert ref.function is not None
         try:
@@ -144,6 +144,9 @@ def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
     if encoder.fitting:
         names, rows = _checked(encoder, source, learn_rows)
+        if not names:
+            expected, hint = "attribute names in some example", "without any there is nothing to learn a weight for"
+            raise DataError(f"input '{source.name}'", expected=expected, found="none at all", hint=hint)
         encoder.learnt(source, lambda: {"names": names})
         return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
     state = encoder.fitted[source.name]

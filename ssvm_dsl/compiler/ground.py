@@ -86,7 +86,8 @@ def ground(
     ----------
     model : Model class or Declaration
     X : list of examples
-        Each a dict of arrays by input name, or the bare array when the model has one input.
+        Each a dict of arrays by input name, or the bare array when the model has one input.  Inputs that only the
+        loss reads are not needed without Y.
     Y : list of labels, optional
         Each a dict by label name, or the bare labels when the model has one label.
     fitted : Fitted, optional
@@ -106,7 +107,7 @@ def ground(
     """
     declaration = model if isinstance(model, Declaration) else model.declaration
     try:
-        examples = read_examples(declaration, X)
+        examples = read_examples(declaration, X, judged=Y is not None)
         layout = Layout.of(declaration, examples)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         encoder = Encoder(declaration, examples, fitted, first)

@@ -201,7 +201,7 @@ def _flatten(layout: Layout, label: Label, values: Sequence[Any]) -> NDArray[Any
     if not counts.sum():
         return np.zeros(0, dtype=np.int64)
     kinds = {array.dtype.kind for array in arrays if array.size}
-    if len(kinds - {"b", "i", "u"}) > (0 if kinds & {"b", "i", "u"} else 1):
+    if len(kinds - set("biuf")) > (0 if kinds & set("biuf") else 1):
         odd = next(i for i, array in enumerate(arrays) if array.size and array.dtype.kind != arrays[0].dtype.kind)
         raise DataError(
             f"label '{label.name}'", example=odd, expected="labels of one kind", found=f"dtype {arrays[odd].dtype}"
@@ -243,11 +243,13 @@ def _kind(value: Any) -> str:
 
 
 def _states(label: Label, flat: NDArray[Any]) -> I32:
-    """Return the state of each class name, -1 where it is not a class."""
+    """Return the state of each class name, -1 where it is not a class; whole numbers may be floats."""
     if label.classes is None:
-        if flat.dtype.kind not in "biu":
+        if flat.dtype.kind not in "biuf":
             return np.full(len(flat), -1, dtype=np.int32)
         inside = (flat >= 0) & (flat < label.n_states)
+        if flat.dtype.kind == "f":
+            inside &= flat == np.floor(flat)
         return np.where(inside, flat, -1).astype(np.int32)
     names = np.array(label.classes)
     if (names.dtype.kind == "U") != (flat.dtype.kind == "U"):

@@ -80,8 +80,8 @@ def check_sequence(values: object, what: str) -> Sequence[Any]:
     return values  # type: ignore[return-value]
 
 
-def read_examples(declaration: Declaration, X: object) -> Examples:
-    """Return the checked examples of ``X``.
+def read_examples(declaration: Declaration, X: object, judged: bool = True) -> Examples:
+    """Return the checked examples of ``X``; what only the loss reads is read only when there are labels to judge.
 
     Raises
     ------
@@ -92,26 +92,36 @@ def read_examples(declaration: Declaration, X: object) -> Examples:
         raise ModelError(declaration.name, [("", "it has no Label; there is nothing to predict")])
     if not declaration.inputs:
         raise ModelError(declaration.name, [("", "it has no Input; examples would be empty")])
+    if not declaration.factors:
+        text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
+        raise ModelError(declaration.name, [("", text)])
     examples = check_sequence(X, "X")
     sizes = _Sizes(declaration, len(examples))
-    raw = split_inputs(declaration, examples)
-    for symbol in declaration.inputs:
+    inputs = declaration.inputs if judged else declaration.scored_inputs
+    raw = split_inputs(declaration, examples, inputs)
+    for symbol in inputs:
         if isinstance(symbol, Input):
             raw[symbol.name] = _read_sparse(symbol, raw, sizes) if symbol.sparse else _read_dense(symbol, raw, sizes)
         elif isinstance(symbol, Attributes):
             _read_attributes(symbol, raw[symbol.name], sizes)
-    for symbol in declaration.inputs:
+    for symbol in inputs:
         if isinstance(symbol, Edges):
             raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes)
     return Examples(len(examples), sizes.known, raw)
 
 
-def split_inputs(declaration: Declaration, examples: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the examples by input name; a bare value is allowed when there is one input."""
-    names = [symbol.name for symbol in declaration.inputs]
+def split_inputs(
+    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...]
+) -> dict[str, list[Any]]:
+    """Return the examples by input name; a bare value is allowed when there is one input.
+
+    Values of inputs of the declaration that are not among ``inputs`` may be there, and are left alone.
+    """
+    names = [symbol.name for symbol in inputs]
+    unread = {symbol.name for symbol in declaration.inputs} - set(names)
     if len(names) == 1:
         # the attributes of a single position are a dict themselves
-        bare = isinstance(declaration.inputs[0], Attributes) and not declaration.inputs[0].dims
+        bare = isinstance(inputs[0], Attributes) and not inputs[0].dims
         kinds = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
         if not kinds or not any(isinstance(one, Mapping) and (names[0] in one or not bare) for one in examples):
             return {names[0]: list(examples)}
@@ -122,8 +132,8 @@ def split_inputs(declaration: Declaration, examples: Sequence[Any]) -> dict[str,
             raise DataError(
                 "X", example=i, expected=f"a dict with the inputs {listed}", found=describe(example), hint=hint
             )
-        if set(example) != set(names):
-            missing, extra = sorted(set(names) - set(example)), sorted(map(str, set(example) - set(names)))
+        if set(example) - unread != set(names):
+            missing, extra = sorted(set(names) - set(example)), sorted(map(str, set(example) - unread - set(names)))
             parts = [f"no {', '.join(missing)}"] if missing else []
             found = "; ".join([*parts, f"unknown {', '.join(extra)}"] if extra else parts)
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found)
@@ -263,14 +273,14 @@ def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes) -> list[Any]:
     return arrays
 
 
-def example_inputs(declaration: Declaration, examples: Examples, i: int) -> dict[str, Any]:
+def example_inputs(examples: Examples, i: int) -> dict[str, Any]:
     """Return the inputs of one example by name, as user functions receive them."""
-    return {symbol.name: examples.raw[symbol.name][i] for symbol in declaration.inputs}
+    return {name: values[i] for name, values in examples.raw.items()}
 
 
 def position_words(dims: tuple[Dim, ...], shape: tuple[int, ...], flat: int) -> str:
-    """Return a flat position in words, e.g. ``"T=3"`` or ``"H=1, W=4"``."""
+    """Return a flat position in words, e.g. ``"at position 3 of T"`` or ``"at position 1 of H, 4 of W"``."""
     if not dims or not prod(shape):
         return ""
     where = np.unravel_index(flat, shape)
-    return "at " + ", ".join(f"{dim.name}={int(k)}" for dim, k in zip(dims, where, strict=True))
+    return "at position " + ", ".join(f"{int(k)} of {dim.name}" for dim, k in zip(dims, where, strict=True))

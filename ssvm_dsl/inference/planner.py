@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.errors import NoBackendError, PluginError
 from ssvm_dsl.inference.parts import SEPARABLE, parts_of
-from ssvm_dsl.ir.loss import ZERO_ONE
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
@@ -107,7 +107,11 @@ def consider(
     OptionError
         An unknown option or a value outside the choices.
     """
-    resolved = spec.resolve(options)
+    return _consider(need, spec, spec.resolve(options))
+
+
+def _consider(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[Candidate, Backend | None]:
+    """Return what a backend says to a need, for options that are checked and complete."""
     reasons = spec.caps.refusals(need)
     missing = spec.missing()
     if missing:
@@ -151,7 +155,9 @@ def plan(
     if backend != AUTO:
         return _named(need, known.find(BackendSpec, backend), options, known)
     if options:
-        raise PluginError("options belong to one backend; name it instead of 'auto'")
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        text = f"options belong to one backend; name it instead of 'auto' to give it {given}"
+        raise PluginError(f"{text} (estimators: backend='...' beside backend_options)")
     ranked = [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
     candidates = tuple(consider(need, spec)[0] for spec in ranked)
     fitting = sorted((c for c in candidates if c.ok), key=lambda c: (c.cost, c.name))
@@ -215,17 +221,26 @@ def plan_program(
 def accepted_guarantee(
     backend: str, asked: Guarantee = Guarantee.EXACT, weakest: Guarantee = Guarantee.HEURISTIC
 ) -> Guarantee:
-    """Return the guarantee to demand of a backend.
+    """Return the weakest guarantee that a backend may have to be taken.
 
-    ``auto`` takes what was asked for (exact backends by default), one that is named may be as weak as those who use
-    its answers can bear; both must be at least that.
+    A backend that is named need only give ``weakest``: its user chose it.  ``auto`` picks among those that give what
+    was asked for, or ``weakest`` where that is the stronger of the two.
+
+    Parameters
+    ----------
+    backend : str
+        A backend's name, or ``"auto"``.
+    asked : Guarantee
+        What the user wants of ``auto``; exact answers by default.
+    weakest : Guarantee
+        What those who use the answers (a trainer, a risk) cannot do without.
     """
     return asked if backend == AUTO and asked.covers(weakest) else weakest
 
 
 def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known: Registry) -> Plan:
     resolved = spec.resolve(options)
-    candidate, _ = consider(need, spec, options)
+    candidate, _ = _consider(need, spec, resolved)
     if not candidate.ok:
         others = [consider(need, other)[0] for other in known.specs(BackendSpec) if other.name != spec.name]
         fits = [c.name for c in others if c.ok]
@@ -253,5 +268,5 @@ def tasks_for_training(loss_kind: str) -> tuple[frozenset[Task], frozenset[str]]
     """
     if loss_kind == ZERO_ONE:
         return frozenset({Task.KBEST}), frozenset()
-    kinds = frozenset() if loss_kind == "additive" else frozenset({loss_kind})
+    kinds = frozenset() if loss_kind == ADDITIVE else frozenset({loss_kind})
     return frozenset({Task.MAP}), kinds

@@ -18,7 +18,10 @@ from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import Block
 
 FORMAT = "ssvm-dsl model"
-VERSION = 1
+VERSION = 2
+
+#: Numbers of a certificate.
+CERTIFICATE = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class SavedModel:
         What fitted features learnt: arrays and lists of names by feature.
     report : dict
         Summary of the fit.
+    certificate : ndarray of float64, shape (6,)
+        What bounds the optimum for every C.
     """
 
     declaration: str
@@ -47,6 +52,7 @@ class SavedModel:
     coef: NDArray[np.float64]
     fitted: dict[str, dict[str, Any]]
     report: dict[str, Any]
+    certificate: NDArray[np.float64]
 
 
 def write_model(path: Path, model: SavedModel) -> None:
@@ -57,7 +63,7 @@ def write_model(path: Path, model: SavedModel) -> None:
     TypeError
         A parameter cannot be written as JSON.
     """
-    arrays: dict[str, NDArray[Any]] = {"coef": model.coef}
+    arrays: dict[str, NDArray[Any]] = {"coef": model.coef, "certificate": model.certificate}
     learnt: dict[str, dict[str, Any]] = {}
     for number, (source, state) in enumerate(model.fitted.items()):
         learnt[source] = {}
@@ -92,7 +98,8 @@ def read_model(path: Path) -> SavedModel:
     try:
         content = json.loads(arrays["json"].tobytes().decode())
         if content["format"] != FORMAT or content["version"] != VERSION:
-            raise FileFormatError(f"{path}: expected {FORMAT!r} version {VERSION}, found {content['format']!r}")
+            found = f"{content['format']!r} version {content['version']!r}"
+            raise FileFormatError(f"{path}: expected {FORMAT!r} version {VERSION}, found {found}")
         blocks = tuple(_block(entry) for entry in content["blocks"])
         fitted = {
             str(source): {
@@ -102,7 +109,8 @@ def read_model(path: Path) -> SavedModel:
         }
         coef = _coef(path, arrays["coef"], blocks)
         declaration, report = str(content["declaration"]), dict(content["report"])
-        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report)
+        certificate = _certificate(path, arrays["certificate"])
+        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise
@@ -119,6 +127,13 @@ def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[
     if coef.shape != (size,) or coef.dtype != np.float64 or not np.isfinite(coef).all():
         raise FileFormatError(f"{path}: expected {size} finite weights, found an array {coef.shape} of {coef.dtype}")
     return coef
+
+
+def _certificate(path: Path, numbers: NDArray[Any]) -> NDArray[np.float64]:
+    known = numbers.shape == (CERTIFICATE,) and numbers.dtype == np.float64
+    if not known or not ((numbers[:2] > 0) & (numbers[:2] < np.inf)).all():
+        raise FileFormatError(f"{path}: expected {CERTIFICATE} numbers of a certificate, found {numbers!r}")
+    return numbers
 
 
 def _finite(value: float) -> float | None:

@@ -14,7 +14,7 @@ from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.labels import ClassName, Label
 from ssvm_dsl.lang.losses import Loss
 from ssvm_dsl.lang.relations import Target
-from ssvm_dsl.lang.symbols import Symbol
+from ssvm_dsl.lang.symbols import Symbol, caller_line, show
 
 if TYPE_CHECKING:
     from ssvm_dsl.lang.model import Model
@@ -56,6 +56,9 @@ class ModelBuilder:
 
     def add(self, name: str, symbol: S) -> S:
         """Add any symbol under a name and return it; a second one of the same name is a mistake."""
+        if not isinstance(symbol, Symbol):
+            self.note_foreign(name, symbol)
+            return symbol
         symbol.__set_name__(type(self), name)
         if not name.isidentifier():
             self._mistakes.append((symbol.where, f"{name!r} is not a Python name"))
@@ -107,6 +110,15 @@ class ModelBuilder:
     def note_stray(self, name: str, target: Target) -> None:
         """Remember a target assigned to a name, so that a forgotten ``Factor`` is reported."""
         self._strays.append((name, target))
+
+    def note_foreign(self, name: str, value: object, inherited: Symbol | None = None) -> None:
+        """Note a value that stands where a loss, or the symbol it is to replace, is expected."""
+        kind = "symbol (Dim, Input, Label, Factor ...)" if inherited is None else type(inherited).__name__
+        hint = ""
+        if name == "loss" or isinstance(inherited, Loss):
+            kind = "Loss"
+            hint = "; write e.g. loss = Hamming(y), add losses with +, or give CountLoss(y, function) your own measure"
+        self._mistakes.append((caller_line(), f"{name}: expected a {kind}, got {show(value)}{hint}"))
 
     def declaration(self) -> Declaration:
         """Return the checked declaration.

@@ -49,6 +49,19 @@ class Declaration:
         return tuple(s for s in self.symbols if isinstance(s, Input | Attributes | Edges))
 
     @property
+    def scored_inputs(self) -> tuple[Input | Attributes | Edges, ...]:
+        """The inputs without those that only the loss reads, which are not needed to predict."""
+        sources = [source for factor in self.factors for source in walk_sources(factor.features)]
+        asked = [s.ref.arguments() for s in sources if isinstance(s, Feature | JointFeature)]
+        if self.loss is None or None in asked:  # some function takes all inputs
+            return self.inputs
+        read = {source.name for source in sources}.union(*(names for names in asked if names is not None))
+        spare = [given for given in self.loss.inputs if given.name not in read]
+        told = {id(dim) for given in self.inputs if given not in spare for dim in _axes_told(given)}
+        needless = [given for given in spare if all(not dim.ragged or id(dim) in told for dim in given.dims)]
+        return tuple(given for given in self.inputs if given not in needless)
+
+    @property
     def labels(self) -> tuple[Label, ...]:
         """The output variables."""
         return self._of(Label)
@@ -128,7 +141,7 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
     # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
     sound = [symbol for symbol in symbols if not any(node.mistakes for node in _nodes(symbol))]
     found += [*_reference_mistakes(declaration, sound), *_loss_mistakes(declaration)]
-    found += _feature_mistakes(declaration, sound)
+    found += _feature_mistakes(declaration, [symbol for symbol in sound if not _strangers(declaration, symbol)])
     if all_sound:
         found += [*_axis_mistakes(declaration), *_tie_mistakes(declaration)]
     found += _stray_mistakes(declaration, strays)
@@ -167,12 +180,20 @@ def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], 
 
 def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
     """Yield references to symbols that are not part of the model."""
-    known = {id(symbol) for symbol in declaration.symbols}
     for symbol in symbols:
-        for what, part in _parts(symbol):
-            if id(part) not in known and declaration.find(part.name) != part:
-                named = f"'{part.name}'" if part.name else f"an unnamed {type(part).__name__}"
-                yield symbol.where, f"{symbol.name}: {what} {named} is not an attribute of this model; assign it first"
+        for what, part in _strangers(declaration, symbol):
+            named = f"'{part.name}'" if part.name else f"an unnamed {type(part).__name__}"
+            text = f"{what} {named} is not an attribute of this model; assign it first"
+            if type(declaration.find(part.name)) is type(part):
+                text = f"{what} {named} is the one declared at {part.where}, not this model's own {part.name}"
+                text += f"; declare {symbol.name} with this model's"
+            yield symbol.where, f"{symbol.name}: {text}"
+
+
+def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symbol]]:
+    """Return (role, symbol) of what a symbol refers to that is not part of the model."""
+    known = {id(one) for one in declaration.symbols}
+    return [(what, part) for what, part in _parts(symbol) if id(part) not in known]
 
 
 def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
@@ -214,11 +235,14 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
             yield from (("the axis", dim) for dim in source.dims)
 
 
+def _axes_told(given: Input | Attributes | Edges) -> tuple[Dim, ...]:
+    """Return the axes whose sizes an input tells."""
+    return (given.dim,) if isinstance(given, Edges) else given.dims
+
+
 def _axis_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Yield ragged axes of labels whose size no input tells."""
-    told = {id(dim) for symbol in declaration.inputs for _, dim in _parts(symbol)}
-    told -= {id(e.over) for e in declaration.inputs if isinstance(e, Edges)}
-    told |= {id(dim) for s in declaration.inputs if isinstance(s, Input | Attributes) for dim in s.dims}
+    told = {id(dim) for given in declaration.inputs for dim in _axes_told(given)}
     if not declaration.inputs:
         return
     for label in declaration.labels:

@@ -40,7 +40,9 @@ class Label(Symbol):
 
     def __init__(self, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> None:
         mistakes: list[Mistake] = []
-        *axes, states = axes_then_states or (0,)
+        *axes, states = axes_then_states or (1,)
+        if not axes_then_states:
+            mistakes.append("Label: the number of states or their names are missing, e.g. Label(T, 26) or Label('ab')")
         dims = check_axes(tuple(axes), "Label", mistakes)
         n_states, classes = _read_states(plain(states), mistakes)
         self._fill(mistakes, dims=dims, n_states=n_states, classes=classes)

@@ -1,6 +1,6 @@
 """Losses: how bad a labelling is when the truth is known; zero for the truth itself.
 
-Losses add and scale: ``Hamming(y) + 0.5 * Cost(z, matrix)``.
+Losses add and scale: ``Hamming(y) + 0.5 * Cost(z, matrix)``, ``sum(Hamming(y) for y in labels)``.
 """
 
 from __future__ import annotations
@@ -45,10 +45,16 @@ class Loss(Symbol):
         """The user functions it calls."""
         return ()
 
-    def __add__(self, other: Loss) -> LossSum:
-        if not isinstance(other, Loss):
+    def __add__(self, other: Loss | float) -> Loss:
+        if isinstance(other, Loss):
+            return LossSum(self.terms + other.terms)
+        if not isinstance(other, int | float | np.number):
             return NotImplemented
-        return LossSum(self.terms + other.terms)
+        if other != 0:  # where Python's sum starts
+            raise TypeError(f"a sum holds losses only, got the number {other}; 2 * loss scales a loss")
+        return self
+
+    __radd__ = __add__
 
     def __rmul__(self, factor: float) -> LossSum:
         return LossSum(tuple((float(factor) * weight, loss) for weight, loss in self.terms))
@@ -130,7 +136,7 @@ class Hamming(WeighedLoss):
         node_weights: Input | None = None,
     ) -> None:
         label, mistakes = self._start(y, "Hamming")
-        complaint = f"Hamming: weights are {label.n_states} non-negative numbers, one for each state"
+        complaint = got(f"Hamming: weights are {label.n_states} non-negative numbers, one for each state", weights)
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
         if prices is not None and (len(prices) != label.n_states or not 0 <= min(prices) <= max(prices) < inf):
             mistakes.append(complaint)
@@ -294,7 +300,7 @@ class Cost(WeighedLoss):
                 f"Cost: the matrix has shape {array.shape}, expected {(label.n_states, label.n_states)}"
             )
         elif not (np.isfinite(array).all() and (array >= 0).all() and not array.diagonal().any()):
-            mistakes.append("Cost: the matrix is non-negative and finite with a zero diagonal")
+            mistakes.append(_wrong_price(array))
         rows = tuple(tuple(row) for row in np.atleast_2d(array).tolist())
         nodes = self._weights_of(label, node_weights, "Cost", mistakes)
         self._fill(mistakes, label=label, matrix=rows, normalize=bool(normalize), node_weights=nodes)
@@ -303,6 +309,14 @@ class Cost(WeighedLoss):
         """Return the constructor's arguments."""
         options = {"normalize": self.normalize, "node_weights": self.node_weights}
         return (self.label, self.matrix), {key: value for key, value in options.items() if value}
+
+
+def _wrong_price(matrix: Any) -> str:
+    """Return what is wrong with a matrix of prices, naming its first entry that is."""
+    right = np.isfinite(matrix) & (matrix >= 0) & ((matrix == 0) | ~np.eye(len(matrix), dtype=bool))
+    row, column = np.argwhere(~right)[0].tolist()
+    entry = f"{matrix[row, column].item()} in row {row}, column {column}"
+    return f"Cost: the matrix is non-negative and finite with a zero diagonal, got {entry}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -368,11 +382,12 @@ class LossSum(Loss):
     def __init__(self, parts: Sequence[tuple[float, Loss]]) -> None:
         mistakes: list[Mistake] = [text for _, loss in parts for text in loss.mistakes]
         if any(not weight >= 0 for weight, _ in parts):
-            mistakes.append("loss: weights of a sum are non-negative")
+            wrong = next(weight for weight, _ in parts if not weight >= 0)
+            mistakes.append(f"the weights of a sum of losses are non-negative, got {wrong:g}")
         if len(parts) > 1 and any(isinstance(loss, ZeroOne) for _, loss in parts):
-            mistakes.append("loss: ZeroOne cannot be added to another loss")
+            mistakes.append("ZeroOne cannot be added to another loss")
         if sum(isinstance(loss, CountLoss) for _, loss in parts) > 1:
-            mistakes.append("loss: a sum holds at most one CountLoss")
+            mistakes.append("a sum of losses holds at most one CountLoss")
         self._fill(mistakes, parts=tuple(parts))
 
     @property

@@ -21,14 +21,17 @@ class ModelMeta(type):
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ModelMeta:
         made = super().__new__(cls, name, bases, namespace)
         builder = ModelBuilder(name)
-        for symbol in _inherited(made.__mro__[1:]):
-            if symbol.name not in namespace:
-                builder.add(symbol.name, symbol)
+        inherited = {symbol.name: symbol for symbol in _inherited(made.__mro__[1:])}
+        for key, symbol in inherited.items():
+            if key not in namespace:
+                builder.add(key, symbol)
         for key, value in namespace.items():
             if isinstance(value, Symbol):
                 builder.add(key, value)
             elif isinstance(value, Target):
                 builder.note_stray(key, value)
+            elif value is not None and (key == "loss" or key in inherited):  # None takes an inherited symbol away
+                builder.note_foreign(key, value, inherited.get(key))
         type.__setattr__(made, "declaration", builder.declaration())
         return made
 
@@ -71,8 +74,8 @@ def _inherited(bases: tuple[type, ...]) -> list[Symbol]:
 class Model(metaclass=ModelMeta):
     """Base class of structured models: declare axes, inputs, labels, factors and a loss as class attributes.
 
-    The class is the model; it is never instantiated.  Subclassing extends it.  All mistakes in a class body
-    are reported together when the class is created.
+    The class is the model; it is never instantiated.  Subclassing extends it (``loss = None`` there takes an
+    inherited attribute away).  All mistakes in a class body are reported together when the class is created.
 
     Examples
     --------

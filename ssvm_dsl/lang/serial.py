@@ -47,7 +47,7 @@ def to_json(declaration: Declaration) -> str:
     """
     lost = [ref.path for ref in declaration.functions if not ref.importable]
     if lost:
-        text = f"{lost[0]} cannot be written to a file; define it at the top level of a module"
+        text = f"{lost[0]} cannot be written to a file; define it at the top level of a module, with def and a name"
         raise ModelError(declaration.name, [("", text)])
     symbols = [{"name": symbol.name, **_node(symbol)} for symbol in declaration.symbols]
     content = {"format": FORMAT, "version": VERSION, "name": declaration.name, "symbols": symbols}
@@ -91,6 +91,8 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
         known: dict[str, Symbol] = {}
         for entry in content["symbols"]:
             symbol = _decode(entry, known, trusted)
+            if not isinstance(symbol, Symbol):
+                raise TypeError(f"{entry['name']!r} is no symbol of a model")
             known[entry["name"]] = builder.add(entry["name"], symbol)
     except SsvmError:
         raise

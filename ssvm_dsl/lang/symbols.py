@@ -8,7 +8,7 @@ Python gives the name (``__set_name__``) when the class body ends; it is the one
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -89,6 +89,8 @@ def plain(value: Any) -> Any:
 def as_numbers(values: Any, complaint: Mistake, mistakes: list[Mistake]) -> tuple[float, ...] | None:
     """Return a sequence as floats; note ``complaint`` and return ``None`` when it is not one."""
     try:
+        if isinstance(values, Mapping | Set | str):  # no order, or digits
+            raise TypeError
         return tuple(float(value) for value in values)
     except (TypeError, ValueError):
         mistakes.append(complaint)

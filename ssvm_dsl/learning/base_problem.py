@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
@@ -29,10 +30,16 @@ class BaseProblem:
         The planned backend, opened on the program.
     executor : Executor
         Where the parts of a batch run.
+
+    Raises
+    ------
+    OptionError
+        The loss does not add up over variables, which the problem needs.
     """
 
     smooth = False
     relaxed = False
+    of_sums = ""  #: what needs a loss that adds up over variables, in words; any loss will do without
 
     def __init__(
         self,
@@ -42,6 +49,8 @@ class BaseProblem:
         session: PlannedSession,
         executor: Executor,
     ) -> None:
+        if self.of_sums and loss.kind != ADDITIVE:
+            raise OptionError(f"{self.of_sums} needs a loss that adds up over variables, not {loss.called}")
         self.parameters, self.loss, self.objective = parameters, loss, objective
         self.session, self.executor = session, executor
         self.program = parameters.program

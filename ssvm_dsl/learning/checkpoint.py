@@ -1,16 +1,16 @@
 """Checkpoints: a fit that was killed goes on where its last checkpoint was, bit for bit.
 
 A file holds what the driver knows (best weights, bounds, history) and what the trainer says its state is: named
-arrays and plain numbers.  A fingerprint of data, objective, trainer, backend and options keeps a checkpoint from being
-continued with anything else; tolerances and limits may change.  Nor is one continued by another version of the package,
-whose trainers may take other steps.  A file is replaced as a whole, never written in place.
+arrays and plain numbers.  It also holds what the fit is of (version of the package, trainer, backend, options,
+objective, model, hashes of the data), and is continued with the same only; tolerances and limits may change.  A file is
+replaced as a whole, never written in place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -27,9 +27,12 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.protocols import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 2
+VERSION = 3
 
-_NUMBERS = ("primal", "upper", "dual", "n_passes", "seconds")
+#: Digits of a hash, and most characters of a value, that messages show.
+SHOWN, LONGEST = 16, 60
+
+_NUMBERS = ("primal", "upper", "dual", "offset", "n_passes", "seconds")
 
 
 class Checkpoint:
@@ -38,14 +41,15 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-    fingerprint : str
-        What the fit is of: :func:`fingerprint`.
+    subject : mapping
+        What the fit is of: :func:`subject`.
     every : float
         Least seconds between two writes.
     """
 
-    def __init__(self, path: Path, fingerprint: str, every: float) -> None:
-        self.path, self.fingerprint, self.every = path, fingerprint, every
+    def __init__(self, path: Path, subject: Mapping[str, Any], every: float) -> None:
+        self.path, self.every = path, every
+        self.subject = json.loads(json.dumps(subject, default=repr))
         self._written = perf_counter()
 
     def read(self, problem: TrainProblem) -> tuple[Progress, dict[str, Any]] | None:
@@ -54,7 +58,7 @@ class Checkpoint:
         Raises
         ------
         TrainingError
-            It is of another fit, or of another version of the package.
+            It is of another fit, or of another version of the package; says what differs.
         FileFormatError
             It is no checkpoint, or damaged.
         """
@@ -64,15 +68,11 @@ class Checkpoint:
         try:
             content = json.loads(arrays.pop("json").tobytes())
             known = (content["format"], content["version"]) == (FORMAT, VERSION)
-            if known and content["package"] != __version__:
-                text = f"{self.path}: a checkpoint of ssvm-dsl {content['package']}, this is {__version__}; "
-                raise TrainingError(text + "go on with that version, delete it or name another file")
-            if known and content["fingerprint"] != self.fingerprint:
-                text = f"{self.path}: a checkpoint of another fit (data, objective, trainer, backend or options "
-                raise TrainingError(text + "differ); delete it or name another file")
+            if known and content["subject"] != self.subject:
+                found = "\n".join(f"  {text}" for text in _differences(content["subject"], self.subject))
+                text = "to go on, set that back; to begin anew, delete the file or name another"
+                raise TrainingError(f"{self.path}: a checkpoint of another fit:\n{found}\n{text}")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
-            if "progress/v" in arrays:
-                progress.plane = (arrays.pop("progress/v"), content["b"])
             progress.history = [TrainingEvent(**event) for event in content["history"]]
             problem.n_oracle_calls, problem.oracle_seconds = content["oracle"]
             state = dict(content["state"]) | {name.removeprefix("state/"): array for name, array in arrays.items()}
@@ -90,8 +90,7 @@ class Checkpoint:
         content = {
             "format": FORMAT,
             "version": VERSION,
-            "package": __version__,
-            "fingerprint": self.fingerprint,
+            "subject": self.subject,
             "progress": {name: float(getattr(progress, name)) for name in _NUMBERS},
             "history": [asdict(event) for event in progress.history],
             "oracle": [problem.n_oracle_calls, problem.oracle_seconds],
@@ -100,8 +99,6 @@ class Checkpoint:
         arrays: dict[str, NDArray[Any]] = {
             f"state/{name}": value for name, value in state.items() if isinstance(value, np.ndarray)
         }
-        if progress.plane is not None:
-            arrays["progress/v"], content["b"] = progress.plane
         text = np.frombuffer(json.dumps(content).encode(), dtype=np.uint8)
         write_arrays(self.path, arrays | {"json": text, "progress/w": progress.w}, compress=False)
         self._written = perf_counter()
@@ -111,23 +108,56 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def fingerprint(problem: TrainProblem, told: Mapping[str, Any]) -> str:
-    """Return a hash of data and objective of a training problem, and of what is told besides (plain data)."""
+def subject(problem: TrainProblem, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a fit is of, by name: what is told, the model and the objective, and hashes of arrays."""
     objective, parameters, loss = problem.objective, problem.parameters, problem.loss
-    digest = hashlib.sha256(parameters.program.content_hash.encode())
-    plain = [told, loss.kind, loss.weight, objective.lam, objective.power]
-    digest.update(json.dumps(plain, sort_keys=True, default=repr).encode())
-    arrays: list[NDArray[Any]] = [
-        loss.truth, loss.node, loss.const, objective.weight, objective.scale, objective.lower
-    ]  # fmt: skip
-    if loss.tables is not None:
-        arrays += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
+    features: list[NDArray[Any] | None] = []
     for fmap in parameters.maps:
         rows = fmap.features
-        if isinstance(rows, SparseRows):
-            arrays += [rows.data, rows.indices, rows.ptr]
-        arrays += [part for part in (rows, fmap.row, fmap.unit, fmap.basis) if isinstance(part, np.ndarray)]
+        features += [rows.data, rows.indices, rows.ptr] if isinstance(rows, SparseRows) else [rows]
+        features += [fmap.row, fmap.unit, fmap.basis]
+    costs: list[NDArray[Any]] = [loss.node, loss.const]
+    if loss.tables is not None:
+        costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
+    named: dict[str, Any] = {"ssvm-dsl": __version__}
+    named |= {name: _hash([value]) if isinstance(value, np.ndarray) else value for name, value in told.items()}
+    named["power"] = objective.power
+    named["weights of factors"] = {block.name: list(block.shape) for block in parameters.blocks}
+    named["number of weights"], named["number of examples"] = parameters.dim, problem.n
+    named["model and graphs of the examples"] = parameters.program.content_hash[:SHOWN]
+    named["features"], named["labels"] = _hash(features), _hash([loss.truth])
+    named["loss"] = f"{loss.called}, {loss.weight}, {_hash(costs)}"
+    named["sample_weight"] = _hash([objective.weight])
+    named["regularization and bounds of weights"] = _hash([objective.scale, objective.lower])
+    return named
+
+
+def _hash(arrays: Iterable[NDArray[Any] | None]) -> str:
+    """Return a hash of the values of arrays."""
+    digest = hashlib.sha256()
     for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        if array is not None:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return f"hash {digest.hexdigest()[:SHOWN]}"
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two fits, with both values; options only where they are of the same plug-in."""
+    found = []
+    for name in dict.fromkeys([*then, *now]):
+        old, new = then.get(name), now.get(name)
+        owner = name.removesuffix("_options")
+        if old == new or (owner != name and then.get(owner) != now.get(owner)):
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += [f"{name}: {text}" for text in _differences(old, new)]
+        else:
+            found.append(f"{name}: {_shown(then, name)} then, {_shown(now, name)} now")
+    return found
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    """Return a value as one writes it, shortened."""
+    text = str(values[name]) if name in values else "nothing"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

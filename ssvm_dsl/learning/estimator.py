@@ -11,11 +11,12 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import losses
-from ssvm_dsl.learning.check_parameters import check_loss
+from ssvm_dsl.learning.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.fit import Callback
 from ssvm_dsl.learning.learner import Aim, Learner
 from ssvm_dsl.learning.objective import check_sample_weight
 from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.validation import Scoring
 
 
 class StructuredSVM(Learner):
@@ -29,7 +30,7 @@ class StructuredSVM(Learner):
     model : Model class
         The declaration.
     C : float
-        Weight of the risks; not used when ``lam`` is given.
+        Weight of the risks; leave it out when ``lam`` is given.
     lam : float, optional
         Regularisation strength; ``lam = 1 / (C n)``.
     risk : str
@@ -63,10 +64,14 @@ class StructuredSVM(Learner):
         Start from the weights of the last fit.
     verbose : bool
         Show progress while fitting.
-    callbacks : sequence of callables, optional
+    callbacks : list of callables, optional
         Each is told about every iteration (:class:`~ssvm_dsl.plugin_api.TrainingEvent`); returning True stops.
     patience : int
-        For ``fit(..., validation=(X, Y))``: passes without a better score that end training.
+        For ``fit(..., validation=(X, Y))``: looks, one a pass, without a better score that end training.
+    scoring : callable or str, optional
+        The score on the examples of ``validation``, larger is better, as scikit-learn has it: a function
+        ``(estimator, X, Y) -> float``, or the name of a scorer that suits what ``predict`` returns; by default the
+        method ``score``.
     checkpoint : str, optional
         A file that ``fit`` keeps its state in.  When it is there (the process was killed, or a limit was reached),
         the same fit goes on from it, bit for bit; it is removed once the tolerance is reached.
@@ -113,6 +118,7 @@ class StructuredSVM(Learner):
         verbose: bool = False,
         callbacks: Sequence[Callback] | None = None,
         patience: int = 5,
+        scoring: Scoring = None,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> None:
@@ -120,8 +126,8 @@ class StructuredSVM(Learner):
             model, C=C, lam=lam, power=power, trainer=trainer, backend=backend, guarantee=guarantee, tol=tol,
             max_passes=max_passes, max_seconds=max_seconds, random_state=random_state, n_threads=n_threads,
             trainer_options=trainer_options, backend_options=backend_options, regularization=regularization,
-            warm_start=warm_start, verbose=verbose, callbacks=callbacks, patience=patience, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
+            warm_start=warm_start, verbose=verbose, callbacks=callbacks, patience=patience, scoring=scoring,
+            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
         self.risk = risk
 
@@ -145,17 +151,19 @@ class StructuredSVM(Learner):
         sample_weight : array_like, shape (n,), optional
             Multiplies each example's risk.
         validation : tuple (X, Y), optional
-            Held-out examples: training ends when ``patience`` passes in a row have not raised the score on them, and
-            the weights with the best score are kept.
+            Held-out examples: training ends when ``patience`` looks in a row, at most one a pass, have not raised the
+            score on them (``scoring``), and the weights with the best score are kept.
 
         Raises
         ------
         DataError
             Bad data, named with input and example.
-        OptionError, PluginError, NoBackendError
-            Parameters, options or the combination of trainer and backend cannot be used.
+        OptionError, PluginError, NoBackendError, TrainingError
+            Parameters, options or the combination of trainer, risk, loss and backend cannot be used.
+        ModelError
+            The model has nothing to score with, or nothing to predict.
         """
-        self._learn(X, Y, self._aim, sample_weight, validation)
+        self._learn(X, _given(Y), self._aim, sample_weight, validation)
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -169,7 +177,7 @@ class StructuredSVM(Learner):
         TrainingError
             The trainer cannot learn from a stream; names those that can.
         """
-        self._learn_more(X, Y, self._aim, sample_weight)
+        self._learn_more(X, _given(Y), self._aim, sample_weight)
         return self
 
     def _aim(self, grounded: Grounded) -> Aim:
@@ -201,6 +209,11 @@ class StructuredSVM(Learner):
         self._check_fitted()
         self._check()
         weight = check_sample_weight(sample_weight, len(X))
-        lost_parts, largest = zip(*self._answers(X, losses, Y=Y), strict=True)
+        lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score")), strict=True)
         lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
         return 1.0 - lost / most if most > 0 else 1.0
+
+
+def _given(Y: Sequence[Any] | None, method: str = "fit") -> Sequence[Any]:
+    """Return the labels; refuse to do without."""
+    return check_labels(Y, "a list with the labels of each example", f"call {method}(X, Y)")

@@ -15,26 +15,29 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.inference.planner import Plan, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.certificate import Certificate, FitReport
-from ssvm_dsl.learning.check_parameters import check_parameters
-from ssvm_dsl.learning.checkpoint import Checkpoint, fingerprint
+from ssvm_dsl.learning.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
-from ssvm_dsl.learning.risks import Problem, Risk, check_factored, check_pairing, weakest_oracle
-from ssvm_dsl.learning.validation import Validation
+from ssvm_dsl.learning.risks import Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.validation import Scoring, Validation, scorer_of, scores_of
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]
+
+#: Trainers with one plane for all examples: few passes where there are few weights.
+AGGREGATING = ("bundle", "one-slack")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class Aim:
     loss : LossTerm
         The loss, with the truth.
     told : mapping
-        What else the risk depends on, as plain data: a checkpoint is continued with the same only.
+        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
     """
 
     risk: Risk
@@ -83,6 +86,7 @@ class Learner(Predictor):
         verbose: bool,
         callbacks: Sequence[Callback] | None,
         patience: int,
+        scoring: Scoring,
         checkpoint: str | None,
         checkpoint_seconds: float,
     ) -> None:
@@ -105,6 +109,7 @@ class Learner(Predictor):
         self.verbose = verbose
         self.callbacks = callbacks
         self.patience = patience
+        self.scoring = scoring
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
 
@@ -113,39 +118,41 @@ class Learner(Predictor):
         check_parameters(self)
 
     def _learn(
-        self, X: Any, Y: Any, aim: Callable[[Grounded], Aim], sample_weight: Any = None, held_out: Any = None
+        self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None, held_out: Any = None
     ) -> None:
-        """Learn the weights from labelled examples; ``aim`` says what is minimised on them."""
+        """Learn the weights from labelled examples; ``aim_at`` says what is minimised on them."""
         self._check()
+        check_validation(self, held_out)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
-        keep = self._fitted if start is not None else None
-        grounded = self._ground(X, Y, fitted=keep)
+        grounded = self._ground(X, Y, fitted=None if start is None else self._fitted)
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
-        aimed = aim(grounded)
+        aim = aim_at(grounded)
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aimed, executor, spec, sample_weight, grounded.n_examples)
+            problem, chosen = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            # a declared loss that the risk does not look at makes room: it is as large as the scores
+            aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
-            unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
+            unit = self._unit(problem)
             with self._listeners(unit) as listeners:
-                made = spec.load()(**options, random_state=self.random_state)
-                kept = self._checkpoint(problem, chosen, aimed, spec, options, start)
+                trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
-                    made, problem, stop, unit=unit, start=start, callbacks=listeners, checkpoint=kept,
+                    trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
+                    checkpoint=self._checkpoint(problem, chosen, aim, spec, options, start),
                     validation=self._validation(grounded, held_out),
                 )  # fmt: skip
-            self._keep(grounded, progress, problem, chosen)
+            self._take(grounded, progress, problem, chosen, options)
             self._stream: tuple[Any, Any, int] | None = None
-            self.report_ = self._report(progress, problem, unit, options)
         if progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
             gap, limits = self.report_.relative_gap, "max_passes, max_seconds or tol"
             text = f"stopped at relative gap {gap:.2g} > tol={self.tol:g}; raise {limits}"
+            text += "" if spec.name in AGGREGATING else "; with few weights try trainer='bundle'"
             if np.isnan(gap):
                 text = "stopped at a limit; the backend gives no bounds, so the gap is not known"
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
-    def _learn_more(self, X: Any, Y: Any, aim: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
+    def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
         spec, options = self._trainer_spec()
@@ -156,15 +163,13 @@ class Learner(Predictor):
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         seen = grounded.n_examples + (0 if stream is None else stream[2])
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim(grounded), executor, spec, sample_weight, seen)
-            made = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
-            w, state = made.partial(problem, None if stream is None else stream[1])
+            problem, chosen = self._problem(grounded, aim_at(grounded), executor, spec, sample_weight, seen)
+            trainer = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
+            w, state = trainer.partial(problem, None if stream is None else stream[1])
             primal, upper = problem.value(w)
-            progress = Progress(w, primal, upper, n_passes=2.0, reason="stream")
-            self._keep(grounded, progress, problem, chosen)
-            self._stream = (made, state, seen)
-            unit = 1.0 if self.lam is not None else 1.0 / problem.objective.lam
-            self.report_ = self._report(progress, problem, unit, options)
+            passes = 1.0 + 1.0  # one to learn, one to look at the objective
+            self._take(grounded, Progress(w, primal, upper, n_passes=passes, reason="stream"), problem, chosen, options)
+            self._stream = (trainer, state, seen)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         spec = registry().find(TrainerSpec, self.trainer)
@@ -174,14 +179,19 @@ class Learner(Predictor):
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
     ) -> tuple[Problem, Plan]:
         """Return the training problem and the plan for its oracle."""
+        if not grounded.program.n_variables:
+            expected = "at least one example with something to label"
+            raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
         risk, needs = aim.risk, spec.needs
-        check_pairing(spec, risk, self.power)
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         check_factored(spec, risk, self.power, grounded.program, aim.loss)
         if needs.strongly_convex and not objective.strongly_convex:
-            raise TrainingError(f"trainer '{spec.name}' needs every factor regularised; use trainer='subgradient'")
+            able = minimisers(risk, self.power, registry(), lambda other: not other.strongly_convex)
+            text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
+            raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
         marginals = needs.asks_marginals
         tasks, kinds = risk.asks(aim.loss, needs.messages, marginals)
         asked = risk.weakest(Guarantee(self.guarantee))
@@ -200,25 +210,29 @@ class Learner(Predictor):
         if not spec.resumable:
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-        begun = None if start is None else start.tolist()
-        told = {"trainer": spec.name, "options": options, "seed": self.random_state, "risk": aim.risk.name, "w": begun}
-        told |= {"backend": chosen.backend, "backend_options": dict(chosen.options)} | dict(aim.told)
-        return Checkpoint(Path(self.checkpoint), fingerprint(problem, told), self.checkpoint_seconds)
+        told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
+        told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
+        told |= {} if start is None else {"weights to start from": start}
+        told |= aim.told
+        return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)
 
     def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
         """Return what watches the score on held-out examples, if there are any."""
         if held_out is None:
             return None
-        if self.checkpoint is not None:
-            raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
         probe = clone(self)
         probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
+        scorer = scorer_of(probe)
 
         def score(w: F64) -> float:
             probe.coef_ = w
-            return float(probe.score(*held_out))
+            return scorer(probe, *held_out)
 
-        score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
+        try:
+            score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
+        except DataError as err:
+            raise err.of("validation") from err.__cause__
         return Validation(score, self.patience)
 
     @contextmanager
@@ -236,14 +250,23 @@ class Learner(Predictor):
         with FitProgress(self.tol, self.max_passes, unit) as shown:
             yield [*listeners, shown.update]
 
-    def _keep(self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan) -> None:
+    def _unit(self, problem: Problem) -> float:
+        """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
+        return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
+
+    def _take(
+        self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan, options: dict[str, Any]
+    ) -> None:
+        """Take what was learnt: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
         self.plan_ = chosen
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
+        self.report_ = self._report(progress, problem, options)
 
-    def _report(self, progress: Progress, problem: Problem, unit: float, options: dict[str, Any]) -> FitReport:
+    def _report(self, progress: Progress, problem: Problem, options: dict[str, Any]) -> FitReport:
+        unit = self._unit(problem)
         gap = unit * progress.gap
         if self.lam is not None:
             convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
@@ -268,6 +291,7 @@ class Learner(Predictor):
             n_examples=problem.n,
             n_weights=problem.dim,
             tightness=problem.tightness(progress.w),
+            validation_score=max(scores_of(progress.history).values(), default=np.nan),
             history=tuple(progress.history),
         )
 
@@ -276,6 +300,13 @@ class Learner(Predictor):
 
         Weights and the bound of the optimum stay valid when C changes; how far they are apart follows without
         looking at the data again (Giesen, Jaggi and Laue 2012).
+
+        Raises
+        ------
+        OptionError
+            C is not a positive number.
         """
         self._check_fitted()
+        if not (is_number(C) and 0 < C < np.inf):
+            raise OptionError(f"C is a positive number, got {C!r}")
         return self._certificate.relative_gap(C)

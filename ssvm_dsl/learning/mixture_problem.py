@@ -15,9 +15,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
@@ -38,6 +37,8 @@ class MixtureProblem(MarginProblem):
         The loss does not add up over variables.
     """
 
+    of_sums = "a distribution over labellings"
+
     def __init__(
         self,
         parameters: ParameterMap,
@@ -46,9 +47,6 @@ class MixtureProblem(MarginProblem):
         session: PlannedSession,
         executor: Executor,
     ) -> None:
-        if loss.kind != ADDITIVE:
-            text = "distributions over labellings need a loss that adds up over variables"
-            raise OptionError(f"{text}, not {loss.called}")
         super().__init__(parameters, loss, objective, session, executor)
         one_each = replace(objective, weight=np.ones(self.n), power=1.0)
         self._soft = _Soft(parameters, loss, one_each, session, executor)

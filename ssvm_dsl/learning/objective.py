@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.lang.factors import Factor
 
 F64 = NDArray[np.float64]
@@ -76,7 +77,7 @@ class RegularizedRisk:
         """Return ``lam/2 sum_j scale_j w_j^2``."""
         if self.plain:
             return 0.5 * self.lam * self.plain * float(np.dot(w, w))
-        return 0.5 * self.lam * float(np.dot(self.scale * w, w))
+        return 0.5 * self.lam * sum(float(np.dot(self.scale[p] * w[p], w[p])) for p in stretches(len(w)))
 
     def primal(self, w: F64, risks: F64) -> float:
         """Return P(w) for given risks of all examples."""
@@ -169,16 +170,23 @@ def check_sample_weight(given: Any, n: int) -> F64:
     Raises
     ------
     DataError
-        Wrong number, or a negative or infinite weight.
+        Wrong number, a negative or infinite weight, or none that is positive.
     """
     if given is None:
         return np.ones(n)
-    weight = np.asarray(given, dtype=np.float64)
+    expected = f"{n} numbers, one for each example"
+    try:
+        weight = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        hint = "weights of classes belong to the loss: Hamming(y, weights=[...])" if isinstance(given, str) else ""
+        raise DataError("sample_weight", expected=expected, found=repr(given), hint=hint) from None
     if weight.shape != (n,):
-        raise DataError("sample_weight", expected=f"{n} numbers, one for each example", found=f"shape {weight.shape}")
+        raise DataError("sample_weight", expected=expected, found=f"shape {weight.shape}")
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if len(wrong):
         i = int(wrong[0])
         found = repr(weight[i].item())
         raise DataError("sample_weight", example=i, expected="a finite non-negative number", found=found)
+    if not weight.any():
+        raise DataError("sample_weight", expected="at least one weight above 0", found="zeros only")
     return weight

@@ -14,7 +14,6 @@ import numpy as np
 
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need
-from ssvm_dsl.learning.relaxed_problem import RelaxedProblem
 from ssvm_dsl.learning.risks import REGRESSION, RISKS, Risk, minimisers, regression_risk, weakest_oracle
 from ssvm_dsl.plugin_api.specs import BackendSpec, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
@@ -90,7 +89,7 @@ def _row(spec: TrainerSpec, risk: Risk, known: Registry) -> Iterator[Pairing]:
         if not mine:
             asked = " and ".join([*sorted(tasks), *(["messages"] if needs.messages else [])])
             others = ", ".join(f"{name} ({guarantee.value})" for name, guarantee in able.items()) or "none"
-            text = f"no installed backend whose answers are {oracle.value} gives {asked}; these do: {others}"
+            text = f"no installed backend with such answers gives {asked}; these do: {others}"
             yield replace(cell, reason=text)
             continue
         certificate, why = _certificate(spec, risk, oracle)
@@ -120,11 +119,11 @@ def _conditions(spec: TrainerSpec, risk: Risk) -> Iterator[str]:
     """Yield what else must hold."""
     if spec.needs.strongly_convex:
         yield "every factor regularised"
-    if spec.needs.factored and risk.make is not RelaxedProblem:
+    if spec.needs.factored and not risk.relaxed:
         yield "chains and forests"
     if risk.is_of_one_label:
         yield "models of one label"
-    if risk.name == "slack":
+    if risk.of_products:
         yield "proved maxima on chains and forests, elsewhere as far as a search proves them"
     if risk.name == REGRESSION:
         yield "StructuredRegressor"

@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.learning.check_parameters import is_number
 from ssvm_dsl.learning.estimator import StructuredSVM
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]
+
+#: Trainers that tell the plane behind their lower bound, whose bound follows for every C.
+CARRIERS = ("bcfw", "smo", "eg", "extragradient", "lp-dual-qp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +74,20 @@ def regularization_path(
     OptionError
         No such interval.
     TrainingError
-        The trainer gives no certificate that carries over (``bcfw`` does), or did not reach it.
+        Trainer, risk or backend give no certificate that carries over to other C, or the fit did not reach it.
 
     Examples
     --------
     >>> for point, fitted in regularization_path(StructuredSVM(OCR), X, Y, 1e-3, 1.0):
     ...     print(f"{point.C:.3g} - {point.C_end:.3g}: {fitted.score(X_test, Y_test):.3f}")
     """
-    if not (0.0 < C_min <= C_max < np.inf and 0.0 < epsilon < 1.0):
-        raise OptionError(f"expected 0 < C_min <= C_max and 0 < epsilon < 1, got {C_min!r}, {C_max!r}, {epsilon!r}")
+    for name, value in (("C_min", C_min), ("C_max", C_max)):
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise OptionError(f"{name} is a positive number, got {value!r}")
+    if C_min > C_max:
+        raise OptionError(f"C_min is at most C_max, got C_min={C_min!r} and C_max={C_max!r}")
+    if not (is_number(epsilon) and 0.0 < epsilon < 1.0):
+        raise OptionError(f"epsilon is a number between 0 and 1, got {epsilon!r}")
     if svm.lam is not None:
         raise OptionError("the path is over C; leave lam out")
     fitted = clone(svm).set_params(tol=0.25 * epsilon, warm_start=True)
@@ -84,14 +95,31 @@ def regularization_path(
     while True:
         fitted.set_params(C=C).fit(X, Y)
         gap = fitted.certified_gap(C)
+        if np.isnan(gap):
+            raise TrainingError(_why_not(fitted))
         if not gap <= 0.5 * epsilon:
-            raise TrainingError(f"at C = {C:g} the fit certifies a relative gap of {gap:.2g}, not {0.25 * epsilon:.2g}")
+            text = f"at C = {C:g} the fit certifies a relative gap of {gap:.2g}, not {0.25 * epsilon:.2g}"
+            raise TrainingError(f"{text}; raise max_passes or max_seconds, or epsilon")
         end = _furthest(fitted, C, float(C_max), epsilon)
         report = fitted.report_
         yield PathPoint(C, end, fitted.coef_.copy(), gap, report.n_passes, report.seconds), fitted
         if end >= C_max:
             return
         C = end
+
+
+def _why_not(fitted: StructuredSVM) -> str:
+    """Return why a fit certifies nothing for other values of C, and what would."""
+    report = fitted.report_
+    if not report.certified:
+        text = f"backend '{report.plan.backend}' gives no bounds, so that nothing is certified"
+        return f"{text}; a path needs exact answers or bounds: backend='auto' with guarantee='exact' or 'bound'"
+    needs = {spec.name: spec.needs for spec in registry().specs(TrainerSpec)}
+    able = [name for name in CARRIERS if name in needs and needs[name].covers(fitted.risk, fitted.power)]
+    text = f"trainer '{report.trainer}' gives no lower bound that holds for other C than its own"
+    if able:
+        return f"{text}; these do for risk '{fitted.risk}': {', '.join(able)}"
+    return f"{text}, and none does for risk '{fitted.risk}' (power {fitted.power:g}); fit each C for itself"
 
 
 def _furthest(fitted: StructuredSVM, C: float, C_max: float, epsilon: float) -> float:

@@ -26,6 +26,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, labellings, probabilities, ranked_labellings
+from ssvm_dsl.learning.check_parameters import check_path
 from ssvm_dsl.learning.weights import Weights
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
@@ -51,8 +52,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     def weights_(self) -> Weights:
         """The weights by factor."""
         self._check_fitted()
-        ties = {f.name: f.tie.name for f in self.model.declaration.factors if f.tie is not None}
-        return Weights(self.coef_, self._blocks, ties)
+        return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
 
     def _labellings(self, X: Sequence[Any]) -> list[Any]:
         """Return the best labelling of each example, in the user's own class names."""
@@ -119,11 +119,19 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
             executor.close()
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file (JSON and arrays; no pickle, no code)."""
+        """Write the fitted model to a file (JSON and arrays; no pickle, no code).
+
+        Raises
+        ------
+        OptionError
+            No file can be written there.
+        ModelError
+            The model calls a function that has no import path, such as a lambda; says how to save it all the same.
+        """
         from ssvm_dsl.learning.saved import to_saved
 
         self._check_fitted()
-        write_model(Path(path), to_saved(self))
+        write_model(check_path(path, "save"), to_saved(self))
 
     @classmethod
     def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:

@@ -14,10 +14,11 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.check_parameters import check_epsilon, check_values
+from ssvm_dsl.learning.check_parameters import check_epsilon, check_labels, check_values
 from ssvm_dsl.learning.fit import Callback
 from ssvm_dsl.learning.learner import Aim, Learner
 from ssvm_dsl.learning.risks import regression_risk
+from ssvm_dsl.learning.validation import Scoring
 
 F64 = NDArray[np.float64]
 
@@ -44,7 +45,8 @@ class StructuredRegressor(RegressorMixin, Learner):  # type: ignore[misc]
     trainer : str
         A trainer for the risk ``regression``: ``"bundle"``, ``"subgradient"``, ``"adam"``.
     backend, guarantee, tol, max_passes, max_seconds, random_state, n_threads, trainer_options, backend_options, \
-regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint_seconds
+regularization, warm_start, verbose, callbacks, patience, scoring, checkpoint, \
+checkpoint_seconds
         As for :class:`~ssvm_dsl.StructuredSVM`.
 
     Attributes
@@ -81,6 +83,7 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
         verbose: bool = False,
         callbacks: Sequence[Callback] | None = None,
         patience: int = 5,
+        scoring: Scoring = None,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> None:
@@ -88,8 +91,8 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
             model, C=C, lam=lam, power=power, trainer=trainer, backend=backend, guarantee=guarantee, tol=tol,
             max_passes=max_passes, max_seconds=max_seconds, random_state=random_state, n_threads=n_threads,
             trainer_options=trainer_options, backend_options=backend_options, regularization=regularization,
-            warm_start=warm_start, verbose=verbose, callbacks=callbacks, patience=patience, checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
+            warm_start=warm_start, verbose=verbose, callbacks=callbacks, patience=patience, scoring=scoring,
+            checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds,
         )  # fmt: skip
         self.epsilon = epsilon
 
@@ -115,15 +118,17 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
         sample_weight : array_like, shape (n,), optional
             Multiplies each example's risk.
         validation : tuple (X, values), optional
-            Held-out examples: training ends when ``patience`` passes in a row have not raised the score on them, and
-            the weights with the best score are kept.
+            Held-out examples: training ends when ``patience`` looks in a row, at most one a pass, have not raised the
+            score on them (``scoring``), and the weights with the best score are kept.
 
         Raises
         ------
         DataError
             Bad data, named with input and example; labellings that are missing.
-        OptionError, PluginError, NoBackendError
+        OptionError, PluginError, NoBackendError, TrainingError
             Parameters, options or the combination of trainer and backend cannot be used.
+        ModelError
+            The model has nothing to score with, or nothing to predict.
         """
         _numbers(X, values)
         self._learn(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight, validation)
@@ -161,7 +166,7 @@ regularization, warm_start, verbose, callbacks, patience, checkpoint, checkpoint
         assert grounded.truth is not None
         program = grounded.program
         loss = LossTerm(grounded.truth, np.zeros(program.n_states), np.zeros(program.n_examples))
-        return Aim(regression_risk(found, epsilon), loss, {"values": found.tolist(), "epsilon": epsilon})
+        return Aim(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
 
     def _check(self) -> None:
         super()._check()
@@ -175,7 +180,5 @@ def _numbers(X: Sequence[Any], values: Any) -> Any:
 
 def _given(Y: Sequence[Any] | None) -> Sequence[Any]:
     """Return the labellings; refuse to do without."""
-    if Y is None:
-        hint = "call fit(X, values, Y): without the labelling that has the value, the risk is not convex"
-        raise DataError("Y", expected="a list with the labelling of each example", found="None", hint=hint)
-    return Y
+    hint = "call fit(X, values, Y): without the labelling that has the value, the risk is not convex"
+    return check_labels(Y, "a list with the labelling of each example", hint)

@@ -45,7 +45,7 @@ from ssvm_dsl.learning.single_label import SmoothHinge, WestonWatkins
 from ssvm_dsl.learning.slack_problem import SlackProblem
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
 from ssvm_dsl.plugin_api.protocols import Executor
-from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.specs import TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import Registry, registry
 
 Problem = MarginProblem | GradientProblem
@@ -53,9 +53,6 @@ ProblemMaker = Callable[[ParameterMap, LossTerm, RegularizedRisk, PlannedSession
 
 #: The risk of structured regression.
 REGRESSION = "regression"
-
-#: Maxima over labellings.
-_OF_LABELLINGS = (MarginProblem, SlackProblem)
 
 
 @dataclass(frozen=True)
@@ -86,18 +83,38 @@ class Risk:
         (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
         """
         used = self.loss(loss)
-        if self.make in (RelaxedProblem, SmoothProblem) and used.kind != ADDITIVE:
-            able = [one.name for one in RISKS.values() if one.loss is not declared or one.make in _OF_LABELLINGS]
+        if (self.relaxed or self.of_sums) and used.kind != ADDITIVE:
+            able = ", ".join(one.name for one in RISKS.values() if one.loss is declared and one.of_maxima)
+            blind = ", ".join(one.name for one in RISKS.values() if one.loss is not declared)
             text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.called}"
-            raise OptionError(f"{text}; these risks take it: {', '.join(able)}")
-        if self.make is RelaxedProblem:
+            raise OptionError(f"{text}; these risks take it: {able}; these do without the declared loss: {blind}")
+        if self.relaxed:
             return frozenset({Task.MAP if messages else Task.RELAXED}), frozenset()
-        if self.make in _OF_LABELLINGS:
+        if self.of_maxima:
             tasks, kinds = tasks_for_training(used.kind)
             return tasks | ({Task.MARGINALS} if marginals else frozenset()), kinds
-        if self.make is not SmoothProblem:  # nothing is asked
-            return frozenset({Task.MAP}), frozenset()
-        return frozenset({Task.MARGINALS}), frozenset()
+        # regression asks for the best labelling; risks of one label ask nothing
+        return frozenset({Task.MARGINALS if self.of_sums else Task.MAP}), frozenset()
+
+    @property
+    def of_maxima(self) -> bool:
+        """Whether it is a maximum over labellings."""
+        return self.make in (MarginProblem, SlackProblem)
+
+    @property
+    def of_products(self) -> bool:
+        """Whether that maximum is of products of loss and margin, which are searched by their bounds."""
+        return self.make is SlackProblem
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether it is (the logarithm of) a sum over labellings, whose gradient are marginals."""
+        return self.make is SmoothProblem
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether it is a maximum over the local polytope."""
+        return self.make is RelaxedProblem
 
     @property
     def is_of_one_label(self) -> bool:
@@ -106,7 +123,7 @@ class Risk:
 
     def weakest(self, asked: Guarantee) -> Guarantee:
         """Return the weakest guarantee that will do: a relaxation has no exact answers to ask for, only bounds."""
-        return Guarantee.BOUND if self.make is RelaxedProblem else asked
+        return Guarantee.BOUND if self.relaxed else asked
 
     def problem(
         self,
@@ -124,12 +141,12 @@ class Risk:
 
 def no_loss(loss: LossTerm) -> LossTerm:
     """Return a loss of zero everywhere."""
-    return LossTerm(loss.truth, np.zeros_like(loss.node), np.zeros_like(loss.const))
+    return LossTerm(loss.truth, np.zeros(len(loss.node)), np.zeros(len(loss.const)))
 
 
 def constant_margin(loss: LossTerm) -> LossTerm:
     """Return the loss that is 1 for every labelling but the truth."""
-    return LossTerm(loss.truth, np.zeros_like(loss.node), np.zeros_like(loss.const), ZERO_ONE, 1.0)
+    return LossTerm(loss.truth, np.zeros(len(loss.node)), np.zeros(len(loss.const)), ZERO_ONE, 1.0)
 
 
 def declared(loss: LossTerm) -> LossTerm:
@@ -185,18 +202,29 @@ def weakest_oracle(spec: TrainerSpec, risk: Risk, tasks: frozenset[Task]) -> tup
     """Return the weakest guarantee of answers to some tasks that training can do with, and why."""
     if Task.MARGINALS in tasks:
         return Guarantee.EXACT, "marginals come without bounds, so that only exact ones will do"
-    if risk.make is SlackProblem and spec.needs.guarantee is Guarantee.HEURISTIC:
+    if risk.of_products and spec.needs.guarantee is Guarantee.HEURISTIC:
         return Guarantee.BOUND, "a product of loss and margin is searched by its bounds"
     return spec.needs.guarantee, f"the trainer needs answers that are {spec.needs.guarantee.value} or better"
 
 
-def minimisers(risk: Risk, power: float, known: Registry) -> list[str]:
-    """Return the trainers that minimise a power of a risk."""
-    return [spec.name for spec in known.specs(TrainerSpec) if spec.needs.covers(risk.name, power)]
+def minimisers(
+    risk: Risk, power: float, known: Registry, also: Callable[[TrainerNeeds], bool] = lambda needs: True
+) -> list[str]:
+    """Return the trainers that minimise a power of a risk, and of whose needs something else is true."""
+    specs = [spec for spec in known.specs(TrainerSpec) if spec.needs.covers(risk.name, power)]
+    return [spec.name for spec in specs if also(spec.needs)]
 
 
-def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
+def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = False) -> None:
     """Refuse a trainer that does not minimise a risk, before anything is computed.
+
+    Parameters
+    ----------
+    spec : TrainerSpec
+    risk : Risk
+    power : float
+    default : bool
+        Whether the trainer is the default one, for the message.
 
     Raises
     ------
@@ -205,9 +233,12 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float) -> None:
     """
     if spec.needs.covers(risk.name, power):
         return
-    able = minimisers(risk, power, registry())
     asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
-    raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {', '.join(able) or 'none'}")
+    able = ", ".join(minimisers(risk, power, registry())) or "none"
+    powers = "any" if spec.needs.any_power else " or ".join(f"{one:g}" for one in sorted(spec.needs.powers))
+    mine = f"'{spec.name}'{', the default,' if default else ''} minimises {', '.join(sorted(spec.needs.risks))}"
+    hint = f"set trainer= to one of them; {mine} (powers: {powers})"
+    raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
 
 
 def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program, loss: LossTerm) -> None:
@@ -222,7 +253,7 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program
         Says what is in the way, and names the risk's other trainers.
     """
     needs = spec.needs
-    if risk.make not in _OF_LABELLINGS or not (needs.factored or needs.asks_marginals):
+    if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
         return
     used, shape = risk.loss(loss), program.hardest_topology
     found = {
@@ -232,10 +263,8 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program
     }
     reasons = [reason for reason, there in found.items() if there]
     if reasons:
-        others = [other for other in registry().specs(TrainerSpec) if other.needs.covers(risk.name, power)]
-        able = [other.name for other in others if not other.needs.factored]
-        if used.kind != ADDITIVE:
-            able = [other.name for other in others if not (other.needs.factored or other.needs.asks_marginals)]
+        sums = used.kind == ADDITIVE
+        able = minimisers(risk, power, registry(), lambda n: not (n.factored or (n.asks_marginals and not sums)))
         what = "marginals" if needs.factored else "distributions over labellings"
         text = f"trainer '{spec.name}' works on {what}, and needs {' and '.join(reasons)}"
         raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")

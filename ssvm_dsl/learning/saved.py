@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from ssvm_dsl.compiler.ground import factor_block
-from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.io.model_file import SavedModel
+from ssvm_dsl.errors import FileFormatError, ModelError
+from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.certificate import FitReport
+from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.objective import factor_name
+from ssvm_dsl.learning.weights import Weights
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.learner import Learner
 
 Estimator = TypeVar("Estimator", bound="Learner")
 
-#: Parameters that a model file holds in another form, or cannot hold.
+#: Parameters that a model file holds in another form, or cannot hold (``scoring`` where it is a function).
 NOT_SAVED = ("model", "callbacks", "regularization")
 
 
@@ -34,7 +38,14 @@ def to_saved(svm: Learner) -> SavedModel:
     parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
     scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
     parameters["regularization"] = scales or None
-    return SavedModel(svm.model.to_json(), parameters, svm._blocks, svm.coef_, svm._fitted, svm.report_.summary())
+    parameters["scoring"] = svm.scoring if isinstance(svm.scoring, str) else None
+    try:
+        declaration = svm.model.to_json()
+    except ModelError as err:
+        hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
+        raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
+    certificate = np.array(astuple(svm._certificate), dtype=np.float64)
+    return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, svm.report_.summary(), certificate)
 
 
 def from_saved(
@@ -49,13 +60,7 @@ def from_saved(
     OptionError
         It calls a function that is not trusted.
     """
-    try:
-        model = Model.from_json(saved.declaration, trusted=trusted)
-    except FileFormatError as err:
-        raise FileFormatError(f"{path}: {err}") from err
-    expected = _expected(model, saved.blocks)
-    if saved.blocks != expected:
-        raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
+    model = _model(saved, path, trusted)
     unknown = set(saved.parameters) - set(kind._get_param_names()) | set(saved.parameters) & {"model", "callbacks"}
     if unknown:
         text = f"{path}: unknown parameters {', '.join(sorted(unknown))} of {kind.__name__}"
@@ -67,7 +72,35 @@ def from_saved(
     made = kind(model, **saved.parameters)
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
     made.report_, made.plan_ = report, report.plan
+    lam, n, *rest = saved.certificate.tolist()
+    made._certificate = Certificate(lam, int(n), *rest)
     return made
+
+
+def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Weights:
+    """Return the weights that a file holds, of whatever estimator saved it.
+
+    Raises
+    ------
+    FileFormatError
+        It is not a saved model, or its parts do not fit together.
+    OptionError
+        It calls a function that is not trusted.
+    """
+    saved = read_model(Path(path))
+    return Weights(saved.coef, saved.blocks, _model(saved, path, trusted).declaration, saved.fitted)
+
+
+def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> type[Model]:
+    """Return the model of a file, which the layout of the weights fits."""
+    try:
+        model = Model.from_json(saved.declaration, trusted=trusted)
+    except FileFormatError as err:
+        raise FileFormatError(f"{path}: {err}") from err
+    expected = _expected(model, saved.blocks)
+    if saved.blocks != expected:
+        raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
+    return model
 
 
 def _expected(model: type[Model], blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -1,16 +1,81 @@
-"""``Weights``: the learnt weights by factor, in the shapes the declaration shows."""
+"""``Weights``: the learnt weights by factor, in the shapes the declaration shows, and what each is of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.compiler.encode import Fitted
+from ssvm_dsl.compiler.weight_names import WeightNames, weight_names
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 F64 = NDArray[np.float64]
+
+
+class NamedWeight(NamedTuple):
+    """One weight, with what it is of.
+
+    Parameters
+    ----------
+    factor : str
+    unit : tuple
+        Its position on the axes of ``per``; empty where all factors share the weights.
+    states : tuple
+        The class names it scores, one for each variable of a factor; ``("all equal",)`` for ``POTTS``,
+        ``("basis 0",)`` and so on for an explicit form, empty for a ``JointFeature``.
+    feature : str or None
+        Name of the feature it is multiplied with.
+    weight : float
+    """
+
+    factor: str
+    unit: tuple[Any, ...]
+    states: tuple[Any, ...]
+    feature: str | None
+    weight: float
+
+
+class TopWeights(tuple[NamedWeight, ...]):
+    """Weights in the order of their size; prints as a table."""
+
+    __slots__ = ()
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return (columns, rows) of the table; columns that say nothing are left out."""
+        columns = {
+            "weight": [f"{one.weight:+.4g}" for one in self],
+            "factor": [one.factor for one in self],
+            "unit": [", ".join(map(str, one.unit)) for one in self],
+            "states": [", ".join(map(str, one.states)) for one in self],
+            "feature": [one.feature or "" for one in self],
+        }
+        told = {name: texts for name, texts in columns.items() if any(texts) or name in ("weight", "factor")}
+        return list(told), [list(row) for row in zip(*told.values(), strict=True)]
+
+    def __str__(self) -> str:
+        names, rows = self._shown()
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        lines = ["  ".join(f"{text:{k}}" for text, k in zip(row, widths, strict=True)) for row in [names, *rows]]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __rich__(self) -> Table:
+        from ssvm_dsl.report.tables import plain_table
+
+        return plain_table("", *self._shown())
+
+    def _repr_html_(self) -> str:
+        from ssvm_dsl.report.tables import html_table
+
+        return html_table("weights", [("  ".join(filter(None, row[1:])), row[0]) for row in self._shown()[1]])
 
 
 class Weights(Mapping["str | Factor", F64]):
@@ -22,8 +87,10 @@ class Weights(Mapping["str | Factor", F64]):
         All weights.
     blocks : tuple of Block
         Their layout.
-    ties : dict of str to str
-        Factors that share another one's weights.
+    declaration : Declaration
+        The model.
+    fitted : Fitted
+        What its features learnt.
 
     Examples
     --------
@@ -31,24 +98,29 @@ class Weights(Mapping["str | Factor", F64]):
     (26, 26)
     >>> svm.weights_["emit"].shape
     (26, 128)
+    >>> classes, features = svm.weights_.names("emit")
+    >>> print(svm.weights_.top("emit", k=5))
     """
 
-    def __init__(self, w: F64, blocks: tuple[Block, ...], ties: dict[str, str]) -> None:
-        self._w, self._ties = w, ties
+    def __init__(self, w: F64, blocks: tuple[Block, ...], declaration: Declaration, fitted: Fitted) -> None:
+        self._w, self._declaration, self._fitted = w, declaration, fitted
         self._blocks = {block.name: block for block in blocks}
+        self._ties = {f.name: f.tie.name for f in declaration.factors if f.tie is not None}
 
     def __getitem__(self, key: str | Factor) -> F64:
-        name = key.name if isinstance(key, Factor) else key
+        return self._block(_name(key)).view(self._w)
+
+    def _block(self, name: str) -> Block:
         block = self._blocks.get(self._ties.get(name, name))
         if block is None:
-            raise KeyError(f"no factor '{name}'; the factors are {', '.join(self._names())}")
-        return block.view(self._w)
+            raise KeyError(f"no factor '{name}'; the factors are {', '.join(self._all())}")
+        return block
 
-    def _names(self) -> list[str]:
+    def _all(self) -> list[str]:
         return [*self._blocks, *self._ties]
 
     def __iter__(self) -> Iterator[str | Factor]:
-        return iter(self._names())
+        return iter(self._all())
 
     def __len__(self) -> int:
         return len(self._blocks) + len(self._ties)
@@ -56,3 +128,92 @@ class Weights(Mapping["str | Factor", F64]):
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}{list(block.shape)}" for name, block in self._blocks.items())
         return f"Weights({shapes})"
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The class names of all labels, each once."""
+        listed = [range(one.n_states) if one.classes is None else one.classes for one in self._declaration.labels]
+        return tuple(dict.fromkeys(name for classes in listed for name in classes))
+
+    def names(self, factor: str | Factor) -> tuple[tuple[Any, ...], ...]:
+        """Return the names along each axis of a factor's array: units, then states, then features.
+
+        Units are positions on the axes of ``per`` (for ``per="edge"`` the positions that an edge joins), states are
+        class names (pairs of them for ``SYMMETRIC`` and ``ANTISYMMETRIC``), features the names of attributes
+        (``x[3]`` for column 3 of an input, ``words#3`` for bucket 3 of hashed ones).
+        """
+        return tuple(tuple(axis) for axis in self._names(_name(factor)).axes)
+
+    def top(self, factor: str | Factor | None = None, k: int | None = 10, state: Any = None) -> TopWeights:
+        """Return the k weights of largest absolute value, largest first, with what each is of.
+
+        Parameters
+        ----------
+        factor : Factor or str, optional
+            Its weights only; those of all factors by default.
+        k : int, optional
+            How many at most (``None``: all); weights of 0 are left out.
+        state : class name, optional
+            Only weights that score this class.
+
+        Raises
+        ------
+        OptionError
+            k is no positive int, or no factor asked about has the state.
+        KeyError
+            There is no such factor.
+        """
+        if k is not None and not (isinstance(k, int | np.integer) and k >= 1):
+            raise OptionError(f"k is None or a positive int, got {k!r}")
+        asked = list(self._blocks) if factor is None else [_name(factor)]
+        found, known = [], False
+        for name in asked:
+            values, names = self._block(name).view(self._w), self._names(name)
+            mask = None if state is None else _with_state(names, state, values.shape)
+            known = known or mask is None or bool(mask.any())
+            places = _largest(values if mask is None else np.where(mask, values, 0.0), k)
+            found += [_named(name, names, place, value) for place, value in zip(*places, strict=True)]
+        if not known:
+            raise OptionError(f"state={state!r} is not a class that {', '.join(asked)} scores")
+        found.sort(key=lambda one: -abs(one.weight))
+        return TopWeights(found[:k])
+
+    def _names(self, name: str) -> WeightNames:
+        self._block(name)
+        (declared,) = (one for one in self._declaration.factors if one.name == name)
+        return weight_names(declared, self._declaration, self._fitted)
+
+
+def _name(factor: str | Factor) -> str:
+    return factor.name if isinstance(factor, Factor) else factor
+
+
+def _with_state(names: WeightNames, state: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which weights score a class."""
+    mask = np.full(shape, state in names.only)
+    for axis, along in enumerate(names.states, start=len(names.units)):
+        has = np.array([state == one or (isinstance(one, tuple) and state in one) for one in along])
+        mask |= has.reshape(-1, *(1,) * (len(shape) - axis - 1))
+    return mask
+
+
+def _largest(values: F64, k: int | None) -> tuple[list[tuple[int, ...]], list[float]]:
+    """Return (places, values) of the k of largest absolute value that are not 0; of equals the first."""
+    size = np.abs(values).ravel()
+    found = np.flatnonzero(size)
+    if k is not None and k < len(found):
+        least = np.partition(size[found], len(found) - k)[len(found) - k]
+        found = found[size[found] >= least]
+    found = found[np.argsort(-size[found], kind="stable")][:k]
+    places: list[tuple[int, ...]] = [()] * len(found)
+    if values.ndim:
+        places = list(zip(*(axis.tolist() for axis in np.unravel_index(found, values.shape)), strict=True))
+    return places, [float(value) for value in values.ravel()[found]]
+
+
+def _named(factor: str, names: WeightNames, place: Sequence[int], weight: float) -> NamedWeight:
+    """Return the weight at a place of a factor's array."""
+    n_units, n_states = len(names.units), len(names.states)
+    unit = tuple(axis[i] for axis, i in zip(names.units, place, strict=False))
+    feature = None if names.features is None else names.features[place[-1]]
+    return NamedWeight(factor, unit, names.states_at(place[n_units : n_units + n_states]), feature, weight)

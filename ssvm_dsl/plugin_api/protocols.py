@@ -460,7 +460,8 @@ class TrainingEvent:
     n_oracle_calls : int
     oracle_seconds : float
     extra : dict
-        Numbers of the trainer's own (values of the objective in lam convention).
+        Numbers of the trainer's own (values of the objective in lam convention); ``validation_score`` where held-out
+        examples were looked at.
     """
 
     iteration: int

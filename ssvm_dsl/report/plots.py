@@ -20,27 +20,30 @@ if TYPE_CHECKING:
 #: What can be drawn over, and how the axis is called.
 OVER = {"seconds": "seconds", "n_passes": "passes over the data", "n_oracle_calls": "oracle calls"}
 
+WHAT = {"objective": "objective (dashed: lower bound)", "gap": "relative gap", "validation": "score, held-out examples"}
+
 
 def plot_training(
     reports: FitReport | Mapping[str, FitReport], over: str = "seconds", what: str = "objective", ax: Any = None
 ) -> Any:
-    """Draw the objective with its lower bound, or the relative gap, of one or several fits.
+    """Draw the objective with its lower bound, the relative gap, or the validation score, of one or several fits.
 
     Parameters
     ----------
     reports : FitReport, or mapping of name to FitReport
         ``svm.report_``; histories are not stored with saved models.
     over : {"seconds", "n_passes", "n_oracle_calls"}
-    what : {"objective", "gap"}
-        Best objective so far (line) and best lower bound (dashed), or the relative gap on a logarithmic axis.
+    what : {"objective", "gap", "validation"}
+        Best objective so far (line) and best lower bound (dashed), the relative gap on a logarithmic axis, or the
+        score on the examples of ``validation``.
     ax : matplotlib axes, optional
 
     Returns
     -------
     matplotlib axes
     """
-    if over not in OVER or what not in ("objective", "gap"):
-        raise OptionError(f"over is one of {', '.join(OVER)}, what is objective or gap; got {over!r}, {what!r}")
+    if over not in OVER or what not in WHAT:
+        raise OptionError(f"over is one of {', '.join(OVER)}, what one of {', '.join(WHAT)}; got {over!r}, {what!r}")
     ax = _axes(ax)
     named = reports if isinstance(reports, Mapping) else {reports.trainer: reports}
     for name, report in named.items():
@@ -50,10 +53,16 @@ def plot_training(
         if what == "gap":
             ax.plot(x, [event.relative_gap for event in report.history], label=name)
             continue
+        if what == "validation":
+            scores = report.validation_scores
+            if not scores:
+                raise OptionError(f"the fit of '{name}' had no validation examples: fit(..., validation=(X, Y))")
+            ax.plot(x[list(scores)], list(scores.values()), label=name)
+            continue
         (line,) = ax.plot(x, [event.best_primal for event in report.history], label=name)
         ax.plot(x, _finite(event.best_dual for event in report.history), "--", color=line.get_color())
     ax.set_xlabel(OVER[over])
-    ax.set_ylabel("objective (dashed: lower bound)" if what == "objective" else "relative gap")
+    ax.set_ylabel(WHAT[what])
     if what == "gap":
         ax.set_yscale("log")
     ax.legend()

@@ -29,6 +29,7 @@ class FitProgress:
     def __init__(self, tol: float, max_passes: float, unit: float = 1.0, console: Console | None = None) -> None:
         self.tol, self.max_passes, self.unit = max(tol, 1e-12), max_passes, unit
         self._first: float | None = None
+        self._score = math.nan
         self._bar = Progress(
             TextColumn("[bold]training[/bold]"),
             BarColumn(bar_width=24),
@@ -55,6 +56,9 @@ class FitProgress:
             parts.append(f"primal {event.best_primal:.5g}")
         if math.isfinite(gap):
             parts.append(f"gap {'' if certain else '~'}{gap:.1e}")
+        self._score = event.extra.get("validation_score", self._score)
+        if math.isfinite(self._score):
+            parts.append(f"validation {self._score:.4g}")
         self._bar.update(self._task, completed=self._share(gap, event.n_passes), text=", ".join(parts))
 
     def _relative_gap(self, event: TrainingEvent) -> tuple[float, bool]:

@@ -220,7 +220,8 @@ def test_files_with_mistakes(capsys, tmp_path, source, word):
 
 def test_a_file_with_one_model_needs_no_name(capsys, tmp_path):
     path = tmp_path / "json.py"  # a name that is taken
-    path.write_text("from ssvm_dsl import *\nclass M(Model):\n    x = Input(2)\n    y = Label(3)\n")
+    text = "from ssvm_dsl import *\nclass M(Model):\n    x = Input(2)\n    y = Label(2)\n    f = Factor(y)\n"
+    path.write_text(text)
     assert explained(capsys, path)[1]["model"] == "M"
     assert json.loads("[1]") == [1]
 

@@ -58,7 +58,7 @@ def test_version(capsys):
         (["plugins", "show"], "NAME"),
         (["demo", "--C", "much"], "invalid float value: 'much'"),
         (["demo", "--protocol", "tiny"], "invalid choice: 'tiny'"),
-        (["explain"], "FILE:Model"),
+        (["explain"], "FILE[:Model]"),
         (["explain", "x.py:X", "--size", "20"], "expected e.g. T=20, got '20'"),
         (["explain", "x.py:X", "--size", "T=0"], "expected e.g. T=20, got 'T=0'"),
         (["plugins", "check", "chain", "--problems", "-3"], "expected a positive int, got '-3'"),

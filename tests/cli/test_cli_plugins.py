@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -30,6 +31,19 @@ def test_list_shows_what_is_bundled(capsys):
     for words in (["backends"], ["chain", "exact", "chains", "bundled", "usable"], ["bcfw", "margin"], ["threads"]):
         assert any(all(word in line for word in words) for line in out.splitlines())
     assert "left out" not in out
+
+
+def test_list_shows_what_is_special(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [line for line in inside(capsys, "plugins", "list")[1].splitlines() if line.strip()]
+    words = {line.split()[0]: line.replace(",", "").split() for line in lines}
+    for name, special in (("msd", "messages"), ("tree", "counts"), ("dlpw", "messages"), ("eg", "marginals")):
+        assert special in words[name]
+    assert "forests" in words["smo"]
+    assert not {"messages", "counts"} & set(words["lp"])
+    assert not {"messages", "marginals", "heuristic"} & set(words["bcfw"])
+    assert "heuristic" in words["icm"]
+    assert "ssvm plugins pairs" in lines[-1]
 
 
 def test_list_as_json(capsys):
@@ -88,6 +102,19 @@ def test_show_a_trainer_with_all_its_options(capsys):
     assert [one["default"] for one in told[0]["options"]] == [option.default for option in spec.options]
 
 
+def test_show_says_what_a_trainer_takes(capsys):
+    def rows(name):
+        lines = inside(capsys, "plugins", "show", name)[1].split("what it is for")[1].splitlines()[1:]
+        return dict(re.split(r"(?<! )  +", line.rstrip(), maxsplit=1) for line in lines[:5] if line[0] != " ")
+
+    bcfw, sub, smo, eg = map(rows, ("bcfw", "subgradient", "smo", "eg"))
+    assert (bcfw["powers"], bcfw["regularised"], bcfw["asks for"]) == ("1", "every factor", "what the risk does")
+    assert (sub["powers"], sub["regularised"]) == ("any", "factors may be left unregularised")
+    assert smo["asks for"] == "what the risk does, forests"
+    assert eg["asks for"] == "what the risk does, marginals"
+    assert bcfw["answers"].startswith("of any kind that the risk allows")
+
+
 def test_show_a_backend_with_all_its_capabilities(capsys):
     out = inside(capsys, "plugins", "show", "tree")[1]
     for words in ("topology", "forest", "guarantee", "exact", "max_arity", "may choose it", "no options"):
@@ -125,6 +152,33 @@ def test_pairs_of_one_name_tells_reasons_and_backends(capsys):
     status, _, err = inside(capsys, "plugins", "pairs", "bcwf")
     assert status != 0
     assert "neither a trainer" in err
+
+
+@pytest.mark.parametrize("name", ["bcfw", "log", "perceptron"])
+def test_pairs_of_one_name_fit_a_screen_and_leave_nothing_out(capsys, name):
+    """Cells with the same answer are told once; whoever reads them back has every word of the JSON."""
+    every = json.loads(inside(capsys, "plugins", "pairs", name, "--json")[1])
+    out = inside(capsys, "plugins", "pairs", name)[1]
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(out.splitlines()) < 1.5 * len(every)
+    told = {}
+    for block in re.sub(r"\n {4}", " ", out).strip().split("\n\n"):
+        head, *lines = re.sub(r"\n  (?! )", "\n", block).splitlines()
+        kind, one, partners = re.fullmatch(r"(\w+) (\S+), \w+ (.*)", head).groups()
+        for line in lines:
+            oracles, text = line.split(": ", 1)
+            for partner in partners.split(", "):
+                for oracle in ("exact", "bound", "heuristic") if oracles == "all answers" else oracles.split(", "):
+                    pair = (one, partner) if kind == "trainer" else (partner, one)
+                    told[(*pair, oracle)] = text
+    for cell in every:
+        text = told[cell["trainer"], cell["risk"], cell["oracle"]]
+        assert text.startswith("refused" if not cell["works"] else "certifies")
+        assert all(words in text for words in [cell["reason"], *cell["conditions"], ", ".join(cell["backends"])])
+        assert not cell["works"] or cell["certificate"].replace("none", "nothing") in text
+        powers = cell["powers"]
+        words = "any power" if powers is None else "powers " + ", ".join(f"{power:g}" for power in powers)
+        assert not cell["works"] or words in text
 
 
 def test_show_an_unknown_name(site):

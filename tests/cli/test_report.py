@@ -87,6 +87,13 @@ def test_an_estimate_of_the_gap_is_marked(bar):
     assert task().fields["text"] == "2.5 passes, primal 246.4, gap ~1.0e-01"
 
 
+def test_the_last_score_on_held_out_examples_is_shown(bar):
+    progress, task = bar
+    progress.update(event(2, 0.1, validation_score=0.875))
+    progress.update(event(3, 0.1))
+    assert task().fields["text"] == "3 passes, primal 246.4, gap 1.0e-01, validation 0.875"
+
+
 def test_without_a_gap_the_bar_counts_passes(bar):
     progress, task = bar
     progress.update(event(25))

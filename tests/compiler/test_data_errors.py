@@ -188,19 +188,19 @@ LABELS = [
     (Word, PAIR, ["ab"], "Y", None, "2 examples, as in X", "1"),
     (Word, PAIR, [], "Y", None, "at least one example", "an empty list"),
     (Word, PAIR, {"y": ["ab", "ab"]}, "Y", None, "a list of examples", "dict"),
-    (Word, PAIR, ["ab", "az"], "label 'y'", 1, "one of the 3 classes 'a', 'b', 'c'", "'z' at T=1"),
+    (Word, PAIR, ["ab", "az"], "label 'y'", 1, "one of the 3 classes 'a', 'b', 'c'", "'z' at position 1 of T"),
     (Word, PAIR, ["ab", "abc"], "label 'y'", 1, "shape (T=2)", "shape (3,)"),
     (Word, PAIR, ["ab", [["a", "b"]]], "label 'y'", 1, "shape (T=2)", "shape (1, 2)"),
     (Word, PAIR, ["ab", [0, 1]], "label 'y'", 1, "labels of one kind", "dtype int64"),
-    (Word, PAIR, [[0, 1], [0, 1]], "label 'y'", 0, "one of the 3 classes", "0 at T=0"),
+    (Word, PAIR, [[0, 1], [0, 1]], "label 'y'", 0, "one of the 3 classes", "0 at position 0 of T"),
     (Word, PAIR, ["ab", ["a", 1]], "label 'y'", 1, "labels of one kind", "a list of 2 of int and str"),
     (Word, PAIR, ["ab", ["a", None]], "label 'y'", 1, "labels of one kind", "a list of 2 of NoneType and str"),
     (Word, PAIR, ["ab", None], "label 'y'", 1, "labels of one kind", "NoneType"),
     (Word, PAIR, [{"z": "ab"}, {"z": "ab"}], "Y", 0, "a dict with the labels y", "a dict with z"),
-    (Fixed, zeros((2, 3, 2)), [[0, 1, 1], [0, 2, 1]], "label 'y'", 1, "an int in 0..1", "2 at K=1"),
-    (Fixed, zeros((2, 3, 2)), [[0, 1, 1], [0, 1, -1]], "label 'y'", 1, "an int in 0..1", "-1 at K=2"),
-    (Fixed, zeros((1, 3, 2)), [[0.0, 1.0, 1.0]], "label 'y'", 0, "an int in 0..1", "0.0 at K=0"),
-    (Fixed, zeros((1, 3, 2)), ["011"], "label 'y'", 0, "an int in 0..1", "'0' at K=0"),
+    (Fixed, zeros((2, 3, 2)), [[0, 1, 1], [0, 2, 1]], "label 'y'", 1, "an int in 0..1", "2 at position 1 of K"),
+    (Fixed, zeros((2, 3, 2)), [[0, 1, 1], [0, 1, -1]], "label 'y'", 1, "an int in 0..1", "-1 at position 2 of K"),
+    (Fixed, zeros((1, 3, 2)), [[0.0, 0.5, 1.0]], "label 'y'", 0, "an int in 0..1", "0.5 at position 1 of K"),
+    (Fixed, zeros((1, 3, 2)), ["011"], "label 'y'", 0, "an int in 0..1", "'0' at position 0 of K"),
     (Single, zeros((2, 4)), ["no", "maybe"], "label 'y'", 1, "one of the 2 classes 'no', 'yes'", "'maybe'"),
     (Single, zeros((2, 4)), ["no", ["yes"]], "label 'y'", 1, "a single class", "a list of 1"),
     (Single, zeros((2, 4)), ["no", 1], "label 'y'", 1, "labels of one kind", "int 1 after 'no'"),
@@ -240,7 +240,7 @@ def test_positions_of_images_are_told_by_axis():
         f = Factor(y, features=x)
 
     Y = [np.zeros((2, 3), int), np.array([[0, 0], [0, 0], [7, 0]])]
-    with pytest.raises(DataError, match=r"label 'y', example 1: expected an int in 0..1, found 7 at H=2, W=0"):
+    with pytest.raises(DataError, match=r"label 'y', example 1: expected an int in 0..1, found 7 at .* 2 of H, 0 of W"):
         ground(Image, [np.zeros((2, 3)), np.zeros((3, 2))], Y)
 
 
@@ -310,13 +310,20 @@ def test_a_joint_feature_of_the_wrong_shape():
 # -- models that cannot be laid over data ----------------------------------------------------------------------
 
 
-def test_models_without_labels_or_inputs():
+def test_models_without_labels_inputs_or_factors():
     class NoLabel(Model):
         x = Input(2)
 
     class NoInput(Model):
         y = Label(2)
 
+    class NoFactor(Model):
+        x = Input(2)
+        y = Label(2)
+        loss = Hamming(y)
+
+    with pytest.raises(ModelError, match=r"it has no Factor; nothing scores its labellings: add e.g. emit"):
+        ground(NoFactor, [[0.0, 0.0]], [1])
     with pytest.raises(ModelError, match="it has no Label; there is nothing to predict"):
         ground(NoLabel, [[0.0, 0.0]])
     with pytest.raises(ModelError, match="it has no Input; examples would be empty"):

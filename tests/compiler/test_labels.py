@@ -7,6 +7,7 @@ import pytest
 
 import catalogue
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, ground
+from ssvm_dsl.errors import DataError
 
 
 class Word(Model):
@@ -68,6 +69,22 @@ def test_ints_that_are_names():
     g = ground(Codes, inputs(3), [[10, 20, 30]])
     assert g.truth.tolist() == [1, 2, 0]
     np.testing.assert_array_equal(g.layout.decode(g.truth), [[10, 20, 30]])
+
+
+def test_whole_numbers_may_be_floats():
+    assert ground(Codes, inputs(3), [np.array([10.0, 20.0, 30.0])]).truth.tolist() == [1, 2, 0]
+    with pytest.raises(DataError, match=r"expected one of the 3 classes .*, found 20.5 at position 1 of T"):
+        ground(Codes, inputs(3), [[10, 20.5, 30]])
+
+    class Counts(Model):
+        x = Input(1)
+        y = Label(3)
+        f = Factor(y, features=x)
+
+    assert ground(Counts, np.zeros((3, 1)), np.array([0.0, 2.0, 1.0])).truth.tolist() == [0, 2, 1]
+    for value in (1.5, np.nan, np.inf, 3.0, -1.0):
+        with pytest.raises(DataError, match=f"label 'y', example 1: expected an int in 0..2, found {value}"):
+            ground(Counts, np.zeros((2, 1)), [2.0, value])
 
 
 @pytest.mark.parametrize("Y", [["no", "yes"], np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)])

@@ -108,6 +108,11 @@ CASES = {
         Hamming(Base.y) + 0.5 * Cost(Base.y, COST) + 2 * Hamming(Base.k),
         weighted((1, hamming("y")), (0.5, cost("y", COST)), (2, hamming("k"))),
     ),
+    "sum by Python": (
+        sum(Hamming(getattr(Base, name)) for name in "yzk"),
+        weighted((1, hamming("y")), (1, hamming("z")), (1, hamming("k"))),
+    ),
+    "sum of one": (sum([Hamming(Base.z)]) + np.float64(0.0), hamming("z")),
     "sum of sums": (
         2 * (Hamming(Base.z, normalize=True) + NoLoss() + Hamming(Base.y) * 0.25),
         weighted((2, hamming("z", normalize=True)), (0.5, hamming("y"))),

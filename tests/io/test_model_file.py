@@ -84,6 +84,44 @@ def test_every_model_comes_back(model, path):
     np.testing.assert_array_equal(again.decision_function(more), svm.decision_function(more))
 
 
+def test_the_certificate_comes_back(path):
+    for options in ({}, {"trainer": "subgradient"}):
+        svm = fit(Small, X, Y, **options)
+        svm.save(path)
+        again = StructuredSVM.load(path)
+        for C in (0.1, 1.0, 7.0):
+            np.testing.assert_equal(again.certified_gap(C), svm.certified_gap(C))
+    for C in (-2.0, 0, np.inf, np.nan, "a", None):
+        with pytest.raises(OptionError, match=f"C is a positive number, got {C!r}"):
+            again.certified_gap(C)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing/model.ssvm", "save: there is no folder '.*missing' for 'model.ssvm'"),
+        ("", "save is the path of a file, got the folder"),
+        (3, "save is the path of a file, got 3"),
+    ],
+)
+def test_where_no_file_can_be_written(name, message, tmp_path):
+    with pytest.raises(OptionError, match=message):
+        SVM.save(name if isinstance(name, int) else tmp_path / name)
+
+
+def test_a_model_with_a_lambda_can_be_saved_after_all(path):
+    def model(function):
+        square = Factor(Small.y, features=Feature(function, Small.T, width=2))
+        return type(Small)("Squares", (Small,), {"own": square})
+
+    svm = fit(model(lambda x: x**2), X, Y)
+    with pytest.raises(ModelError, match=r"at the top level .*nothing learnt is lost: .*set_params\(model=...\)"):
+        svm.save(path)
+    svm.set_params(model=model(catalogue.square)).save(path)
+    again = StructuredSVM.load(path, trusted=FUNCTIONS)
+    np.testing.assert_array_equal(again.decision_function(X), svm.decision_function(X))
+
+
 def test_parameters_come_back(path):
     options = {
         "lam": np.float64(0.25),
@@ -231,7 +269,7 @@ def edits():
         for value in (None, 7, [], {}, "text", [[]], {"a": {"b": 1}}):
             if name not in ("fitted", "parameters") or value not in ([], {}):  # there may be none
                 yield f"{name} = {value}", key(name, value=value)
-    yield "version 2", key("version", value=2)
+    yield "version 3", key("version", value=3)
     for field, values in {
         "name": ["other", None],
         "offset": [-1, 1, 3, "x", None, 1e300],
@@ -262,6 +300,9 @@ def edits():
     }.items():
         yield f"coef {name}", lambda content, arrays, coef=coef: arrays.update(coef=coef)
     yield "no coef", lambda content, arrays: arrays.pop("coef")
+    yield "no certificate", lambda content, arrays: arrays.pop("certificate")
+    for name, numbers in {"short": np.ones(5), "negative": -np.ones(6), "text": np.array(list("abcdef"))}.items():
+        yield f"certificate {name}", lambda content, arrays, numbers=numbers: arrays.update(certificate=numbers)
 
 
 EDITS = dict(edits())

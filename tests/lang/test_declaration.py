@@ -101,7 +101,7 @@ def test_two_parents_of_one_family():
 
 
 def test_replacing_what_others_use_is_a_mistake():
-    with pytest.raises(ModelError, match="emit: the label 'y' is not an attribute of this model"):
+    with pytest.raises(ModelError, match=r"emit: the label 'y' is the one declared at .*; declare emit with"):
 
         class Broken(Word):
             y = Label(Word.T, 5)

@@ -86,6 +86,7 @@ CASES = [
     (lambda p: Attributes(5), "Attributes: axes are Dims, got 5"),
     (lambda p: Edges(p.T, over=5), "Edges: axes are Dims, got 5"),
     (lambda p: Label(p.T), "Label: the last argument is the number of states or their names"),
+    (lambda p: Label(), "Label: the number of states or their names are missing, e.g. Label(T, 26)"),
     (lambda p: Label(p.T, 0), "Label: the last argument is the number of states or their names, got 0"),
     (lambda p: Label(p.T, "aba"), "Label: class names are given twice"),
     (lambda p: Label(p.T, [1, "a"]), "Label: class names are all strings or all ints"),
@@ -168,11 +169,15 @@ CASES = [
     (lambda p: CountLoss(p.z, "f_beta", beta="2x"), "CountLoss: beta is a number, got '2x'"),
     (lambda p: CountLoss(p.z, "f_beta", beta=0), "CountLoss: beta is positive and finite, got 0"),
     (lambda p: CountLoss(p.z, ignore=255), "CountLoss: ignore is a string, as the classes are, got 255"),
-    (lambda p: CountLoss(p.z) + CountLoss(p.g), "loss: a sum holds at most one CountLoss"),
+    (lambda p: CountLoss(p.z) + CountLoss(p.g), "thing: a sum of losses holds at most one CountLoss"),
+    (lambda p: Hamming(p.y, weights={0: 1.0, 1: 2.0, 2: 1.0}), "one for each state, got {0: 1.0, 1: 2.0, 2: 1.0}"),
+    (lambda p: Hamming(p.z, weights="12"), "Hamming: weights are 2 non-negative numbers, one for each state, got '12'"),
+    (lambda p: Cost(p.z, [[0, 1], [2, 3]]), "with a zero diagonal, got 3.0 in row 1, column 1"),
+    (lambda p: Cost(p.z, [[0, -1], [2, 3]]), "with a zero diagonal, got -1.0 in row 0, column 1"),
     (lambda p: ZeroOne(p.x), "ZeroOne: expected Labels, got x"),
     (lambda p: ZeroOne(p.y), "ZeroOne looks at the whole output; name every label: ZeroOne(y, z, g)"),
-    (lambda p: -1 * Hamming(p.y), "loss: weights of a sum are non-negative"),
-    (lambda p: Hamming(p.y) + ZeroOne(p.y), "loss: ZeroOne cannot be added to another loss"),
+    (lambda p: -1 * Hamming(p.y), "thing: the weights of a sum of losses are non-negative, got -1"),
+    (lambda p: Hamming(p.y) + ZeroOne(p.y), "thing: ZeroOne cannot be added to another loss"),
     (lambda p: chain(p.y), "thing: a bare pattern has no effect; write thing = Factor(chain(y))"),
     (lambda p: grid(p.y), "grid: the label needs two or more axes"),
 ]  # fmt: skip
@@ -208,6 +213,62 @@ def test_all_mistakes_of_a_class_come_together_with_their_lines():
     lines = [(int(where.split(":")[1]) - first, text.split(":")[0]) for where, text in caught.value.mistakes]
     assert lines == [(5, "x"), (6, "y"), (7, "emit"), (11, "other"), (13, "more")]
     assert str(caught.value).splitlines()[0] == "model Broken has 5 mistakes:"
+
+
+def test_numbers_are_no_losses():
+    for add in (lambda a, b: a + 1, lambda a, b: 0.5 + a + b, lambda a, b: sum([a, b], start=np.float64(2.0))):
+        with pytest.raises(TypeError, match=r"a sum holds losses only, got the number (1|0.5|2.0); 2 \* loss scales"):
+            add(Hamming(Parts().y), Hamming(Parts().z))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Hamming(Parts().y) + "Hamming"
+
+
+@pytest.mark.parametrize("name", ["loss", "cost"])
+@pytest.mark.parametrize(("value", "shown"), [(lambda p: [Hamming(p.y)], "[Hamming(y)]"), (lambda p: 3, "3")])
+def test_what_is_no_loss_does_not_pass_for_one(name, value, shown):
+    p = Parts()
+    if name == "cost":  # in a subclass, it would take the inherited loss away
+        base = types.new_class("Base", (Model,), {}, lambda body: body.update(**vars(p), cost=Hamming(p.y)))
+        with pytest.raises(ModelError, match="1 mistake") as caught:
+            types.new_class("M", (base,), {}, lambda body: body.update(cost=value(p)))
+        found = caught.value
+    else:
+        found = complaint(**vars(p), loss=value(p))
+    assert f"{name}: expected a Loss, got {shown}; write e.g. loss = Hamming(y), add losses with +" in str(found)
+
+
+def test_a_builder_takes_symbols_only():
+    m = ModelBuilder("M")
+    m.add("T", 3)
+    m.loss([])
+    with pytest.raises(ModelError) as caught:
+        m.build()
+    assert [text.partition(";")[0] for _, text in caught.value.mistakes] == [
+        "T: expected a symbol (Dim, Input, Label, Factor ...), got 3",
+        "loss: expected a Loss, got []",
+    ]
+
+
+def test_only_a_symbol_or_none_replaces_a_symbol():
+    p = Parts()
+    base = types.new_class("Base", (Model,), {}, lambda body: body.update(**vars(p), emit=Factor(p.y)))
+    with pytest.raises(ModelError, match="emit: expected a Factor, got 'none'"):
+        types.new_class("M", (base,), {}, lambda body: body.update(emit="none"))
+    without = types.new_class("M", (base,), {}, lambda body: body.update(emit=None, note="a text of its own"))
+    assert without.declaration.factors == ()
+
+
+def test_symbols_of_another_model_of_the_same_names():
+    class Other(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 3)
+
+    p = Parts()
+    found = complaint(**vars(p), f=Factor(Other.y, features=p.x))
+    assert "f: the label 'y' is the one declared at test_mistakes.py:" in str(found)
+    assert str(found).endswith("not this model's own y; declare f with this model's")
+    assert len(found.mistakes) == 1
 
 
 def test_two_losses():

@@ -241,6 +241,8 @@ class Case:
             labels.append(states)
             ignored.append(mask)
         weight = rng.choice([0.0, 0.5, 1.0, 3.0], size=self.n) if self.weighted else None
+        if weight is not None and not weight.any():  # weights of zero only are refused
+            weight[0] = 1.0
         return Data(self, X, Y, inputs, labels, ignored, weight)
 
 

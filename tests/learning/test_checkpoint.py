@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import warnings
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ import pytest
 import small
 from small import Case
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, __version__
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
@@ -50,8 +52,8 @@ def fit(data, trainer="bcfw", options=None, **other):
     risk = next(name for name in ("margin", "log", "relaxed") if name in spec.needs.risks)
     settings = {"risk": risk, "backend": "msd" if spec.needs.messages else "auto", "tol": 1e-9} | other
     svm = StructuredSVM(
-        data.case.model, C=2.0, trainer=trainer, trainer_options=options or {}, random_state=1,
-        **{"checkpoint_seconds": 0.0} | settings,
+        data.case.model, trainer=trainer, trainer_options=options or {}, random_state=1,
+        **{"C": 2.0, "checkpoint_seconds": 0.0} | settings,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -205,22 +207,33 @@ def test_limits_may_be_raised(tmp_path):
     assert not Path(file).exists()
 
 
+def refusal(file, data=DATA, **change):
+    """Return the lines between the first and the last of a refusal: what differs."""
+    with pytest.raises(TrainingError, match=r"a checkpoint of another fit:\n") as caught:
+        fit(data, max_passes=3, checkpoint=file, **change)
+    first, *lines, last = str(caught.value).splitlines()
+    assert first.startswith(file)
+    assert last == "to go on, set that back; to begin anew, delete the file or name another"
+    return [line.strip() for line in lines]
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("change", "said"),
     [
-        {"trainer": "subgradient"},
-        {"options": {"keep": 3}},
-        {"regularization": {"trans": 2.0}},
-        {"risk": "hm"},
-        {"backend": "tree"},
-        {"backend": "chain", "backend_options": {}, "power": 1.0, "lam": 0.3},
+        ({"trainer": "subgradient"}, ["trainer: bcfw then, subgradient now"]),
+        ({"options": {"keep": 3}}, ["trainer_options: keep: 2 then, 3 now"]),
+        ({"regularization": {"trans": 2.0}}, [r"regularization .*: hash \w{16} then, hash \w{16} now"]),
+        ({"risk": "hm"}, ["risk: margin then, hm now", "loss: additive, 1.0, hash .* then, ZeroOne, 1.0, hash .* now"]),
+        ({"backend": "tree"}, ["backend: chain then, tree now"]),
+        ({"C": 0.3}, ["C: 2.0 then, 0.3 now"]),
     ],
-)
-def test_another_fit_is_refused(tmp_path, change):
+)  # fmt: skip
+def test_another_fit_is_refused_and_says_what_differs(tmp_path, change, said):
     file = str(tmp_path / "fit.ckpt")
     fit(DATA, max_passes=3, checkpoint=file)
-    with pytest.raises(TrainingError, match="checkpoint of another fit"):
-        fit(DATA, max_passes=3, checkpoint=file, **change)
+    found = refusal(file, **change)
+    assert len(found) == len(said)
+    assert all(re.fullmatch(text, line) for text, line in zip(said, found)), found
 
 
 def test_another_version_is_refused(tmp_path, monkeypatch):
@@ -228,8 +241,7 @@ def test_another_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("ssvm_dsl.learning.checkpoint.__version__", "0.0.9")
     fit(DATA, max_passes=3, checkpoint=file)
     monkeypatch.undo()
-    with pytest.raises(TrainingError, match=r"a checkpoint of ssvm-dsl 0\.0\.9.*delete it"):
-        fit(DATA, max_passes=3, checkpoint=file)
+    assert refusal(file) == [f"ssvm-dsl: 0.0.9 then, {__version__} now"]
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
@@ -268,8 +280,14 @@ def test_a_fit_that_ended_by_itself_leaves_no_file(tmp_path):
 def test_other_data_are_refused(tmp_path):
     file = str(tmp_path / "fit.ckpt")
     fit(DATA, max_passes=3, checkpoint=file)
-    with pytest.raises(TrainingError, match="checkpoint of another fit"):
-        fit(Case(small.Word, n=12, C=2.0).make(1), max_passes=3, checkpoint=file)
+    parts = {"model and graphs of the examples", "features", "labels", "loss", "sample_weight"}
+    assert {line.split(":")[0] for line in refusal(file, Case(small.Word, n=12, C=2.0).make(1))} <= parts
+    relabelled = replace(DATA, Y=[DATA.Y[0][::-1], *DATA.Y[1:]])
+    assert [line.split(":")[0] for line in refusal(file, relabelled)] == ["labels", "loss"]
+    fewer = replace(DATA, X=DATA.X[:9], Y=DATA.Y[:9], weight=None if DATA.weight is None else DATA.weight[:9])
+    assert "number of examples: 12 then, 9 now" in refusal(file, fewer)
+    found = refusal(file, LOOPY)
+    assert next(line for line in found if "number of weights" in line) not in refusal(file, BOUNDED)
 
 
 def test_files_that_could_not_be_written_are_refused(tmp_path):

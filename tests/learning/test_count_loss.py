@@ -212,7 +212,7 @@ def no_oracle(monkeypatch):
 
 @pytest.mark.parametrize(("risk", "trainer"), [("softmax-margin", "lbfgs"), ("relaxed", "bundle")])
 def test_risks_that_need_sums_refuse(no_oracle, risk, trainer):
-    with pytest.raises(OptionError, match=r"adds up .*, not CountLoss; .* margin, slack, hm, perceptron, log"):
+    with pytest.raises(OptionError, match=r"adds up .*, not CountLoss; .* margin, slack; .* loss: hm, perceptron, log"):
         fitted(F1.make(0), risk=risk, trainer=trainer)
 
 

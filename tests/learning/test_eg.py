@@ -11,8 +11,11 @@ import small
 from small import Case, Word
 from test_optimum import check_certificate, fitted
 
+from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.mixture_problem import MixtureProblem
+from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks import find_risk
 from ssvm_trainers import eg
 
 CASES = [
@@ -132,6 +135,16 @@ def test_a_fit_in_pieces_is_the_fit_in_one(risk, tmp_path):
     assert part.report_.dual == whole.report_.dual
     assert part.report_.n_oracle_calls == whole.report_.n_oracle_calls
     assert len(part.report_.history) == len(whole.report_.history)
+
+
+@pytest.mark.parametrize(("risk", "marginals"), [("margin", True), ("relaxed", False)])
+def test_problems_of_sums_refuse_other_losses(risk, marginals):
+    """What ``fit`` refuses with alternatives, the problems refuse, too."""
+    data = Case(small.AllOrNothing).make(0)
+    grounded = ground(small.AllOrNothing, data.X, data.Y)
+    objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(data.X)))
+    with pytest.raises(OptionError, match="needs a loss that adds up over variables, not ZeroOne"):
+        find_risk(risk).problem(grounded.parameters, grounded.loss, objective, None, None, marginals)
 
 
 def test_what_eg_cannot_do_is_refused(monkeypatch):

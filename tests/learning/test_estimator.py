@@ -120,6 +120,13 @@ WRONG = [
     *[({"max_seconds": value}, "max_seconds is a positive number") for value in (0, -3.0, "1 h")],
     *[({"n_threads": value}, "n_threads is None or an int") for value in (0, -1, 1.5, "all")],
     *[({"random_state": value}, "random_state is None or an int") for value in (-1, 0.5, "seed")],
+    ({"C": 5.0, "lam": 0.1}, r"C = 5.0 and lam = 0.1 say the same thing .*; leave one out"),
+    ({"trainer_options": [1]}, r"trainer_options is None or a dict of options by name, .*, got \[1\]"),
+    ({"backend": "chain", "backend_options": "fast"}, "backend_options is None or a dict of options by name"),
+    ({"regularization": 2.0}, "regularization is None or a dict of numbers by factor, .*, got 2.0"),
+    ({"callbacks": print}, r"callbacks is None or a list of functions .*: write callbacks=\[...\] for a single one"),
+    ({"callbacks": [print, 3]}, "callbacks is None or a list of functions of a TrainingEvent, got 3"),
+    ({"callbacks": 3}, "callbacks is None or a list of functions of a TrainingEvent, got 3"),
     ({"model": "Sequence"}, "model is a Model class"),
     ({"model": Sequence.declaration}, "model is a Model class"),
     ({"regularization": {"emmit": 1.0}}, "the factors emit, trans; got 'emmit'"),
@@ -156,6 +163,21 @@ def test_unknown_plugins_come_with_suggestions(options, message):
         StructuredSVM(Sequence, **options).fit(X[:3], Y[:3])
 
 
+@pytest.mark.parametrize("trainer", ["bcfw", "perceptron", "subgradient"])
+def test_there_must_be_something_to_learn(trainer):
+    empty = [np.zeros((0, 5))] * 2, [[], []]
+    with pytest.raises(DataError, match="X: expected at least one example with something to label, found 2 empty"):
+        fit(X=empty[0], Y=empty[1], trainer=trainer)
+    assert [len(y) for y in SVM.predict(empty[0])] == [0, 0]
+
+
+def test_labels_are_needed():
+    for call in (SVM.score, StructuredSVM(Sequence).fit, StructuredSVM(Sequence, trainer="subgradient").partial_fit):
+        hint = "score" if call == SVM.score else "fit"
+        with pytest.raises(DataError, match=rf"Y: expected a list with .*, found None\n.*call {hint}\(X, Y\)"):
+            call(X, None)
+
+
 def test_a_model_without_a_loss_is_refused():
     class Mute(Model):
         T = Dim()
@@ -173,6 +195,8 @@ def test_a_model_without_a_loss_is_refused():
         (np.ones(3), "sample_weight: expected 60 numbers.*found shape \\(3,\\)"),
         (np.where(np.arange(60) == 4, -1.0, 1.0), "sample_weight, example 4: expected a finite non-negative.*-1.0"),
         (np.where(np.arange(60) == 7, np.nan, 1.0), "sample_weight, example 7"),
+        (np.zeros(60), "sample_weight: expected at least one weight above 0, found zeros only"),
+        ("balanced", r"expected 60 numbers, one for each example, found 'balanced'\n.*: Hamming\(y, weights="),
     ],
 )
 def test_wrong_sample_weights_are_named(weight, message):
@@ -199,13 +223,6 @@ def test_weight_two_is_the_example_twice_and_weight_zero_none_at_all(trainer):
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=2e-3 if trainer == "bcfw" else 1e-9)
     ones, none = fit(sample_weight=np.ones(60)), fit()
     np.testing.assert_array_equal(ones.coef_, none.coef_)
-
-
-def test_all_weights_zero_learns_nothing():
-    for trainer in ("bcfw", "subgradient"):
-        svm = fit(sample_weight=np.zeros(60), trainer=trainer, max_passes=5)
-        assert not svm.coef_.any()
-        assert svm.report_.primal == 0.0
 
 
 # -- the same results on any machine ---------------------------------------------------------------------------

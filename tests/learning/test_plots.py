@@ -70,3 +70,14 @@ def test_wrong_input(reports, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(OptionError, match="need matplotlib"):
         plots.plot_weights(np.zeros((2, 2)))
+
+
+def test_scores_on_held_out_examples_are_drawn_where_they_were_looked_at(reports):
+    with pytest.warns():
+        svm = StructuredSVM(small.Word, max_passes=6, tol=0.0).fit(DATA.X, DATA.Y, validation=(DATA.X, DATA.Y))
+    (line,) = plots.plot_training(svm.report_, over="n_passes", what="validation").get_lines()
+    told = [(event.n_passes, event.extra["validation_score"]) for event in svm.report_.history
+            if "validation_score" in event.extra]  # fmt: skip
+    assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == told
+    with pytest.raises(OptionError, match="the fit of 'bcfw' had no validation examples"):
+        plots.plot_training(reports, what="validation")

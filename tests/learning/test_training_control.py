@@ -16,7 +16,7 @@ from toy_backends import Toys, registered
 
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
-from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, TrainingError
+from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
 from ssvm_dsl.inference.session import CheckedSession
 from ssvm_dsl.learning.certificate import REASONS, FitReport
 from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl
@@ -90,6 +90,13 @@ def test_limits_of_passes_and_seconds_warn():
     assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
 
 
+@pytest.mark.parametrize("trainer", ["bcfw", "one-slack"])
+def test_the_warning_names_a_trainer_for_few_weights(trainer):
+    with pytest.warns(ConvergenceWarning) as caught:
+        StructuredSVM(small.Word, trainer=trainer, tol=0.0, max_passes=2, random_state=0).fit(DATA.X, DATA.Y)
+    assert ("trainer='bundle'" in str(caught[0].message)) == (trainer == "bcfw")
+
+
 def test_no_warning_when_the_tolerance_is_reached():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -110,6 +117,18 @@ def test_callbacks_see_every_iteration_and_may_stop(trainer):
     assert svm.report_.history == tuple(seen)
     assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
     assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
+
+
+@pytest.mark.parametrize("trainer", ["bcfw", "smo"])
+@pytest.mark.parametrize("limits", [{"max_seconds": 1e-9}, {"callbacks": [lambda event: event.iteration == 3]}])
+def test_a_fit_that_ends_early_has_a_certificate(trainer, limits):
+    """Their iterates come without one, which costs a pass, until the gap is likely small."""
+    report = fit(trainer=trainer, tol=0.0, **limits).report_
+    assert report.reason in ("seconds", "callback")
+    assert np.isnan(report.history[-1].primal)
+    assert 0.0 < report.dual <= BEST <= report.primal + 1e-7
+    assert report.gap == pytest.approx(report.primal - report.dual)
+    assert np.isfinite(fit(trainer=trainer, tol=0.0, **limits).certified_gap(1.0))
 
 
 @pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
@@ -266,8 +285,25 @@ def test_no_backend_at_all_lists_all_of_them():
 
 
 def test_bcfw_needs_every_factor_regularised():
-    with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*subgradient"):
+    with pytest.raises(TrainingError, match=r"bcfw.*every factor regularised.*; set .*: lp-dual-qp, .*subgradient"):
         fit(regularization={"trans": 0.0})
+
+
+class Arrays:
+    """A trainer that yields weights, not iterates."""
+
+    def __init__(self, random_state=None):
+        pass
+
+    def steps(self, problem, stop, start=None):
+        yield np.zeros(problem.dim)
+
+
+def test_a_trainer_that_yields_no_iterates_is_told_so():
+    spec = TrainerSpec("arrays", f"{__name__}:Arrays")
+    expected = pytest.raises(PluginError, match=r"expected an Iterate\(w, n_passes, ...\) .* got ndarray")
+    with registered(SimpleNamespace(ssvm_trainers=hookimpl(lambda: [spec])), "arrays"), expected:
+        fit(trainer="arrays")
 
 
 def test_a_trainer_for_another_risk_is_refused():
@@ -278,6 +314,10 @@ def test_a_trainer_for_another_risk_is_refused():
             fit(trainer="odd")
         with pytest.raises(TrainingError, match=r"minimise risk 'log' to the power 2; these do: .*lbfgs"):
             fit(trainer="odd", risk="log", power=2)
+    with pytest.raises(TrainingError, match=r"hint: set trainer= .*; 'bcfw', the default, minimises hm, margin, .*1\)"):
+        fit(risk="log")
+    with pytest.raises(TrainingError, match=r"hint: set trainer= .*; 'lbfgs' minimises log, .*powers: any"):
+        fit(trainer="lbfgs")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +376,7 @@ def test_one_batch_of_a_stream_is_one_pass():
 def test_a_stream_counts_the_examples_seen():
     """With C the regularisation is 1 / (C n) for all n so far; with lam it is lam."""
     seen = []
-    for options, lams in (({"C": 0.5}, [2 / 3, 2 / 8]), ({"lam": 0.7}, [0.7, 0.7])):
+    for options, lams in (({"C": 0.5}, [2 / 3, 2 / 8]), ({"lam": 0.7, "C": 1.0}, [0.7, 0.7])):
         svm = svm_of(**options, trainer="subgradient")
         for batch, lam in zip((slice(0, 3), slice(3, 8)), lams):
             svm.partial_fit(DATA.X[batch], DATA.Y[batch])
@@ -374,13 +414,13 @@ def test_fit_ends_a_stream():
 
 def test_a_warm_start_needs_fewer_calls():
     X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 8), noise=2.0, random_state=1)
-    options = {"C": 0.2, "tol": 1e-4, "random_state": 0, "max_passes": 2000}
+    options = {"C": 0.2, "tol": 1e-2, "random_state": 0, "max_passes": 2000}
     svm = StructuredSVM(Sequence, warm_start=True, **options).fit(X, Y)
     calls, primal = svm.report_.n_oracle_calls, svm.report_.primal
     svm.fit(X, Y)
     assert svm.report_.converged
     assert svm.report_.n_oracle_calls < 0.7 * calls
-    assert svm.report_.primal == pytest.approx(primal, rel=2e-4)
+    assert svm.report_.primal == pytest.approx(primal, rel=2e-2)
     cold = StructuredSVM(Sequence, **options).fit(X, Y)
     assert cold.fit(X, Y).report_.n_oracle_calls == calls
 

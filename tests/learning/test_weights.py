@@ -11,7 +11,7 @@ from small import Case, Word
 from test_optimum import check_optimal, fitted
 
 import naive
-from ssvm_dsl import Cost, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl import Cost, Dim, Factor, Feature, Hamming, Input, Label, Model, StructuredSVM, chain, ground
 from ssvm_dsl.errors import DataError, ModelError
 
 # -- of examples: sum_i beta_i risk_i^q (Ratliff et al. 2007, footnote 3) --------------------------------------
@@ -156,6 +156,40 @@ def test_weights_of_one_are_none_and_files_keep_them():
     assert again.declaration == Shares.declaration
     shown = "Hamming(y, normalize=True, weights=[1.0, 2.0, 0.5], ignore=9, node_weights=area)"
     assert repr(again.declaration.loss) == shown
+
+
+def test_inputs_that_only_the_loss_reads_are_not_needed_to_predict():
+    X, Y = regions()
+    svm = StructuredSVM(Areas, random_state=0).fit(X, Y)
+    bare = [x["x"] for x in X]
+    for given in ([{"x": x} for x in bare], bare):
+        for found, expected in zip(svm.predict(given), svm.predict(X), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    with pytest.raises(DataError, match=r"X, example 0: expected a dict with the inputs x, area, found no area"):
+        svm.score([{"x": x} for x in bare], Y)
+    with pytest.raises(DataError, match=r"X, example 0: expected a dict with the inputs x, found unknown area_"):
+        svm.predict([{**x, "area_": 1} for x in X])
+
+
+def test_inputs_are_needed_that_tell_a_size_or_that_functions_read():
+    class Sized(Model):
+        T = Dim()
+        g, area = Input(2), Input(T)
+        y = Label(T, 3)
+        emit = Factor(y, features=g)
+        loss = Hamming(y, node_weights=area)
+
+    def doubled(area):
+        return 2 * area[:, None]
+
+    def everything(**inputs):
+        return inputs["area"][:, None]
+
+    readers = [Feature(function, Areas.T, width=1) for function in (doubled, everything)]
+    models = [type(Areas)("Reads", (Areas,), {"own": Factor(Areas.y, features=one)}) for one in readers]
+    for model in (Sized, *models):
+        assert "area" in [given.name for given in model.declaration.scored_inputs]
+    assert [given.name for given in Areas.declaration.scored_inputs] == ["x"]
 
 
 def test_a_label_without_axes_has_a_weight_for_each_example():

@@ -269,7 +269,7 @@ def test_options_of_a_backend_without_any():
 
 
 def test_auto_takes_no_options():
-    with pytest.raises(PluginError, match="options belong to one backend; name it instead of 'auto'"):
+    with pytest.raises(PluginError, match=r"instead of 'auto' to give it speed=1 \(estimators: .*backend_options"):
         plan(SMALL, options={"speed": 1}, plugins=known_with())
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import Distribution, EntryPoint
+from types import ModuleType
 
 import pytest
 
@@ -234,6 +236,26 @@ class TestRegisterInProcess:
         mine = registry().find(BackendSpec, "mine")
         assert registry().owner(mine) == PluginInfo("notebook", "registered in this process", False, False)
 
+    def test_the_same_name_again_takes_the_place_of_the_first(self):
+        for summary in ("first", "second"):
+            register(plugin(backend("mine", summary=summary), backend(summary)), "notebook")
+        known = registry()
+        assert known.find(BackendSpec, "mine").summary == "second"
+        assert "first" not in names(known)
+        assert [one.name for one in known.plugins].count("notebook") == 1
+        same = plugin(backend("same"))
+        register(same, "notebook")
+        register(same, "notebook")
+        assert {"same", "mine"} & set(names(known)) == {"same"}
+        with pytest.raises(PluginError, match="plug-in 'other': backend 'same' is already registered by 'notebook'"):
+            register(plugin(backend("same")), "other")
+
+    @pytest.mark.parametrize("thing", ["myplug", 3, module])
+    def test_what_has_no_hooks_is_no_plugin(self, thing):
+        with pytest.raises(PluginError, match=r"plug-in 'x': it has none of the hooks \(ssvm_backends, .*@hookimpl"):
+            register(thing, "x")
+        assert all(one.name != "x" for one in registry().plugins)
+
     def test_problems_are_raised(self):
         with pytest.raises(PluginError, match="backend 'chain' is already registered"):
             register(plugin(backend("chain")), "notebook")
@@ -270,12 +292,20 @@ class TestDiscovery:
         monkeypatch.delenv("SSVM_PLUGINS", raising=False)
         monkeypatch.delenv("SSVM_DISABLE_PLUGIN_AUTOLOAD", raising=False)
 
+    @pytest.fixture(autouse=True)
+    def _modules(self, monkeypatch):
+        """Two modules with a hook."""
+        for name in ("plugin_a", "plugin_c"):
+            made = ModuleType(name)
+            made.ssvm_losses = hookimpl(lambda: ())
+            monkeypatch.setitem(sys.modules, name, made)
+
     def installed(self, monkeypatch, *pairs):
         monkeypatch.setattr(module, "entry_points", lambda group: points(*pairs))
         return registry()
 
     def test_bundled_come_first_whatever_the_order(self, monkeypatch):
-        known = self.installed(monkeypatch, ("a", "json", "aaa"), ("z", "ssvm_backends", "ssvm-dsl"))
+        known = self.installed(monkeypatch, ("a", "plugin_a", "aaa"), ("z", "ssvm_backends", "ssvm-dsl"))
         assert [(one.name, one.bundled) for one in known.plugins] == [("z", True), ("a", False)]
 
     def test_the_name_of_the_distribution_is_normalised(self, monkeypatch):
@@ -309,7 +339,7 @@ class TestDiscovery:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         known = self.installed(
-            monkeypatch, ("b", "ssvm_backends", "ssvm-dsl"), ("a", "json", "aaa"), ("c", "csv", "ccc")
+            monkeypatch, ("b", "ssvm_backends", "ssvm-dsl"), ("a", "plugin_a", "aaa"), ("c", "plugin_c", "ccc")
         )
         foreign = [one for one in known.plugins if not one.bundled]
         assert {one.name for one in foreign} == loaded

@@ -1,0 +1,153 @@
+"""What each weight is of: names of the axes of a factor's weights, in the user's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations, combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.compiler.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import lay
+from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.lang import features as lang
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.labels import Label
+
+
+@dataclass(frozen=True)
+class WeightNames:
+    """Names along each axis of the weights of a factor.
+
+    Parameters
+    ----------
+    units : tuple of sequences
+        Positions on each axis of ``per``; one sequence of edges for ``per="edge"``.
+    states : tuple of sequences
+        Class names along each axis of states; with other forms one sequence, of pairs of class names or
+        ``"basis 0"`` and so on.
+    features : sequence of str, optional
+        Names of the features; ``None`` for a factor without.
+    only : tuple
+        The states a form without an axis of its own is about: ``("all equal",)`` for ``POTTS``, the class of an
+        indicator.
+    """
+
+    units: tuple[Sequence[Any], ...]
+    states: tuple[Sequence[Any], ...]
+    features: Sequence[str] | None
+    only: tuple[Any, ...] = ()
+
+    @property
+    def axes(self) -> tuple[Sequence[Any], ...]:
+        """The names of all axes, in the order of the array's."""
+        return (*self.units, *self.states, *(() if self.features is None else (self.features,)))
+
+    def states_at(self, place: Sequence[int]) -> tuple[Any, ...]:
+        """Return the states of the weight at given places on the axes of states."""
+        if not self.states:
+            return self.only
+        found = [names[i] for names, i in zip(self.states, place, strict=True)]
+        return found[0] if isinstance(found[0], tuple) else tuple(found)
+
+
+def weight_names(factor: Factor, declaration: Declaration, fitted: Fitted) -> WeightNames:
+    """Return the names of a factor's weights, for what its features learnt."""
+    states, only = _states(factor)
+    keys = fitted_keys(declaration)
+    features = None if factor.features is None else _columns(factor.features, lambda source: fitted[keys[source]])
+    return WeightNames(_units(factor, declaration), states, features, only)
+
+
+# -- units -------------------------------------------------------------------------------------------------
+
+
+def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...]:
+    """Return positions on fixed axes, or the positions that each edge joins."""
+    if not isinstance(factor.per, str):
+        return tuple(range(size) for size in factor.unit_shape)
+    sizes = {dim.name: np.array([dim.size or 0]) for dim in declaration.dims}
+    layout = Layout(declaration, 1, sizes)
+    scopes = lay(factor.target, layout, Examples(1, sizes, {})).variables
+    labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
+    columns = [_positions(label, layout, scopes[:, k]) for k, label in enumerate(labels) if label.dims]
+    return (list(zip(*columns, strict=True)),)
+
+
+def _positions(label: Label, layout: Layout, variables: Any) -> list[Any]:
+    """Return the position of each variable on the axes of its label: an int, a tuple for several axes."""
+    at = np.unravel_index(variables - layout.start(label)[0], layout.shape(label, 0))
+    return at[0].tolist() if len(at) == 1 else list(zip(*(axis.tolist() for axis in at), strict=True))
+
+
+# -- states ------------------------------------------------------------------------------------------------
+
+
+def _states(factor: Factor) -> tuple[tuple[Sequence[Any], ...], tuple[Any, ...]]:
+    """Return (names along each axis of states, the states when there is no axis)."""
+    target, form = factor.target, factor.form.name
+    if factor.joint:
+        return (), ()
+    labels = target.labels if len(target.labels) == target.arity else target.labels * target.arity
+    classes = [range(label.n_states) if label.classes is None else label.classes for label in labels]
+    if form == "full":
+        return tuple(classes), ()
+    if form == "symmetric":
+        return (list(combinations_with_replacement(classes[0], 2)),), ()
+    if form == "antisymmetric":
+        return (list(combinations(classes[0], 2)),), ()
+    if form == "basis":
+        return ([f"basis {k}" for k in range(factor.form.n_weights(target.cards))],), ()
+    return (), ("all equal",) if form == "potts" else (target.state,)
+
+
+# -- features ----------------------------------------------------------------------------------------------
+
+
+def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequence[str]:
+    """Return the name of each column of a source; ``learnt`` gives what a fitted one learnt."""
+    if isinstance(source, Attributes):
+        names: Sequence[str] = learnt(source)["names"]
+        return names
+    if isinstance(source, lang.Concat):
+        return _side_by_side(source, learnt)
+    if isinstance(source, Input):
+        return _numbered(source.name, source.shape)
+    if isinstance(source, lang.Feature | lang.JointFeature):
+        called = source.name or source.ref.path.rpartition(":")[2]
+        return _numbered(called, () if source.width == 1 else (source.width or 0,))
+    assert isinstance(source, lang.Transform)
+    if isinstance(source, lang.Hashed):
+        return [f"{source.source.name}#{k}" for k in range(source.width)]
+    inner = _columns(source.source, learnt)
+    if isinstance(source, lang.PLiF):
+        knots = learnt(source)["knots"]
+        return [f"{name} at {knot:.6g}" for name, mine in zip(inner, knots, strict=True) for knot in mine]
+    if isinstance(source, lang.Polynomial):
+        degrees = range(1, source.degree + 1)
+        return ["*".join(picked) for degree in degrees for picked in combinations_with_replacement(inner, degree)]
+    return [f"{type(source).__name__}({name})" for name in inner]
+
+
+def _numbered(name: str, shape: tuple[int, ...]) -> list[str]:
+    """Return ``x[0], x[1] ...``, with a number for each axis; ``x`` without axes."""
+    if not shape:
+        return [name]
+    if len(shape) == 1:
+        return [f"{name}[{k}]" for k in range(shape[0])]
+    return [f"{name}[{', '.join(map(str, at))}]" for at in np.ndindex(shape)]
+
+
+def _side_by_side(source: lang.Concat, learnt: Callable[[Source], dict[str, Any]]) -> list[str]:
+    """Return the names of all parts; where several have attributes, theirs come with the input's name in front."""
+    several = sum(isinstance(part, Attributes) for part in source.parts) > 1
+    parts = []
+    for part in source.parts:
+        names = _columns(part, learnt)
+        parts.append([f"{part.name}:{name}" for name in names] if several and isinstance(part, Attributes) else names)
+    return list(chain.from_iterable(parts))
