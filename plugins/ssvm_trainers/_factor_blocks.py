@@ -27,8 +27,8 @@ from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._factor_kernels import Curvature, Dual, Factors, Space, message_bounds, sweep
-from ssvm_trainers._fractional import lay_out
-from ssvm_trainers._fractional_kernels import Metric
+from ssvm_trainers._fractional import first_entries, kinds_of_entries
+from ssvm_trainers._fractional_kernels import Entries, Metric
 from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Run
 
@@ -39,7 +39,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 #: Sweeps that count as a pass, and pairwise steps of a factor in each.
-SWEEPS, STEPS = 10, 3
+SWEEPS, STEPS = 10, 2
 
 #: First penalty, relative to the mean largest loss of a variable.
 START = 0.05
@@ -80,11 +80,14 @@ class FactorRun(Run):
         self.problem, self.start = problem, start
         self.random = np.random.default_rng(random_state)
         parameters, objective, n = problem.parameters, problem.objective, problem.n
-        self.entries, self.factors = lay_out(problem), list_factors(problem)
+        own = own_tables(problem)
+        self.maps, rest = parameters.flat, [m for m in range(len(parameters.maps)) if m not in own.values()]
+        self.others = self.maps._replace(desc=self.maps.desc[rest])
+        self.entries, self.factors = entries_of(problem, rest), list_factors(problem, own)
         self.curvature = curvature_of(problem)
-        bounded = np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8)
-        lower = np.array([m.block.lower_bound for m in parameters.maps])
-        self.fixed = Metric(1.0 / map_scales(problem), bounded, lower, objective.weight / n, float(objective.lam))
+        bounded = np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8)[rest]
+        lower = np.array([m.block.lower_bound for m in parameters.maps])[rest]
+        self.fixed = Metric(1.0 / map_scales(problem)[rest], bounded, lower, objective.weight / n, float(objective.lam))
         self.space = work_space(problem, self.entries.ptr, self.factors)
         self.size = mean_loss(problem)
         self.mu = labelling_marginals(parameters.program, problem.loss.truth)
@@ -104,7 +107,7 @@ class FactorRun(Run):
             return self.seed(self.start)
         self.space.totals[:] = 0.0
         sweep(
-            self.problem.parameters.flat, self.entries, self.fixed, self.factors, self.curvature, self.space,
+            self.others, self.entries, self.fixed, self.factors, self.curvature, self.space,
             self.random.permutation(self.problem.n), self.problem.loss.node, self.penalty, STEPS,
             NO_SLOPE * self.size, Dual(self.mu, self.messages, self.w, self.free),
         )  # fmt: skip
@@ -113,7 +116,7 @@ class FactorRun(Run):
             self._balance(self.now // SWEEPS)
         if self.now >= self.next or self.passes >= stop.max_passes:
             self.next = self.now + max(SWEEPS // 2, self.now // 4)
-            return self._certify()
+            return self.certified()
         return Iterate(self.w, self.passes)
 
     def seed(self, w: F64) -> Iterate:
@@ -146,13 +149,13 @@ class FactorRun(Run):
         elif change > UNBALANCED * off:
             self.penalty *= 0.5
 
-    def _certify(self) -> Iterate:
-        """Return the iterate with its certificate."""
+    def certified(self) -> Iterate:
+        """Return the newest iterate with its certificate."""
         problem = self.problem
         self._follow()
         risks = np.empty(problem.n)
         message_bounds(
-            problem.parameters.flat, self.entries, self.factors, self.space, problem.loss.node, problem.loss.truth,
+            self.maps, self.entries, self.factors, self.space, problem.loss.node, problem.loss.truth,
             self.messages, self.w, risks,
         )  # fmt: skip
         upper = problem.objective.primal(self.w, risks + problem.loss.const)
@@ -205,8 +208,10 @@ def together(fmap: FeatureMap) -> I64:
     owner = owners(fmap.ptr)
     if fmap.unit is None:
         return np.diff(fmap.ptr)[owner]
-    _, key, count = np.unique(owner * max(fmap.n_units, 1) + fmap.unit, return_inverse=True, return_counts=True)
-    return np.asarray(count[key], dtype=np.int64)
+    key, most = owner * max(fmap.n_units, 1) + fmap.unit, len(fmap.ptr) * max(fmap.n_units, 1)
+    if most > 8 * len(key):  # too many to count them all
+        key = np.unique(key, return_inverse=True)[1]
+    return np.asarray(np.bincount(key)[key], dtype=np.int64)
 
 
 def squared_norms(fmap: FeatureMap) -> F64:
@@ -237,20 +242,41 @@ def curvature_of(problem: TrainProblem) -> Curvature:
     for m, fmap in enumerate(parameters.maps):
         amount = metric[m] * squared_norms(fmap) * together(fmap)
         if fmap.group < 0:
-            np.add.at(node, fmap.scope[:, 0], amount)
+            node += np.bincount(fmap.scope[:, 0], amount, len(node))
         else:
             by_group[fmap.group] += amount
     return Curvature(node, np.concatenate([*by_group, np.zeros(0)])[by_example(problem)])
 
 
-def by_example(problem: TrainProblem) -> I64:
+def by_example(problem: TrainProblem) -> I64 | slice:
     """Return the factors of all groups, one group after the other, in the order of their examples."""
-    return np.argsort(_joined([owners(group.ptr) for group in problem.parameters.program.groups]), kind="stable")
+    groups = problem.parameters.program.groups
+    if len(groups) == 1:
+        return slice(None)
+    return np.argsort(_joined([owners(group.ptr) for group in groups]), kind="stable")
 
 
-def list_factors(problem: TrainProblem) -> Factors:
-    """Return the factors of all examples and where their numbers are."""
-    program, order = problem.parameters.program, by_example(problem)
+def own_tables(problem: TrainProblem) -> dict[int, int]:
+    """Return the groups, with their map, whose tables are weights as they are: nothing else is in their scores."""
+    maps = problem.parameters.maps
+    plain = {
+        fmap.group: m for m, fmap in enumerate(maps)
+        if fmap.features is None and fmap.basis is None and not fmap.joint and fmap.block.lower_bound == -np.inf
+    }  # fmt: skip
+    return {g: m for g, m in plain.items() if g >= 0 and sum(fmap.group == g for fmap in maps) == 1}
+
+
+def entries_of(problem: TrainProblem, maps: list[int]) -> Entries:
+    """Return where changes of marginals are in the work space, for the maps given; no planes are kept."""
+    program, nothing = problem.parameters.program, np.zeros(0, dtype=np.int64)
+    begin = kinds_of_entries(program)
+    first = first_entries(problem, begin)[maps]
+    return Entries(pointers(begin[-1]), nothing, nothing, nothing, first, program.var_ptr, program.state_ptr)
+
+
+def list_factors(problem: TrainProblem, own: dict[int, int]) -> Factors:
+    """Return the factors of all examples and where their numbers are; ``own`` as of :func:`own_tables`."""
+    program, order, maps = problem.parameters.program, by_example(problem), problem.parameters.maps
     groups = program.groups
     pool_at = pointers(np.array([g.n_tables * g.n_configs for g in groups], dtype=np.int64))
     mu_at = program.n_states + pointers(np.array([g.n_factors * g.n_configs for g in groups], dtype=np.int64))
@@ -259,8 +285,15 @@ def list_factors(problem: TrainProblem) -> Factors:
     table = [pool_at[k] + g.table.astype(np.int64) * g.n_configs for k, g in enumerate(groups)]
     mu = [mu_at[k] + np.arange(g.n_factors) * g.n_configs for k, g in enumerate(groups)]
     slot = [slot_at[k] + np.arange(g.n_factors) * g.arity for k, g in enumerate(groups)]
+    weights = [np.full(g.n_factors, -1) for g in groups]
+    for k, m in own.items():
+        unit = maps[m].unit
+        weights[k][:] = maps[m].block.offset
+        if unit is not None:
+            weights[k] += unit.astype(np.int64) * groups[k].n_configs
+    rate = {k: 1.0 / map_scales(problem)[m] for k, m in own.items()}
     width = np.array([sum(g.cards) for g in groups], dtype=np.int64)
-    place = []
+    variable, place = _joined([g.scope.ravel() for g in groups]).astype(np.int32), []
     for g in groups:
         first = pointers(np.array(g.cards, dtype=np.int64))[:-1]
         place.append((np.indices(g.cards).reshape(g.arity, -1).T + first).ravel())
@@ -270,11 +303,14 @@ def list_factors(problem: TrainProblem) -> Factors:
         table=_joined(table)[order],
         mu=_joined(mu)[order],
         message=pointers(width[kind])[:-1],
+        own=_joined(weights)[order],
         slot=_joined(slot)[order],
-        variable=_joined([g.scope.ravel() for g in groups]).astype(np.int32),
+        variable=variable,
+        degree=np.bincount(variable, minlength=program.n_variables).astype(np.float64),
         arity=np.array([g.arity for g in groups], dtype=np.int64),
         n_configs=np.array([g.n_configs for g in groups], dtype=np.int64),
         width=width,
+        rate=np.array([rate.get(k, 0.0) for k in range(len(groups))]),
         place_at=pointers(np.array([len(p) for p in place], dtype=np.int64))[:-1],
         place=_joined(place),
     )
@@ -301,7 +337,6 @@ def work_space(problem: TrainProblem, entry_ptr: I64, factors: Factors) -> Space
         before=np.zeros(int(factors.n_configs.max(initial=1))),
         margin=np.zeros(int(n_slots)),
         belief=np.zeros(int(np.diff(starts).max(initial=1))),
-        degree=np.zeros(int(np.diff(program.var_ptr).max(initial=1))),
         order=np.zeros(widest),
         pull=np.zeros(int(factors.width.max(initial=1))),
         totals=np.zeros(3),

@@ -21,7 +21,7 @@ to an upper bound of the risk (Meshi et al. 2010, equation 8).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -30,7 +30,11 @@ from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_trainers._fractional_kernels import Entries, Metric, move
+from ssvm_trainers._pair_kernels import pair_run, update_messages
 from ssvm_trainers._plane_arrays import F64, I32, I64
+
+#: Of a type, for numba compiles anew what is called with a literal.
+ZERO: Any = np.int64(0)
 
 
 class Factors(NamedTuple):
@@ -44,11 +48,17 @@ class Factors(NamedTuple):
         The group of each.
     table, mu, message : ndarray of int64, shape (F,)
         Where its scores are in the pool, and its marginals and messages among all.
+    own : ndarray of int64, shape (F,)
+        Where its weights are that are its scores, and move with its marginals at once; -1 if there are none.
     slot : ndarray of int64, shape (F,)
         Where its variables are in ``variable``.
     variable : ndarray of int32
+    degree : ndarray of float64, shape (V,)
+        Slots of each variable.
     arity, n_configs, width : ndarray of int64, shape (G,)
         Of the factors of each group; the width is the number of states of all its variables.
+    rate : ndarray of float64, shape (G,)
+        ``1 / scale`` of such weights.
     place_at : ndarray of int64, shape (G,)
         Where the rows of a group start in ``place``.
     place : ndarray of int64
@@ -60,11 +70,14 @@ class Factors(NamedTuple):
     table: I64
     mu: I64
     message: I64
+    own: I64
     slot: I64
     variable: I32
+    degree: F64
     arity: I64
     n_configs: I64
     width: I64
+    rate: F64
     place_at: I64
     place: I64
 
@@ -88,7 +101,6 @@ class Space(NamedTuple):
     before: F64
     margin: F64
     belief: F64
-    degree: F64
     order: F64
     pull: F64
     totals: F64
@@ -110,14 +122,6 @@ def add_margins(factors: Factors, f: int, mu: F64, at: int, margin: F64) -> None
     arity, place = factors.arity[g], factors.place_at[g]
     for x in range(factors.width[g]):
         margin[x] = 0.0
-    if arity == 2:  # joint states run row by row
-        rows = factors.place[place + 1]
-        columns = factors.width[g] - rows
-        for a in range(rows):
-            for b in range(columns):
-                margin[a] += mu[at + a * columns + b]
-                margin[rows + b] += mu[at + a * columns + b]
-        return
     for c in range(factors.n_configs[g]):
         if mu[at + c] != 0.0:
             for k in range(arity):
@@ -125,18 +129,18 @@ def add_margins(factors: Factors, f: int, mu: F64, at: int, margin: F64) -> None
 
 
 @njit(cache=True, nogil=True)
-def table_values(factors: Factors, f: int, pool: F64, pull: F64, out: F64) -> None:
-    """Write ``table[c] - sum_k pull_k[c_k]`` of factor f."""
+def table_values(factors: Factors, f: int, scores: F64, table: int, pull: F64, out: F64) -> None:
+    """Write ``table[c] - sum_k pull_k[c_k]`` of factor f; its table is at ``scores[table]``."""
     g = factors.group[f]
-    arity, place, table = factors.arity[g], factors.place_at[g], factors.table[f]
+    arity, place = factors.arity[g], factors.place_at[g]
     if arity == 2:  # joint states run row by row
         rows, columns = factors.place[place + 1], factors.width[g] - factors.place[place + 1]
         for a in range(rows):
             for b in range(columns):
-                out[a * columns + b] = pool[table + a * columns + b] - pull[a] - pull[rows + b]
+                out[a * columns + b] = scores[table + a * columns + b] - pull[a] - pull[rows + b]
         return
     for c in range(factors.n_configs[g]):
-        out[c] = pool[table + c]
+        out[c] = scores[table + c]
         for k in range(arity):
             out[c] -= pull[factors.place[place + c * arity + k]]
 
@@ -154,8 +158,8 @@ def pull_on(factors: Factors, f: int, state_ptr: I64, dual: Dual, penalty: float
 
 @njit(cache=True, nogil=True)
 def factor_step(
-    factors: Factors, f: int, pool: F64, dual: Dual, penalty: float, curvature: float, n_steps: int, tol: float,
-    space: Space, margin: F64,
+    factors: Factors, f: int, scores: F64, table: int, dual: Dual, penalty: float, curvature: float, n_steps: int,
+    tol: float, space: Space, margin: F64,
 ) -> None:  # fmt: skip
     """Take pairwise steps on the marginals of factor f; ``margin`` follows, ``value`` begins with its gradient."""
     g, at = factors.group[f], factors.mu[f]
@@ -184,46 +188,9 @@ def factor_step(
             pull[up] += penalty * step
             pull[down] -= penalty * step
         if turn + 1 < n_steps:
-            table_values(factors, f, pool, pull, value)
+            table_values(factors, f, scores, table, pull, value)
             for c in range(n):
                 value[c] -= curvature * (mu[at + c] - space.before[c])
-
-
-@njit(cache=True, nogil=True)
-def pair_step(
-    rows: int, columns: int, mu: F64, at: int, value: F64, penalty: float, curvature: float, n_steps: int, tol: float,
-    margin: F64, x_at: int,
-) -> None:  # fmt: skip
-    """Do the same for a factor of two variables, whose gradient changes in two rows and two columns."""
-    for _ in range(n_steps):
-        high, low, top, bottom = 0, -1, value[0], np.inf
-        for c in range(rows * columns):
-            if value[c] > top:
-                high, top = c, value[c]
-            if mu[at + c] > 0.0 and value[c] < bottom:
-                low, bottom = c, value[c]
-        if top - bottom <= tol:
-            return
-        a, b = high // columns, low // columns
-        i, j = high - a * columns, low - b * columns
-        bend = 2.0 * (curvature + penalty * ((a != b) + (i != j)))
-        step = mu[at + low] if bend * mu[at + low] <= top - bottom else (top - bottom) / bend
-        mu[at + high] += step
-        mu[at + low] = max(mu[at + low] - step, 0.0)
-        value[high] -= curvature * step
-        value[low] += curvature * step
-        if a != b:
-            margin[x_at + a] += step
-            margin[x_at + b] -= step
-            for k in range(columns):
-                value[a * columns + k] -= penalty * step
-                value[b * columns + k] += penalty * step
-        if i != j:
-            margin[x_at + rows + i] += step
-            margin[x_at + rows + j] -= step
-            for k in range(rows):
-                value[k * columns + i] -= penalty * step
-                value[k * columns + j] += penalty * step
 
 
 @njit(cache=True, nogil=True)
@@ -264,66 +231,71 @@ def variable_step(
 
 
 @njit(cache=True, nogil=True)
+def step_on(
+    factors: Factors, f: int, state_ptr: I64, zero: int, dual: Dual, penalty: float, step: float,
+    curvature: float, n_steps: int, tol: float, space: Space, entry: int, x_at: int,
+) -> None:  # fmt: skip
+    """Do what :func:`pair_run` does for factor f, which may have any number of variables."""
+    g, at, own, mu, before = factors.group[f], factors.mu[f], factors.own[f], dual.mu, space.before
+    n, margin = factors.n_configs[g], space.margin[x_at:]
+    for c in range(n):
+        before[c] = mu[at + c]
+    scores, table = (space.pool, factors.table[f]) if own < 0 else (dual.w, own)
+    add_margins(factors, f, mu, at, margin)
+    pull_on(factors, f, state_ptr, dual, penalty, margin, space.pull)
+    table_values(factors, f, scores, table, space.pull, space.value)
+    factor_step(factors, f, scores, table, dual, penalty, curvature, n_steps, tol, space, margin)
+    for c in range(n):
+        change = step * (before[c] - mu[at + c])
+        if own >= 0:
+            dual.w[own + c] += factors.rate[g] * change
+        else:
+            space.delta[entry + c] = change
+    x, messages = x_at, dual.messages
+    for k in range(factors.arity[g]):
+        v = factors.variable[factors.slot[f] + k]
+        for s in range(state_ptr[v] - zero, state_ptr[v + 1] - zero):
+            space.belief[s] += messages[factors.message[f] + x - x_at] + penalty * space.margin[x]
+            x += 1
+
+
+@njit(cache=True, nogil=True)
 def visit(
     maps: FlatMaps, entries: Entries, fixed: Metric, factors: Factors, curvature: Curvature, space: Space, i: int,
     loss: F64, penalty: float, n_steps: int, tol: float, dual: Dual,
 ) -> None:  # fmt: skip
     """Take one step on each factor and variable of example i, update its messages and move the weights."""
-    state_ptr, mu, messages, delta = entries.state_ptr, dual.mu, dual.messages, space.delta
+    state_ptr, mu, delta = entries.state_ptr, dual.mu, space.delta
     lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
     zero, n_states = state_ptr[lo], state_ptr[hi] - state_ptr[lo]
     score_example(maps, i, lo, hi, state_ptr, loss, dual.w, space.ones, space.scores, space.node, space.pool)
     for s in range(n_states):
         space.belief[s] = space.node[zero + s]
-    for v in range(hi - lo):
-        space.degree[v] = 0.0
-    step, entry, x_at = fixed.share[i] / fixed.lam, n_states, 0
-    for f in range(factors.ptr[i], factors.ptr[i + 1]):
-        g, at = factors.group[f], factors.mu[f]
-        n, bend, margin = factors.n_configs[g], step * curvature.factor[f], space.margin[x_at:]
-        add_margins(factors, f, mu, at, margin)
-        pull_on(factors, f, state_ptr, dual, penalty, margin, space.pull)
-        table_values(factors, f, space.pool, space.pull, space.value)
-        for c in range(n):
-            space.before[c] = mu[at + c]
-        if factors.arity[g] == 2:
-            rows = factors.place[factors.place_at[g] + 1]
-            pair_step(
-                rows, factors.width[g] - rows, mu, at, space.value, penalty, bend, n_steps, tol, space.margin, x_at
-            )  # fmt: skip
-        else:
-            factor_step(factors, f, space.pool, dual, penalty, bend, n_steps, tol, space, margin)
-        for c in range(n):
-            delta[entry + c] = step * (space.before[c] - mu[at + c])
-        x = 0
-        for k in range(factors.arity[g]):
-            v = factors.variable[factors.slot[f] + k]
-            space.degree[v - lo] += 1.0
-            for s in range(state_ptr[v] - zero, state_ptr[v + 1] - zero):
-                space.belief[s] += messages[factors.message[f] + x] + penalty * margin[x]
-                x += 1
-        entry, x_at = entry + n, x_at + factors.width[g]
+    step, entry, x_at = fixed.share[i] / fixed.lam, n_states, ZERO
+    f, end = factors.ptr[i], factors.ptr[i + 1]
+    while f < end:
+        reached = pair_run(
+            factors, f, end, state_ptr, zero, dual, penalty, step, curvature.factor, n_steps, tol, space, entry,
+            x_at,
+        )  # fmt: skip
+        for k in range(f, reached):
+            entry, x_at = entry + factors.n_configs[factors.group[k]], x_at + factors.width[factors.group[k]]
+        f = reached
+        if f < end:
+            bend = step * curvature.factor[f]
+            step_on(factors, f, state_ptr, zero, dual, penalty, step, bend, n_steps, tol, space, entry, x_at)
+            entry, x_at = entry + factors.n_configs[factors.group[f]], x_at + factors.width[factors.group[f]]
+            f += 1
     for v in range(lo, hi):
-        at, card, pull = state_ptr[v] - zero, state_ptr[v + 1] - state_ptr[v], penalty * space.degree[v - lo]
+        at, card, pull = state_ptr[v] - zero, state_ptr[v + 1] - state_ptr[v], penalty * factors.degree[v]
         variable_step(space.belief, at, card, mu, zero + at, step * curvature.node[v], pull, space.order)
         for s in range(at, at + card):
             change = space.belief[s] - mu[zero + s]
             delta[s] = -step * change
             mu[zero + s] = space.belief[s]
-            space.totals[1] += space.degree[v - lo] * change * change
-    x_at = 0
-    for f in range(factors.ptr[i], factors.ptr[i + 1]):
-        x = 0
-        for k in range(factors.arity[factors.group[f]]):
-            v = factors.variable[factors.slot[f] + k]
-            for s in range(state_ptr[v], state_ptr[v + 1]):
-                off = space.margin[x_at + x] - mu[s]
-                messages[factors.message[f] + x] += penalty * off
-                space.totals[0] += off * off
-                x += 1
-        x_at += x
-        space.totals[2] += x
-    move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, delta, dual.w, dual.free, False)
+            space.totals[1] += factors.degree[v] * change * change
+    update_messages(factors, factors.ptr[i], end, state_ptr, dual, penalty, space)
+    move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, delta, dual.w, dual.free, np.bool_(False))
 
 
 @njit(cache=True, nogil=True)
@@ -365,7 +337,7 @@ def message_bounds(
                     belief[s] += messages[factors.message[f] + x]
                     space.margin[x] = messages[factors.message[f] + x]
                     x += 1
-            table_values(factors, f, space.pool, space.margin, space.value)
+            table_values(factors, f, space.pool, factors.table[f], space.margin, space.value)
             best = -np.inf
             for c in range(factors.n_configs[g]):
                 best = max(best, space.value[c])

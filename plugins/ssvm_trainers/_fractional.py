@@ -18,6 +18,7 @@ from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Stateful
 
 if TYPE_CHECKING:
+    from ssvm_dsl.ir import Program
     from ssvm_dsl.ir.flat import FlatMaps
 
 F64 = NDArray[np.float64]
@@ -122,10 +123,8 @@ class FractionalState(Stateful):
 def lay_out(problem: TrainProblem) -> Entries:
     """Return where the entries of planes belong: by example its states, then its factors' joint states."""
     program, n = problem.parameters.program, problem.n
-    starts = program.state_ptr[program.var_ptr]
-    sizes = [np.diff(starts), *(np.diff(g.ptr) * g.n_configs for g in program.groups)]
-    begin = np.concatenate([np.zeros((1, n), np.int64), np.cumsum(sizes, axis=0)])
-    ptr = pointers(begin[-1])
+    starts, begin = program.state_ptr[program.var_ptr], kinds_of_entries(program)
+    sizes, ptr = np.diff(begin, axis=0), pointers(begin[-1])
     where = np.empty(int(ptr[-1]), dtype=np.int64)
     where[runs(ptr[:-1], sizes[0])] = np.arange(program.n_states)
     owner = np.repeat(np.arange(n), np.diff(program.var_ptr))
@@ -142,8 +141,20 @@ def lay_out(problem: TrainProblem) -> Entries:
         at.append(begin[k + 1][owner] + number * group.n_configs + config)
     owners = np.concatenate(of)
     truth = np.concatenate(at)[np.argsort(owners, kind="stable")].astype(np.int64)
-    first = np.stack([begin[m.group + 1] if m.group >= 0 else np.full(n, -1) for m in problem.parameters.maps])
     return Entries(
-        ptr, where, pointers(np.bincount(owners, minlength=n)), truth, first.astype(np.int64),
+        ptr, where, pointers(np.bincount(owners, minlength=n)), truth, first_entries(problem, begin),
         program.var_ptr, program.state_ptr,
     )  # fmt: skip
+
+
+def kinds_of_entries(program: Program) -> I64:
+    """Return where within each example the states of variables start, then each group's, then the end."""
+    states = np.diff(program.state_ptr[program.var_ptr])
+    sizes = [np.zeros_like(states), states, *(np.diff(g.ptr) * g.n_configs for g in program.groups)]
+    return np.cumsum(sizes, axis=0, dtype=np.int64)
+
+
+def first_entries(problem: TrainProblem, begin: I64) -> I64:
+    """Return where the entries of each map's factors start within an example (-1: variables); ``shape (M, n)``."""
+    maps, nowhere = problem.parameters.maps, np.full(problem.n, -1, dtype=np.int64)
+    return np.stack([begin[m.group + 1] if m.group >= 0 else nowhere for m in maps])

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.need import Guarantee, Need
 from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks import find_risk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._factor_blocks import FactorRun, curvature_of, suits
+from ssvm_trainers._factor_blocks import FactorRun, curvature_of, own_tables, suits
 from ssvm_trainers.bcfw import BCFW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -33,6 +33,18 @@ class Untied(Model):
     pair = Factor(complete(y), per="edge", features=x)
     same = Factor(complete(y), form=POTTS, per="edge", nonneg=True)
     triple = Factor(cliques(y, [(0, 1, 2), (3, 1, 2)]), per="edge")
+    loss = Hamming(y)
+
+
+class Binary(Model):
+    """Two states, and tables that are more than weights of their own."""
+
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge", features=x)
+    same = Factor(complete(y), form=POTTS, per="edge", nonneg=True)
     loss = Hamming(y)
 
 
@@ -53,13 +65,18 @@ def untied(n=8, seed=1):
     return Untied, list(rng.normal(size=(n, 2))), list(rng.integers(3, size=(n, 4)))
 
 
+def binary(n=8, seed=1):
+    rng = np.random.default_rng(seed)
+    return Binary, list(rng.normal(size=(n, 2))), list(rng.integers(2, size=(n, 4)))
+
+
 def tied(seed=1):
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(t, 2)) for t in (2, 1, 5, 3, 4, 3)]
     return Tied, X, [rng.integers(3, size=len(x)) for x in X]
 
 
-CASES = {"untied": untied, "tied": tied}
+CASES = {"untied": untied, "binary": binary, "tied": tied}
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -103,7 +120,7 @@ def test_bounds_are_true_at_any_time(case):
     for _ in range(12):
         for _ in range(3):
             run.iterate(StopRule())
-        one = run._certify()
+        one = run.certified()
         exact = problem.evaluate(one.w)
         assert one.dual <= best.upper + 1e-9
         assert one.upper >= exact[0] - 1e-7
@@ -135,6 +152,20 @@ def test_curvature_is_never_underestimated(case):
             assert stretched.sum() * problem.n**2 <= length * (1 + 1e-9)
 
 
+def test_tables_that_are_weights():
+    problem = problem_of(*untied())
+    program, run = problem.parameters.program, FactorRun(problem, 0, None)
+    run.w[:] = np.random.default_rng(2).normal(size=problem.dim)
+    pool, factors = np.concatenate([t.ravel() for t in problem.scores(run.w).tables]), run.factors
+    own, n = factors.own >= 0, factors.n_configs[factors.group]
+    assert (
+        set(factors.group[own]) == set(own_tables(problem)) == {g for g, k in enumerate(program.groups) if k.arity == 3}
+    )
+    for f in np.flatnonzero(own):
+        np.testing.assert_array_equal(run.w[factors.own[f] :][: n[f]], pool[factors.table[f] :][: n[f]])
+    assert own_tables(problem_of(*binary())) == {}  # features, and a form
+
+
 def test_going_on_from_a_state_is_bit_for_bit(case):
     stop = StopRule(tol=1e-9)
     straight = [
@@ -161,7 +192,6 @@ def test_auto_takes_factors_where_weights_are_not_shared():
     assert not suits(problem_of(*tied()))
     runs = [BCFW().begin(problem_of(*one), None) for one in (untied(), tied())]
     assert [isinstance(run, FactorRun) for run in runs] == [True, False]
-    assert not isinstance(BCFW(averaging=True).begin(problem_of(*untied()), None), FactorRun)
 
 
 def test_the_report_of_an_estimator():
