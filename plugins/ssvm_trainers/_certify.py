@@ -22,7 +22,7 @@ class Trust(Stateful):
     STATE: ClassVar[tuple[str, ...]] = ("ratio",)
 
     def __init__(self) -> None:
-        self.ratio = 0.4
+        self.ratio = 0.6
 
     def asks(self, stop: StopRule, dual: float, estimate: float, passes: float) -> bool:
         """Return whether the gap is likely below the tolerance, or there is only one pass left."""
