@@ -37,7 +37,7 @@ from ssvm_dsl.ir.flat import (
 from ssvm_dsl.ir.kernels import feature_row, score_example, weight_start
 from ssvm_trainers._plane_arrays import Fixed
 from ssvm_trainers._planes import fixed_arrays, map_scales
-from ssvm_trainers._subgradient_pass import SMALL
+from ssvm_trainers._subgradient_pass import fold
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import CompiledMessages, MessageProblem
@@ -129,12 +129,7 @@ def dual_loss_steps(
         mine = messages[message_ptr[i] : message_ptr[i + 1]]
         function(ints, longs, reals, i, pool, node, passes, mine, choices, work)
         state[0] *= 1.0 - length * fixed.lam * shrink
-        if abs(state[0]) < SMALL:
-            for p in range(len(u)):
-                if averaged:
-                    v[p] -= state[1] * u[p]
-                u[p] *= state[0]
-            state[0], state[1], state[2] = 1.0, 0.0, state[2] * state[0] * state[0]
+        state[2] *= fold(state, u, v) ** 2
         state[2] += move_to_truth(maps, fixed, place, i, choices, length * weight[i] / state[0], u, state[1], v)
         norm = abs(state[0]) * np.sqrt(max(state[2], 0.0))
         if norm > radius:

@@ -24,7 +24,10 @@ def pair_step(
     rows: int, columns: int, mu: F64, at: int, value: F64, penalty: float, curvature: float, n_steps: int, tol: float,
     margin: F64, x_at: int,
 ) -> None:  # fmt: skip
-    """Do the same for a factor of two variables, whose gradient changes in two rows and two columns."""
+    """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
+
+    ``value`` begins with the gradient, ``margin[x_at:]`` with the margins of both variables; both follow.
+    """
     for _ in range(n_steps):
         high, low, top, bottom = 0, -1, value[0], np.inf
         for c in range(rows * columns):

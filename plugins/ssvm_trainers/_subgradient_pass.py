@@ -67,6 +67,23 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
 
 
 @njit(cache=True, nogil=True)
+def fold(state: F64, u: F64, v: F64) -> float:
+    """Multiply a small scale ``s = state[0]`` into u, and take ``c = state[1]`` times u from v; return what s was.
+
+    v is not touched where no average is kept (c = 0).  Returns 1 when the scale is not small.
+    """
+    s, c = state[0], state[1]
+    if abs(s) >= SMALL:
+        return 1.0
+    for p in range(len(u)):
+        if c != 0.0:
+            v[p] -= c * u[p]
+        u[p] *= s
+    state[0], state[1] = 1.0, 0.0
+    return float(s)
+
+
+@njit(cache=True, nogil=True)
 def subgradient_steps(
     oracle: Any,
     ints: I32,
@@ -106,11 +123,7 @@ def subgradient_steps(
         own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
         off = max(off, abs(score - own) / (1.0 + abs(own)))
         state[0] *= 1.0 - lengths[step] * shrink
-        if abs(state[0]) < SMALL:
-            for p in range(len(u)):
-                v[p] -= state[1] * u[p]
-                u[p] *= state[0]
-            state[0], state[1] = 1.0, 0.0
+        fold(state, u, v)
         for j in range(lo, hi):
             state[2] += fixed.share[i] * fixed.node_loss[fixed.state_ptr[j] + work.labels[j - lo]]
         n_factors, n_parts = collect_parts(maps, fixed, i, work.labels, zero, one, parts)

@@ -128,7 +128,7 @@ class _Run(Run):
         self.oracle = problem.compiled()
         self.now, self.passes, self.averaged = 0, 0.0, 0
         self.average = np.zeros(problem.dim if options.averaging else 0)
-        self.exact_cost = _exact_cost(problem)
+        self.exact_cost = _exact_cost(problem, self.oracle is not None)
         self.dual, _ = self.planes.refresh()
         self.trust = Trust()
         if self.oracle is not None:
@@ -309,7 +309,7 @@ def _batch(problem: TrainProblem) -> int:
     return int(np.clip(problem.n // 32, 1, MAX_BATCH))
 
 
-def _exact_cost(problem: TrainProblem) -> float:
+def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
     """Return the operations of an exact call on an average example: scores, and what the solver does with them."""
     total, n_scores = CALL_WORK * problem.n, float(problem.parameters.program.n_states)
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
@@ -319,6 +319,6 @@ def _exact_cost(problem: TrainProblem) -> float:
             width = len(fmap.features.data) / max(len(fmap.features.ptr) - 1, 1) * max(fmap.n_basis, CACHE_LINE)
         total += fmap.n_factors * (width + tables)  # a compiled oracle looks at each table once
         n_scores += fmap.n_factors * tables
-    if problem.compiled() is None:
+    if not compiled:
         total += SCORE_WORK * n_scores + BATCH_WORK * problem.n / _batch(problem)
     return total / max(problem.n, 1)

@@ -45,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as err:
+        if args.traceback or err.filename is None:  # not about a file that was named
+            raise
+        complain(f"{err.filename}: {err.strerror}")
+        return 2
     return status
 
 

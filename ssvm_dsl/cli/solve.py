@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.ir.need import Need
 
 #: Exit statuses.
-SOLVED, UNSOLVED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -66,11 +66,7 @@ def run(args: Namespace) -> int:
 
     if args.all and (args.backend != "auto" or args.option):
         raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
-    try:
-        question, read = _question(args)
-    except OSError as err:
-        complain(f"{err.filename}: {err.strerror}")
-        return UNUSABLE
+    question, read = _question(args)
     return _run_all(args, question, read) if args.all else _run_one(args, question, read)
 
 

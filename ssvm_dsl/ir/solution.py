@@ -198,16 +198,7 @@ def add_marginals(
 def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, tables: Sequence[F64]) -> None:
     """Add ``coef_i`` times the indicators of a labelling of each listed example to numbers laid out as a Theta.
 
-    Parameters
-    ----------
-    labels : ndarray of int32
-        Packed over the listed examples.
-    coef : ndarray of float64, shape (n,)
-    ids : ndarray of int64, shape (n,)
-        Distinct examples.
-    node : ndarray of float64, shape (S,)
-    tables : sequence of ndarray, shape (n_tables, prod(cards))
-        One for each group; factors that share a row add up.
+    ``labels`` are packed over the listed examples; the others are those of :func:`add_marginals`.
     """
     starts, ptr = program.var_ptr[ids], label_ptr(program, ids)
     node[program.state_ptr[:-1][members(program.var_ptr, ids)] + labels] += np.repeat(coef, np.diff(ptr))

@@ -60,6 +60,10 @@ class BaseProblem:
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
         self._theta = Theta.zeros(self.program)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Check what else the problem needs, and make what it keeps; subclasses add to it."""
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""

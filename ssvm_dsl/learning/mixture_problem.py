@@ -15,13 +15,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
-from ssvm_dsl.plugin_api.protocols import Executor
 
 F64 = NDArray[np.float64]
 
@@ -39,17 +34,10 @@ class MixtureProblem(MarginProblem):
 
     of_sums = "a distribution over labellings"
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, loss, objective, session, executor)
-        one_each = replace(objective, weight=np.ones(self.n), power=1.0)
-        self._soft = _Soft(parameters, loss, one_each, session, executor)
+    def _prepare(self) -> None:
+        super()._prepare()
+        one_each = replace(self.objective, weight=np.ones(self.n), power=1.0)
+        self._soft = _Soft(self.parameters, self.loss, one_each, self.session, self.executor)
 
     def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
         """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.
@@ -70,16 +58,10 @@ class MixtureProblem(MarginProblem):
 class _Soft(SmoothProblem):
     """The softmax-margin of one example at a time, with a scaled loss."""
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, replace(loss, node=loss.node.copy()), objective, session, executor)
-        self._prices = loss.node
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._prices = self.loss.node
+        self.loss = replace(self.loss, node=self._prices.copy())
 
     def mixed(self, u: F64, t: float, example: int) -> tuple[F64, float]:
         program = self.program

@@ -17,19 +17,16 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.inference.batch import split_examples
-from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.ir.solution import Marginals, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.base_problem import BaseProblem
-from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Executor, Planes, RiskGradient
+from ssvm_dsl.plugin_api.protocols import Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -50,18 +47,11 @@ class MarginProblem(BaseProblem):
 
     exact_with_backend = True  # an exact backend makes the oracle exact
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, loss, objective, session, executor)
-        self.truth: I32 = loss.truth
-        if loss.tables is not None:
-            _check_room(loss.tables, self.program)
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.truth: I32 = self.loss.truth
+        if self.loss.tables is not None:
+            _check_room(self.loss.tables, self.program)
 
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the most violated plane of each selected example.

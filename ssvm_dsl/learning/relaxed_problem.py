@@ -21,19 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.local_polytope import consistent
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Limits, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, pointers, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import PROVED, MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
-from ssvm_dsl.plugin_api.protocols import Executor, Planes
+from ssvm_dsl.plugin_api.protocols import Planes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -57,15 +53,8 @@ class RelaxedProblem(MarginProblem):
     relaxed = True
     of_sums = "risk 'relaxed'"
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, loss, objective, session, executor)
+    def _prepare(self) -> None:
+        super()._prepare()
         self._given = Theta.zeros(self.program)  # zero between calls
 
     def compiled(self) -> None:

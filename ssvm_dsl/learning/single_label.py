@@ -18,14 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
-from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
-from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import Executor, RiskGradient
+from ssvm_dsl.plugin_api.protocols import RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -50,16 +47,9 @@ class WestonWatkins(GradientProblem):
         The model is not one label without axes.
     """
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, loss, objective, session, executor)
-        program = self.program
+    def _prepare(self) -> None:
+        super()._prepare()
+        program, loss = self.program, self.loss
         plain = (np.diff(program.var_ptr) == 1).all() and program.uniform_card and not program.constraints
         if not plain or program.groups or loss.kind not in (ADDITIVE, ZERO_ONE):
             raise TrainingError("this risk is for models of one label without axes, and a loss that is Hamming or Cost")

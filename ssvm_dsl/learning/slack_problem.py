@@ -20,20 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr, score_labels
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.envelope import Envelope
-from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Executor, Planes
+from ssvm_dsl.plugin_api.protocols import Planes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -60,30 +57,24 @@ class SlackProblem(MarginProblem):
 
     exact_with_backend = False
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
+    def _prepare(self) -> None:
+        loss = self.loss
         if loss.kind == COUNT and (loss.node.any() or loss.const.any()):
             raise OptionError("risk 'slack' takes a CountLoss alone, not in a sum; risk 'margin' takes both")
-        if session.guarantee is Guarantee.HEURISTIC:
+        if self.session.guarantee is Guarantee.HEURISTIC:
             raise OptionError("risk 'slack' needs a backend that is exact or gives bounds; risk 'margin' does not")
-        super().__init__(parameters, loss, objective, session, executor)
+        super()._prepare()
         self.largest = loss.largest(self.program)
         self._unit_margin: MarginProblem | None = None
         if loss.kind == ZERO_ONE:
             one = replace(loss, weight=1.0)
-            self._unit_margin = MarginProblem(parameters, one, objective, session, executor)
+            self._unit_margin = MarginProblem(self.parameters, one, self.objective, self.session, self.executor)
             self._unit_margin._theta = self._theta
         self.counts, self.unit = (np.zeros(0, np.int64), np.zeros(self.n))
         if loss.kind == ADDITIVE:
             self.counts, self.unit = loss_counts(loss, self.program)
         self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
-        self.by_count = session.counts and self.tables is not None
+        self.by_count = self.session.counts and self.tables is not None
 
     def compiled(self) -> CompiledOracle | None:
         """Return ``None``: no single decoding answers."""

@@ -16,16 +16,12 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
-from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Task
-from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
-from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api.protocols import Executor, RiskGradient
+from ssvm_dsl.plugin_api.protocols import RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -48,17 +44,10 @@ class SmoothProblem(GradientProblem):
 
     smooth = True
 
-    def __init__(
-        self,
-        parameters: ParameterMap,
-        loss: LossTerm,
-        objective: RegularizedRisk,
-        session: PlannedSession,
-        executor: Executor,
-    ) -> None:
-        super().__init__(parameters, loss, objective, session, executor)
+    def _prepare(self) -> None:
+        super()._prepare()
         self._mu = Theta.zeros(self.program)
-        shared = {m.group for m in parameters.maps if m.features is None}
+        shared = {m.group for m in self.parameters.maps if m.features is None}
         self._shared = [number in shared for number in range(len(self.program.groups))]
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:

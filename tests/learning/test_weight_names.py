@@ -258,6 +258,11 @@ def test_attributes_without_any_names_are_refused():
         StructuredSVM(Bare).fit([[[], {}], [[]]], [[0, 1], [1]])
 
 
+def test_the_command_names_a_file_that_is_not_there(tmp_path, capsys):
+    assert main(["weights", str(tmp_path / "none.ssvm")]) == 2
+    assert "none.ssvm: No such file or directory" in capsys.readouterr().err
+
+
 def test_the_command_shows_weights_of_a_file(tmp_path, capsys):
     svm = fitted(Tagger, X, Y)
     svm.save(tmp_path / "m.ssvm")
