@@ -68,7 +68,7 @@ class ILPSession(PolytopeSession):
             answer = self._solver(priced, clock, answer.labels)
         if _too_coarse(answer):
             raise SsvmError(
-                f"example {priced.polytope.example}: the scores span too wide a range for whole numbers "
+                f"example {priced.example}: the scores span too wide a range for whole numbers "
                 f"(best found {answer.score!r}, proved bound {answer.bound!r}); forbid states by -inf, not by penalties"
             )
         return answer

@@ -81,7 +81,7 @@ def test_whole_numbers_prove_true_bounds(seed, exponents):
     problem.theta.node[:] *= 10.0 ** exponents[0]
     problem.theta.pool[:] *= 10.0 ** exponents[1]
     polytope = build_polytope(problem.program, 0, redundant=True)
-    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program, 0)
     if (priced.peaks == -np.inf).any():
         return
     losses = priced.losses()
@@ -100,7 +100,7 @@ def test_whole_numbers_prove_true_bounds(seed, exponents):
 
 def test_columns_that_alone_lose_more_than_the_start_are_closed_and_no_others():
     problem = pairwise(2, 3, [(0, 1)], None, np.array([0.0, -3.0, -1.0, -2.0, 0.0, -2.5]), np.zeros((1, 9)))
-    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program)
+    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program, 0)
     labels, losses = first_incumbent(priced, None)
     assert labels.tolist() == [0, 1]
     np.testing.assert_array_equal(losses[:6], [0.0, np.inf, np.inf, np.inf, 0.0, np.inf])

@@ -109,7 +109,7 @@ def test_any_duals_prove_a_bound(scores):
     optimum, rng = best(problem), np.random.default_rng(0)
     for example in range(problem.program.n_examples):
         polytope = build_polytope(problem.program, example)
-        priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+        priced = polytope.price(problem.theta, problem.theta.node, problem.program, example)
         for size in (0.0, 1e-3, 1.0, 1e6, 1e12):
             assert priced.bound(size * rng.normal(size=polytope.matrix.shape[0])) >= optimum[example]
 
@@ -118,7 +118,7 @@ def test_structure_has_every_labelling_and_nothing_else():
     problem = seeded(Recipe(max_arity=4, density=1.0), 5)
     for redundant in (False, True):
         polytope = build_polytope(problem.program, 0, redundant)
-        priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+        priced = polytope.price(problem.theta, problem.theta.node, problem.program, 0)
         rng, n = np.random.default_rng(0), polytope.n_variables
         for _ in range(20):
             labels = rng.integers(0, problem.program.card[:n]).astype(np.int32)
@@ -231,7 +231,7 @@ def test_threshold_rounding_is_optimal_for_a_submodular_problem():
     equal = np.tile([1.0, 0.0, 0.0, 1.0], (12, 1))
     problem = pairwise(9, 2, grid_edges(3, 3), None, np.zeros(18), equal)
     polytope = build_polytope(problem.program, 0)
-    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program, 0)
     mixture = np.full(18, 0.5)
     mu = np.concatenate([mixture, np.tile([0.5, 0.0, 0.0, 0.5], 12)])
     assert priced.value(mu) == 12.0
@@ -243,7 +243,7 @@ def test_threshold_rounding_is_optimal_for_a_submodular_problem():
 def test_conditional_rounding_is_as_good_as_drawing_independently(seed):
     problem = complete(7, 3, seed)
     polytope = build_polytope(problem.program, 0)
-    priced = polytope.price(problem.theta, problem.theta.node, problem.program)
+    priced = polytope.price(problem.theta, problem.theta.node, problem.program, 0)
     mu = session(problem).solve(problem.theta, task=Task.RELAXED).marginals.node.reshape(7, 3)
     pairs = [np.outer(mu[a], mu[b]).ravel() for a, b in problem.program.groups[0].scope]
     expected = priced.value(np.concatenate([mu.ravel(), *pairs]))
@@ -255,7 +255,7 @@ def test_conditional_rounding_avoids_what_is_forbidden():
     """Argmax takes the forbidden pair (0, 0); conditioning on the first variable sees it."""
     shut = np.array([[-np.inf, 0.0, 0.0, -5.0]])
     problem = pairwise(2, 2, [(0, 1)], None, np.zeros(4), shut)
-    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program)
+    priced = build_polytope(problem.program, 0).price(problem.theta, problem.theta.node, problem.program, 0)
     mu = np.array([0.6, 0.4, 0.6, 0.4, 0.0, 0.6, 0.4, 0.0])
     assert priced.score_of(rounded(priced, mu, "argmax")) == -np.inf
     assert priced.score_of(rounded(priced, mu, "conditional")) == 0.0

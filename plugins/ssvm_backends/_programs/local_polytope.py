@@ -1,4 +1,4 @@
-r"""The local polytope of one example as sparse arrays: what linear and integer programs are made of.
+r"""The local polytope of an example as sparse arrays: what linear and integer programs are made of.
 
 A labelling y is written as 0/1 numbers mu: ``mu_v(s) = 1`` where y_v = s, ``mu_f(c) = 1`` where the variables of
 factor f are in the joint state c.  The local polytope relaxes them to ``mu >= 0`` with::
@@ -11,8 +11,8 @@ are exactly the labellings (Wainwright and Jordan 2008, section 4.1).  A *block*
 factor's joint states; the columns are the blocks one after the other: variables first, then the factors group
 by group.
 
-The structure is built once from the program, without a Python loop over factors; scores enter per call only
-(:meth:`LocalPolytope.price`).  Forbidden states and joint states have score ``-inf`` and become columns fixed at
+It is built without a Python loop over factors, once for all examples that have the same variables and factors
+(:class:`Structure`); scores enter per call only (:meth:`LocalPolytope.price`).  Forbidden states and joint states have score ``-inf`` and become columns fixed at
 zero; no large penalties occur anywhere.
 
 The certified bound.  For any numbers lambda (one for each row of the second kind; a solver's duals or anything
@@ -23,7 +23,7 @@ all (Werner 2007, eq. (8)).  A solver's tolerances only make this bound weaker, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum, prod
 from typing import Any
@@ -46,14 +46,12 @@ _EPS = 2.0**-52
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The factors of one group that belong to the example.
+    """The factors of one group.
 
     Parameters
     ----------
     group : int
         Number of the group.
-    factors : slice
-        Its factors.
     cards : tuple of int
     scope : ndarray of int64, shape (n, r)
         Variables, numbered within the example.
@@ -62,7 +60,6 @@ class Part:
     """
 
     group: int
-    factors: slice
     cards: tuple[int, ...]
     scope: I64
     columns: slice
@@ -70,15 +67,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class LocalPolytope:
-    """The local polytope of one example, without scores.
+    """The local polytope of examples with the same structure, without scores.
 
     Parameters
     ----------
-    example : int
-    states : slice
-        Its unary states in the program; they are the first columns.
     state_ptr : ndarray of int64, shape (n + 1,)
-        Columns of each of its n variables.
+        Columns of each of the n variables; they are the first columns.
     parts : tuple of Part
     block_ptr : ndarray of int64, shape (n_blocks + 1,)
         Columns of each block.
@@ -86,8 +80,6 @@ class LocalPolytope:
         The rows above: first one for each variable, then those of the factors.
     """
 
-    example: int
-    states: slice
     state_ptr: I64
     parts: tuple[Part, ...]
     block_ptr: I64
@@ -123,21 +115,25 @@ class LocalPolytope:
         """What the rows sum to; ``ndarray, shape (n_rows,)``."""
         return (np.arange(self.matrix.shape[0]) < self.n_variables).astype(np.float64)
 
-    def price(self, theta: Theta, node: F64, program: Program) -> Priced:
-        """Return the scores of all columns.
+    def price(self, theta: Theta, node: F64, program: Program, example: int) -> Priced:
+        """Return the scores of all columns for one example.
 
         Parameters
         ----------
         theta : Theta
         node : ndarray of float64, shape (S,)
             Unary scores of the whole program with ``-inf`` at masked and clamped states.
+        program : Program
+        example : int
+            One with this structure.
         """
-        score = np.empty(self.n_columns)
-        score[: self.state_ptr[-1]] = node[self.states]
+        score, start = np.empty(self.n_columns), int(program.state_ptr[program.var_ptr[example]])
+        score[: self.state_ptr[-1]] = node[start : start + int(self.state_ptr[-1])]
         for part in self.parts:
-            rows = program.groups[part.group].table[part.factors]
+            group = program.groups[part.group]
+            rows = group.table[group.ptr[example] : group.ptr[example + 1]]
             score[part.columns] = theta.tables[part.group][rows].ravel()
-        return Priced(self, score, float(theta.const[self.example]))
+        return Priced(self, score, float(theta.const[example]), example)
 
     def labels_of(self, mu: F64) -> I32:
         """Return the state of largest mu of each variable, the first among equals."""
@@ -167,11 +163,13 @@ class Priced:
     score : ndarray of float64, shape (n_columns,)
         ``-inf`` for columns that must be zero.
     const : float
+    example : int
     """
 
     polytope: LocalPolytope
     score: F64
     const: float
+    example: int
 
     @property
     def peaks(self) -> F64:
@@ -250,6 +248,33 @@ def first_incumbent(priced: Priced, warm: Any) -> tuple[I32, F64]:
     return labels, np.where(losses > lost, np.inf, losses)
 
 
+@dataclass(frozen=True)
+class Structure:
+    """What the local polytope of an example depends on; two are equal if the polytopes are.
+
+    Parameters
+    ----------
+    key : bytes
+        The numbers of states of its variables, and the scopes of its factors group by group.
+    example : int
+        An example that has it.
+    """
+
+    key: bytes
+    example: int = field(compare=False)
+
+    @classmethod
+    def of(cls, program: Program, example: int) -> Structure:
+        """Return the structure of an example."""
+        lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
+        parts, counts = [np.diff(program.state_ptr[lo : hi + 1])], [hi - lo]
+        for group in program.groups:
+            scope = group.scope[group.ptr[example] : group.ptr[example + 1]].astype(np.int64) - lo
+            parts.append(scope.ravel())
+            counts.append(len(scope))
+        return cls(np.concatenate([counts, *parts]).tobytes(), example)
+
+
 def build_polytope(program: Program, example: int, redundant: bool = False) -> LocalPolytope:
     """Return the local polytope of an example.
 
@@ -266,20 +291,18 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
     Time and memory O(n_columns x arity).
     """
     lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
-    states = slice(int(program.state_ptr[lo]), int(program.state_ptr[hi]))
-    state_ptr = program.state_ptr[lo : hi + 1] - states.start
+    state_ptr = program.state_ptr[lo : hi + 1] - program.state_ptr[lo]
     parts, blocks, n_columns = [], [np.diff(state_ptr)], int(state_ptr[-1])
     for g, group in enumerate(program.groups):
-        factors = slice(int(group.ptr[example]), int(group.ptr[example + 1]))
-        n = factors.stop - factors.start
+        scope = group.scope[group.ptr[example] : group.ptr[example + 1]].astype(np.int64) - lo
+        n = len(scope)
         if not n:
             continue
-        scope = group.scope[factors].astype(np.int64) - lo
-        parts.append(Part(g, factors, group.cards, scope, slice(n_columns, n_columns + n * group.n_configs)))
+        parts.append(Part(g, group.cards, scope, slice(n_columns, n_columns + n * group.n_configs)))
         blocks.append(np.full(n, group.n_configs))
         n_columns += n * group.n_configs
     rows = polytope_equations(state_ptr, [(part.cards, part.scope) for part in parts], redundant)
     shape = (rows.n_rows, rows.n_columns)
     matrix = csr_array(coo_array((rows.values, (rows.rows, rows.columns)), shape=shape))
     matrix.sort_indices()
-    return LocalPolytope(example, states, state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix)
+    return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix)

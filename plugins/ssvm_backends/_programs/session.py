@@ -1,7 +1,7 @@
 """The session that ``lp`` and ``ilp`` share: example by example, each with its local polytope.
 
-Polytopes are built when an example is first asked for and kept, up to :data:`KEPT_COLUMNS` in all; scores enter
-per call.  A solver fills in :meth:`PolytopeSession.answer`; masks, clamps, deadlines, interruption and packing
+A polytope is built when an example of its structure is first asked for and kept, up to :data:`KEPT_COLUMNS` in all;
+scores enter per call.  A solver fills in :meth:`PolytopeSession.answer`; masks, clamps, deadlines, interruption and packing
 are here.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._graphs.masks import masked_node
-from ssvm_backends._programs.local_polytope import F64, I32, I64, LocalPolytope, Priced, build_polytope
+from ssvm_backends._programs.local_polytope import F64, I32, I64, LocalPolytope, Priced, Structure, build_polytope
 from ssvm_dsl.ir import Limits, Marginals, Primal, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import label_ptr, select
@@ -112,11 +112,11 @@ class PolytopeSession(ABC):
     def __init__(self, program: Program, options: Mapping[str, Any], redundant: bool) -> None:
         self.program, self.options = program, options
 
-        def build(example: int) -> tuple[LocalPolytope, int]:
-            polytope = build_polytope(program, example, redundant)
+        def build(structure: Structure) -> tuple[LocalPolytope, int]:
+            polytope = build_polytope(program, structure.example, redundant)
             return polytope, polytope.n_columns
 
-        self.polytope: Kept[int, LocalPolytope] = Kept(build)
+        self._polytope: Kept[Structure, LocalPolytope] = Kept(build)
 
     @abstractmethod
     def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
@@ -158,7 +158,8 @@ class PolytopeSession(ABC):
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
             const = float(theta.const[example])
             return Answer(np.zeros(0, np.int32), const, const, mu=np.zeros(0))
-        priced = self.polytope(example).price(theta, node, self.program)
+        polytope = self._polytope(Structure.of(self.program, example))
+        priced = polytope.price(theta, node, self.program, example)
         if (priced.peaks == -np.inf).any():
             return Answer(bound=-np.inf)
         return self.answer(priced, clock, warm)
