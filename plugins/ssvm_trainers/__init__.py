@@ -11,11 +11,11 @@ from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
 PLANES = frozenset({"margin", "hm", "perceptron"})
 SMOOTH = frozenset({"log", "softmax-margin", "smooth-hinge"})
 
-#: The same with planes that have a scale of their own.
-SCALED_PLANES = PLANES | {"slack"}
+#: The same, and those whose planes have a scale of their own or hold marginals.
+KEPT_PLANES = PLANES | {"slack", "relaxed"}
 
 #: Convex risks: all of them.
-CONVEX = SCALED_PLANES | SMOOTH | {"relaxed", "weston-watkins", "regression"}
+CONVEX = KEPT_PLANES | SMOOTH | {"weston-watkins", "regression"}
 
 ORDERS = ("stochastic", "incremental")
 
@@ -89,7 +89,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "n-slack",
             "ssvm_trainers.n_slack:NSlack",
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
-            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
             options=(
                 Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap", least=0),
@@ -101,7 +101,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "one-slack",
             "ssvm_trainers.one_slack:OneSlack",
             "cutting planes with one slack for all examples, and cuts from a cache of planes",
-            needs=TrainerNeeds(risks=SCALED_PLANES, strongly_convex=True, any_power=True),
+            needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, any_power=True),
             resumable=True,
             options=(
                 Option("cache", 50, "planes kept for an example; 0 for none", least=0),

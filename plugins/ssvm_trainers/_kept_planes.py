@@ -8,18 +8,28 @@ as long as the features of what is wrong: memory is O(wrong variables x features
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.solution import each_marginals
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: Bytes that tell the planes of an example apart.
+KEY = 16
+
+#: Marginals that agree to so many decimals are the same plane.
+DECIMALS = 12
 
 
 class KeptPlanes(Stateful):
@@ -59,11 +69,11 @@ class KeptPlanes(Stateful):
         """Keep the planes that are new (at the end); return their number."""
         fresh, row = [], np.zeros(self.problem.dim)
         columns, data = [np.zeros(0, np.int64)], [np.zeros(0)]
-        for k, i in enumerate(planes.examples.tolist()):
-            key = (i, planes.labels[planes.ptr[k] : planes.ptr[k + 1]].tobytes())
+        for k, plane in enumerate(each(planes, self.problem.parameters.program)):
+            key = (int(plane.examples[0]), key_of(plane))
             if key in self._known:
                 continue
-            self.problem.accumulate(take(planes, np.array([k])), np.ones(1), row)
+            self.problem.accumulate(plane, np.ones(1), row)
             where = np.flatnonzero(row)
             if planes.loss[k] == 0.0 and not len(where):  # as good as the truth's
                 continue
@@ -88,18 +98,17 @@ class KeptPlanes(Stateful):
 
     def state(self) -> dict[str, Any]:
         """Return the state: arrays, and values that JSON can hold."""
-        labels = np.frombuffer(b"".join(labelling for _, labelling in self._keys), dtype=np.int32)
+        keys = np.frombuffer(b"".join(key for _, key in self._keys), dtype=np.uint8).reshape(-1, KEY)
         rows = {"data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr}
-        return super().state() | rows | {"labels": labels}
+        return super().state() | rows | {"keys": keys}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over a state."""
         super().restore(state)
         parts, shape = (state["data"], state["indices"], state["indptr"]), (len(self), self.problem.dim)
         self.rows = sparse.csr_array(parts, shape=shape)
-        ends = np.cumsum(np.diff(self.problem.parameters.program.var_ptr)[self.owner])
-        labellings = (part.tobytes() for part in np.split(state["labels"], ends[:-1]))
-        self._keys = list(zip(self.owner.tolist(), labellings, strict=len(self) > 0))
+        keys = (key.tobytes() for key in state["keys"])
+        self._keys = list(zip(self.owner.tolist(), keys, strict=True))
         self._known = set(self._keys)
 
     def cut(self, w: F64) -> tuple[float, F64, float]:
@@ -136,14 +145,30 @@ class KeptPlanes(Stateful):
         self.rows = self.rows[np.flatnonzero(stay)]
 
 
-def take(planes: Planes, which: I64) -> Planes:
-    """Return some of the planes, in the order given."""
-    return Planes(
-        planes.examples[which],
-        pointers(np.diff(planes.ptr)[which]),
-        planes.labels[members(planes.ptr, which)],
-        planes.loss[which],
-        planes.value[which],
-        planes.bound[which],
-        planes.scale[which],
-    )
+def each(planes: Planes, program: Program) -> Iterator[Planes]:
+    """Yield planes one by one."""
+    marginals = None
+    if planes.marginals is not None:
+        marginals = each_marginals(program, planes.marginals, planes.examples)
+    for k in range(len(planes.examples)):
+        one, labels = slice(k, k + 1), planes.labels[planes.ptr[k] : planes.ptr[k + 1]]
+        yield Planes(
+            planes.examples[one],
+            np.array([0, len(labels)], dtype=np.int64),
+            labels,
+            planes.loss[one],
+            planes.value[one],
+            planes.bound[one],
+            planes.scale[one],
+            None if marginals is None else next(marginals),
+        )
+
+
+def key_of(plane: Planes) -> bytes:
+    """Return what tells a plane from others of its example: a digest of its labelling or marginals."""
+    if plane.marginals is None:
+        return blake2b(plane.labels.tobytes(), digest_size=KEY).digest()
+    digest = blake2b(digest_size=KEY)
+    for part in (plane.marginals.node, *plane.marginals.tables):
+        digest.update((np.round(part, DECIMALS) + 0.0).tobytes())  # no negative zeros
+    return digest.digest()

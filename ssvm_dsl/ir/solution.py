@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -167,6 +167,16 @@ def score_marginals(program: Program, theta: Theta, marginals: Marginals, exampl
 def _weighed(mu: F64, scores: F64) -> F64:
     """Return ``mu * scores``, zero where mu is zero (scores may be ``-inf``)."""
     return np.multiply(mu, scores, where=mu != 0.0, out=np.zeros_like(scores))
+
+
+def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator[Marginals]:
+    """Yield the marginals of each listed example, of marginals packed over them; views."""
+    starts = program.state_ptr[program.var_ptr]
+    node = pointers(starts[ids + 1] - starts[ids])
+    rows = [pointers(group.ptr[ids + 1] - group.ptr[ids]) for group in program.groups]
+    for k in range(len(ids)):
+        tables = (table[ptr[k] : ptr[k + 1]] for table, ptr in zip(marginals.tables, rows, strict=True))
+        yield Marginals(marginals.node[node[k] : node[k + 1]], tuple(tables))
 
 
 def add_marginals(

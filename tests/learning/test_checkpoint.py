@@ -110,6 +110,8 @@ def test_a_fit_in_pieces_is_the_fit_in_one(trainer, options, tmp_path):
     [
         (LOOPY, "bcfw", {}),
         (LOOPY, "bcfw", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "n-slack", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "one-slack", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
         (LOOPY, "subgradient", {}),
         (LOOPY, "n-slack", {"risk": "slack", "power": 2.0}),
         (COUNTED, "bcfw", {}),

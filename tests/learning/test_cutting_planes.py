@@ -311,9 +311,12 @@ def test_planes_without_weight_are_forgotten():
         assert len(kept) == len(kept._known) == kept.rows.shape[0]
 
 
-@pytest.mark.parametrize("power", [1.0, 2.0])
-def test_cuts_from_kept_planes_touch_from_below(power):
-    problem = Case(Word, n=6).make(0).problem(power=power)
+@pytest.mark.parametrize(
+    ("case", "power", "relaxed"), [(Case(Word, n=6), 1.0, False), (Case(Word, n=6), 2.0, False), (Case(small.Loopy, C=9.0), 2.0, True)]
+)
+def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
+    options = {"risk": "relaxed", "backend": "lp"} if relaxed else {}
+    problem = case.make(0).problem(power=power, **options)
     kept, rng = KeptPlanes(problem), np.random.default_rng(0)
     for _ in range(5):
         w = rng.normal(size=problem.dim)

@@ -132,6 +132,9 @@ def fit(case, trainer="bcfw", backend="lp", risk="relaxed", **options):
         ("bcfw", "ad3", EXAMPLES),
         ("bcfw", "ad3", FACTORS),
         ("bundle", "lp", {}),
+        ("n-slack", "lp", {}),
+        ("n-slack", "ad3", {}),
+        ("one-slack", "lp", {}),
         ("lp-dual-qp", "lp", {}),
         ("extragradient", "lp", {}),
     ],
@@ -154,7 +157,14 @@ def test_minimum_cuts_solve_the_relaxation_of_binary_models():
 
 @pytest.mark.parametrize(
     ("trainer", "options"),
-    [("bcfw", EXAMPLES), ("bcfw", FACTORS), ("bundle", {}), ("subgradient", {"evaluate_every": 1})],
+    [
+        ("bcfw", EXAMPLES),
+        ("bcfw", FACTORS),
+        ("bundle", {}),
+        ("n-slack", {}),
+        ("one-slack", {}),
+        ("subgradient", {"evaluate_every": 1}),
+    ],
 )
 @pytest.mark.parametrize("passes", [1, 3, 8])
 def test_certificates_are_true_bounds_wherever_training_ends(case, trainer, options, passes):
@@ -275,7 +285,7 @@ def test_refusals(case):
     with pytest.raises(NoBackendError, match="does not answer relaxed"):
         fit(case, backend="brute-force")
     with pytest.raises(TrainingError, match=r"does not minimise risk 'relaxed'; these do: .*bcfw.*dlpw"):
-        fit(case, "n-slack")
+        fit(case, "smo")
 
     class AllOrNothing(Binary):
         from ssvm_dsl import ZeroOne
