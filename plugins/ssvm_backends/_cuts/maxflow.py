@@ -297,13 +297,3 @@ def load(first: I64, arc_head: I32, sister: I32, lo: int, hi: int, node: Nodes, 
     node[hi - lo].first = first[hi] - base
     for a in range(base, first[hi]):
         arc[a - base].cap, arc[a - base].head, arc[a - base].sister = 0, arc_head[a] - lo, sister[a] - base
-
-
-def linked(n: int, tail: I32, head: I32) -> tuple[Nodes, Arcs, I32]:
-    """Return the records of a network of n nodes and m edges, and the arc from tail to head of each edge."""
-    first, number = np.empty(n + 1, np.int64), np.empty(len(tail), np.int32)
-    arc_head, sister = np.empty(2 * len(tail), np.int32), np.empty(2 * len(tail), np.int32)
-    link(tail, head, first, arc_head, sister, number)
-    node, arc = workspace(n, 2 * len(tail))
-    load(first, arc_head, sister, 0, n, node, arc)
-    return node, arc, number
