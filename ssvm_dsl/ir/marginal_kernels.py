@@ -14,13 +14,13 @@ I64 = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def add_state_products(first: I64, node: F64, ids: I64, mu: F64, out: F64) -> None:
+def add_state_products(var_ptr: I64, state_ptr: I64, node: F64, ids: I64, mu: F64, out: F64) -> None:
     """Add ``<node, mu>`` of the variables of each listed example to ``out``; scores may be -inf where mu is zero.
 
     Parameters
     ----------
-    first : ndarray of int64, shape (B + 1,)
-        States of each example.
+    var_ptr, state_ptr
+        Variables of each example, and states of each variable.
     node : ndarray of float64, shape (S,)
     ids : ndarray of int64, shape (n,)
     mu : ndarray of float64
@@ -30,7 +30,7 @@ def add_state_products(first: I64, node: F64, ids: I64, mu: F64, out: F64) -> No
     node, mu, at = borrow(node), borrow(mu), 0
     for k in range(len(ids)):
         total = 0.0
-        for s in range(first[ids[k]], first[ids[k] + 1]):
+        for s in range(state_ptr[var_ptr[ids[k]]], state_ptr[var_ptr[ids[k] + 1]]):
             if mu[at] != 0.0:
                 total += mu[at] * node[s]
             at += 1

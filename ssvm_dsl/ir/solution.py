@@ -158,7 +158,7 @@ def score_marginals(program: Program, theta: Theta, marginals: Marginals, exampl
 
     ids = select(program, examples)
     total = theta.const[ids]
-    add_state_products(program.state_ptr[program.var_ptr], theta.node, ids, marginals.node, total)
+    add_state_products(program.var_ptr, program.state_ptr, theta.node, ids, marginals.node, total)
     for group, tables, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
         add_table_products(group.ptr, group.table, tables, ids, given, total)
     return total

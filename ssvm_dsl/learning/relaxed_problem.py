@@ -24,7 +24,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir.local_polytope import consistent
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, pointers, positions
+from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.problem import PROVED, MarginProblem
@@ -159,12 +159,11 @@ class RelaxedProblem(MarginProblem):
 
     def _made(self, ids: I64, marginals: Marginals, value: F64, bound: F64) -> Planes:
         """Return planes of given marginals."""
-        starts = self.program.state_ptr[self.program.var_ptr]
-        owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
-        lost = self.loss.node[positions(starts, ids)] * marginals.node
-        loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
-        none = np.zeros(0, np.int32)
-        return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
+        from ssvm_dsl.ir.marginal_kernels import add_state_products
+
+        program, loss, none = self.program, self.loss.const[ids], np.zeros(0, np.int32)
+        add_state_products(program.var_ptr, program.state_ptr, self.loss.node, ids, marginals.node, loss)
+        return Planes(ids, np.zeros(len(ids) + 1, np.int64), none, loss, value, bound, marginals=marginals)
 
 
 def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:

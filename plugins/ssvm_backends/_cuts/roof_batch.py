@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ssvm_backends._cuts.graph import whole_scale
-from ssvm_backends._cuts.maxflow import Arcs, Nodes, advance, start
+from ssvm_backends._cuts.maxflow import Arcs, Nodes, advance, push_short, start
 from ssvm_backends._cuts.roof import roof_labels, roof_network
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
 from ssvm_dsl.ir.borrow import borrow
@@ -93,6 +93,7 @@ def roof_batch(
             scale[0] = whole_scale(graph, score, pool, i)
             base, total = roof_network(graph, score, pool, i, scale[0], node, arc)
             state[_UNDER_WAY], state[_TWICE] = 1, 2 * base + total
+            push_short(node, arc, 2 * n)
             start(node, 2 * n, control)
             budget -= 4 * (n + m)
         done = budget > 0 and advance(node, arc, control, budget)
