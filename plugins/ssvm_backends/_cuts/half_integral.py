@@ -51,7 +51,7 @@ class Halves:
         decided : ndarray of int32
             Packed states of these examples' variables, -1 where open.
         reached : ndarray of bool, shape (n,)
-            The others have no score; their marginals are halves of their own.
+            The others have no score, and marginals of zero.
         bound : ndarray of float64, shape (n,)
             Upper bounds; those below the score by rounding are lifted to it, in place.
         """
@@ -100,6 +100,10 @@ def write_halves(
     for k in range(n):
         i, to = ids[k], ptr[k]
         shift, total = at - graph.var_ptr[i], const[i]
+        at += graph.var_ptr[i + 1] - graph.var_ptr[i]
+        if not reached[k]:
+            score[k], primal[k] = -np.inf, _INFEASIBLE if bound[k] == -np.inf else _NONE
+            continue
         for v in range(graph.var_ptr[i], graph.var_ptr[i + 1]):
             a, s = decided[v + shift], graph.state_ptr[v]
             low, high = max(a, 0), (1 if a < 0 else a)
@@ -118,8 +122,4 @@ def write_halves(
             mu[to + p] += 0.5
             mu[to + q] += 0.5
             total += 0.5 * (pool[table + p] + pool[table + q])
-        at += graph.var_ptr[i + 1] - graph.var_ptr[i]
-        if reached[k]:
-            score[k], bound[k], primal[k] = total, max(total, bound[k]), _FRACTIONAL
-        else:
-            score[k], primal[k] = -np.inf, _INFEASIBLE if bound[k] == -np.inf else _NONE
+        score[k], bound[k], primal[k] = total, max(total, bound[k]), _FRACTIONAL
