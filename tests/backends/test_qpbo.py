@@ -14,7 +14,6 @@ from lp_problems import naive_relaxation
 
 from ssvm_backends import qpbo as _qpbo
 from ssvm_backends._cuts import roof_batch as _roof_batch
-from ssvm_backends._cuts.maxflow import SMALL
 from ssvm_backends.graph_cut import GraphCut
 from ssvm_backends.lp import LP
 from ssvm_backends.qpbo import QPBO
@@ -169,9 +168,9 @@ def test_labellings_are_optimal_where_all_is_decided_ties_or_not(seed):
     np.testing.assert_array_equal(filled.bound, found.bound)
 
 
-def test_networks_with_and_without_the_search_for_short_paths_agree_with_minimum_cuts():
-    for n in (SMALL // 2, SMALL // 2 + 1):  # nodes of the network: two for each variable
-        problem = multilabel([n], 7, strength=0.2)
+def test_few_waves_or_many_and_the_search_agree_with_minimum_cuts():
+    for n, strength in itertools.product((3, 10, 60), (0.02, 0.2)):
+        problem = multilabel([n], 7, strength)
         lack = problem.theta.pool.reshape(-1, 4) @ [1, -1, -1, 1]
         problem.theta.pool.reshape(-1, 4)[:, 0] += np.maximum(-lack, 0.0)
         found = solve(problem, task=Task.MAP)

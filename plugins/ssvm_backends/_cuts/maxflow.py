@@ -49,13 +49,13 @@ ARC = np.dtype([("cap", np.int64), ("head", np.int32), ("sister", np.int32)], al
 #: Capacity of links that are never cut; all finite capacities together stay below it.
 UNBOUNDED = 1 << 61
 
-#: Networks of up to so many nodes are looked through for paths of two arcs: 2 million arcs at most.
-SMALL = 128
-
 #: Numbers of ``control``: time, node at hand, first and last active node, first and last orphan.
 CONTROL_SIZE = 6
 
 _FREE, _ROOT, _ORPHAN = -1, -2, -3
+
+#: Levels of waves: not known yet, and without a way to demand.
+_UNKNOWN, _CUT_OFF = -1, -2
 
 
 @njit(cache=True, nogil=True)
@@ -250,52 +250,82 @@ def advance(node: Nodes, arc: Arcs, control: I64, budget: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def push_short(node: Nodes, arc: Arcs, n: int) -> None:
-    """Push along paths of one arc, then (in small networks) of two, before the search.
+def _levels(node: Nodes, arc: Arcs, n: int, queue: I64) -> tuple[int, bool]:
+    """Write to ``dist`` the arcs from each node to the nearest one with demand, for as many as it takes.
 
-    What is left takes the search fewer steps: the networks of complete graphs of 14 and 30 binary variables are done
-    1.3 to 4 times as fast, the more so the stronger the pairs.
+    Returns
+    -------
+    int
+        How many nodes have a level; they are in ``queue``, by level.
+    bool
+        Whether some node with excess has one.
     """
+    found, left = 0, 0
     for v in range(n):
-        rest = node[v].excess
-        if rest > 0:
-            for a in range(node[v].first, node[v + 1].first):
-                w = arc[a].head
-                if node[w].excess < 0 and arc[a].cap > 0:
-                    flow = min(rest, min(arc[a].cap, -node[w].excess))
-                    arc[a].cap -= flow
-                    arc[arc[a].sister].cap += flow
-                    node[w].excess += flow
-                    rest -= flow
-                    if rest == 0:
-                        break
-            if rest > 0 and n <= SMALL:
-                rest = _push_by_two(node, arc, v, rest)
-            node[v].excess = rest
+        if node[v].excess < 0:
+            node[v].dist = 0
+            queue[found] = v
+            found += 1
+        elif node[v].dist != _CUT_OFF:
+            node[v].dist = _UNKNOWN
+            left += node[v].excess > 0
+    some, at = left, 0
+    while at < found and left > 0:
+        w = queue[at]
+        at += 1
+        for a in range(node[w].first, node[w + 1].first):
+            v = arc[a].head
+            if node[v].dist == _UNKNOWN and arc[arc[a].sister].cap > 0:
+                node[v].dist = node[w].dist + 1
+                queue[found] = v
+                found += 1
+                left -= node[v].excess > 0
+    if left > 0:  # no way is left, and none opens again: flow runs among the others only
+        for v in range(n):
+            if node[v].dist == _UNKNOWN:
+                node[v].dist = _CUT_OFF
+    return found, left < some
 
 
 @njit(cache=True, nogil=True)
-def _push_by_two(node: Nodes, arc: Arcs, v: int, rest: int) -> int:
-    """Push what is left of a node's excess along paths of two arcs; return what is left after that."""
-    for a in range(node[v].first, node[v + 1].first):
-        w = arc[a].head
-        if arc[a].cap == 0:
+def wave(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
+    """Push excess along all shortest paths to demand, the farthest first; return True when no path is left.
+
+    What cannot go on stays where it is, as in the preflows of Karzanov (1974); for a minimum cut that is as good as in
+    its place of origin.  Levels grow with every wave.  Networks in which most nodes are neighbours have few levels: a
+    few waves do there what takes the search hundreds of paths (complete graphs of 14 and 30 variables: two thirds to a
+    half of its time; of 300: a tenth).  On grids the search is faster.
+
+    Parameters
+    ----------
+    node, arc
+        Network, after :func:`start`; call that again before :func:`advance`.
+    n : int
+        Number of nodes.
+    queue : ndarray of int64, shape (n,)
+        Work space.
+    """
+    node, arc, queue = borrow(node), borrow(arc), borrow(queue)
+    found, some = _levels(node, arc, n, queue)
+    if not some:
+        return True
+    for k in range(found - 1, -1, -1):
+        v = queue[k]
+        rest, below = node[v].excess, node[v].dist - 1
+        if rest <= 0 or below < 0:
             continue
-        for b in range(node[w].first, node[w + 1].first):
-            u = arc[b].head
-            if node[u].excess < 0 and arc[b].cap > 0:
-                flow = min(min(rest, arc[a].cap), min(arc[b].cap, -node[u].excess))
+        for a in range(node[v].first, node[v + 1].first):
+            w = arc[a].head
+            if node[w].dist == below and arc[a].cap > 0:
+                flow = min(rest, arc[a].cap)
                 arc[a].cap -= flow
                 arc[arc[a].sister].cap += flow
-                arc[b].cap -= flow
-                arc[arc[b].sister].cap += flow
-                node[u].excess += flow
+                node[w].excess += flow
                 rest -= flow
                 if rest == 0:
-                    return rest
-                if arc[a].cap == 0:
                     break
-    return rest
+        node[v].excess = rest
+    return False
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ssvm_backends._cuts.graph import whole_scale
-from ssvm_backends._cuts.maxflow import Arcs, Nodes, advance, push_short, start
+from ssvm_backends._cuts.maxflow import Arcs, Nodes, advance, start, wave
 from ssvm_backends._cuts.roof import roof_labels, roof_network
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
 from ssvm_dsl.ir.borrow import borrow
@@ -15,9 +15,13 @@ from ssvm_dsl.ir.borrow import borrow
 Bools = NDArray[np.bool_]
 
 #: Numbers of ``state``: examples finished, whether the flow of the next one is under way, twice its constant and the
-#: sum of its unary scores (a whole number), whether something of it is forbidden.
-STATE_SIZE = 4
-FINISHED, _UNDER_WAY, _TWICE, FORBIDDEN = range(STATE_SIZE)
+#: sum of its unary scores (a whole number), whether something of it is forbidden, waves before the search.
+STATE_SIZE = 5
+FINISHED, _UNDER_WAY, _TWICE, FORBIDDEN, _WAVES = range(STATE_SIZE)
+
+#: So many waves at most before the search (see :mod:`ssvm_backends._cuts.maxflow`), on graphs of up to so many variables,
+#: and on those where a variable has more than so many neighbours on average.
+WAVES, TINY, DENSE = 32, 16, 8
 
 
 @njit(cache=True, nogil=True)
@@ -41,6 +45,24 @@ def _bound(n: int, m: int, node: Nodes, twice: int, scale: float, const: float) 
     # rounding: half a unit for each score added up, and 53 binary digits for the sum itself
     bound = twice / (2 * scale) + (n + m + 64) / scale + const
     return bound + 2 * np.spacing(abs(bound))
+
+
+@njit(cache=True, nogil=True)
+def _flow(
+    n: int, m: int, node: Nodes, arc: Arcs, queue: I64, control: I64, state: I64, budget: int
+) -> tuple[bool, int]:
+    """Go on with a flow; return (whether it is maximal, what is left of the budget)."""
+    while state[_WAVES] > 0:
+        if budget <= 0:
+            return False, budget
+        budget -= 4 * m
+        if wave(node, arc, 2 * n, queue):
+            return True, budget
+        state[_WAVES] -= 1
+        if state[_WAVES] == 0:
+            start(node, 2 * n, control)
+    done = budget > 0 and advance(node, arc, control, budget)
+    return done, budget - control[0] * (1 + 2 * m // n)
 
 
 @njit(cache=True, nogil=True)
@@ -93,14 +115,13 @@ def roof_batch(
             scale[0] = whole_scale(graph, score, pool, i)
             base, total = roof_network(graph, score, pool, i, scale[0], node, arc)
             state[_UNDER_WAY], state[_TWICE] = 1, 2 * base + total
-            push_short(node, arc, 2 * n)
+            state[_WAVES] = WAVES if n <= TINY or 2 * m > DENSE * n else 0
             start(node, 2 * n, control)
             budget -= 4 * (n + m)
-        done = budget > 0 and advance(node, arc, control, budget)
+        done, budget = _flow(n, m, node, arc, stack, control, state, budget)
         bound[k] = _bound(n, m, node, state[_TWICE], scale[0], const[i])
         if not done:
             return False
-        budget -= control[0] * (1 + 2 * m // n)
         roof_labels(n, node, arc, decided[ptr[k] : ptr[k + 1]], stack)
         state[FINISHED] += 1
         state[_UNDER_WAY] = 0
