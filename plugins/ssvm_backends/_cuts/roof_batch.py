@@ -19,8 +19,8 @@ Bools = NDArray[np.bool_]
 STATE_SIZE = 5
 FINISHED, _UNDER_WAY, _TWICE, FORBIDDEN, _WAVES = range(STATE_SIZE)
 
-#: So many waves at most before the search (see :mod:`ssvm_backends._cuts.maxflow`), on graphs of up to so many variables,
-#: and on those where a variable has more than so many neighbours on average.
+#: So many waves at most before the search (see :mod:`ssvm_backends._cuts.maxflow`), on graphs of up to so many
+#: variables, and on those where a variable has more than so many neighbours on average.
 WAVES, TINY, DENSE = 32, 16, 8
 
 
