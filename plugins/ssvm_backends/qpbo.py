@@ -7,21 +7,31 @@ no labelling unless all is decided.  ``icm`` moves one variable at a time, ``pai
 (better, but slow on dense graphs: on 500 variables that all interact, 7.4 s against 0.6 s).
 
 The task ``relaxed`` gives the optimum of the local polytope itself: open variables are one half.
+
+One kernel runs over the examples of a call (:mod:`ssvm_backends._cuts.roof_batch`) and comes back every few
+milliseconds for a look at the clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ssvm_backends._graphs.by_example import NO_LIMITS, Answer, Clock, ExampleSession
-from ssvm_backends._graphs.graph import F64, I32, I64, Instance
-from ssvm_backends._graphs.reduce import reduce_problem
-from ssvm_dsl.ir import Limits, Need, Primal, Program, Solution, Stop, Task, Theta
-from ssvm_dsl.ir.solution import score_marginals, select
+from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, instance_of
+from ssvm_backends._graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.ir.solution import select
 from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends._cuts.half_integral import Halves
 
 #: Arcs looked at between two looks at the clock: a few milliseconds.
 BUDGET = 1_000_000
@@ -39,12 +49,65 @@ class QPBO:
         return RoofSession(program, options)
 
 
-class RoofSession(ExampleSession):
-    """Roof duality, example by example."""
+@dataclass(frozen=True, eq=False)
+class Roof:
+    """What roof duality says about some examples.
+
+    Parameters
+    ----------
+    reduced : Reduced
+        What was left of them.
+    decided : ndarray of int32
+        Packed over ``reduced.ids``: states that belong to an optimum, -1 for the others.
+    bound : ndarray of float64, shape (n,)
+        ``nan`` where there was no time for one.
+    stop : ndarray of int8, shape (n,)
+    """
+
+    reduced: Reduced
+    decided: I32
+    bound: F64
+    stop: NDArray[np.int8]
+
+    @property
+    def reached(self) -> NDArray[np.bool_]:
+        """Examples that were begun and may have a labelling."""
+        return self.reduced.feasible & ~np.isnan(self.bound)
+
+    @property
+    def lifted(self) -> I32:
+        """States of all variables of the examples, those that were taken out included; -1 where open."""
+        kept = self.reduced.kept
+        if kept is None:
+            return self.decided
+        full = self.reduced.lift(np.maximum(self.decided, 0))
+        full[kept[self.decided < 0]] = -1
+        return full
+
+
+class RoofSession:
+    """Roof duality on the examples of a program.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+    """
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
-        super().__init__(program, options)
-        self.compact = bool((program.card < 2).any())
+        self.program, self.options = program, options
+        self.graph = build_graph(program)
+        self._single = bool((program.card < 2).any())
+
+    @cached_property
+    def _halves(self) -> Halves:
+        from ssvm_backends._cuts.half_integral import Halves
+
+        return Halves(self.program, self.graph)
+
+    @cached_property
+    def _room(self) -> tuple[int, int]:
+        return room(self.graph)
 
     def solve(
         self,
@@ -57,94 +120,86 @@ class RoofSession(ExampleSession):
         limits: Limits = NO_LIMITS,
         k: int = 1,
     ) -> Solution:
-        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        """Answer ``map``, ``map_clamped`` or ``relaxed``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        ids, clock = select(self.program, examples), Clock.start(limits)
         if task is Task.RELAXED:
-            return self._relaxed(theta, select(self.program, examples), Clock.start(limits))
-        return super().solve(theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k)
+            return self._fractions(theta, ids, self._roof(theta, ids, None, clock))
+        return self._labelling(theta, ids, self._roof(theta, ids, clamp, clock), clock)
 
-    def _relaxed(self, theta: Theta, ids: I64, clock: Clock) -> Solution:
+    def _fractions(self, theta: Theta, ids: I64, roof: Roof) -> Solution:
         """Return the optima of the local polytopes of some examples."""
-        from ssvm_backends._cuts.half_integral import half_integral
+        marginals, score, primal = self._halves.solution(theta, ids, roof.lifted, roof.reached, roof.bound)
+        return Solution(np.zeros(0, np.int32), score, roof.bound, roof.stop, primal, marginals)
 
-        reduced, n = reduce_problem(self.program, self.graph, theta, ids, None, always=self.compact), len(ids)
-        ptr, here = reduced.label_ptr, reduced.instance.graph.var_ptr
-        decided, bound = np.full(int(ptr[-1]), -1, dtype=np.int32), np.full(n, np.nan)
-        stop, reached = np.full(n, Stop.TIME, dtype=np.int8), np.zeros(n, dtype=bool)
-        for i, example in enumerate(reduced.ids.tolist()):
-            if clock.over:
-                break
-            reached[i] = reduced.feasible[i]
-            if not reduced.feasible[i] or here[example] == here[example + 1]:
-                bound[i] = reduced.instance.const[example] if reduced.feasible[i] else -np.inf
-                stop[i] = Stop.FINISHED
-                continue
-            decided[ptr[i] : ptr[i + 1]], bound[i], stop[i] = self._roof(reduced.instance, example, clock)
-            if stop[i] == Stop.INTERRUPTED:
-                stop[i:] = Stop.INTERRUPTED
-                break
-        low, high = (reduced.lift(np.where(decided < 0, one, decided).astype(np.int32)) for one in (0, 1))
-        marginals = half_integral(self.program, theta, ids, low, high)
-        score = np.where(reached, score_marginals(self.program, theta, marginals, ids), -np.inf)
-        primal = np.where(reached, Primal.FRACTIONAL, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        bound = np.where(bound < score, score, bound)
-        return Solution(np.zeros(0, np.int32), score, bound, stop, primal.astype(np.int8), marginals)
-
-    def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> Answer:
-        """Return bound and labelling of one example."""
-        decided, bound, stop = self._roof(instance, example, clock)
-        labels = self._filled(instance, example, decided, clock)
-        return Answer(labels, bound, stop, stats={"decided": int((decided >= 0).sum()), "variables": len(decided)})
-
-    def _roof(self, instance: Instance, example: int, clock: Clock) -> tuple[I32, float, Stop]:
-        """Return (states decided by roof duality or -1, bound, why it ended) of one example."""
-        from ssvm_backends._cuts.graph import whole_scale
-        from ssvm_backends._cuts.maxflow import CONTROL_SIZE, advance, linked, start
-        from ssvm_backends._cuts.roof import roof_labels, roof_links, roof_price
-
-        graph, score, pool = instance.graph, instance.node, instance.pool
-        n = int(graph.var_ptr[example + 1] - graph.var_ptr[example])
-        m = int(graph.factor_ptr[example + 1] - graph.factor_ptr[example])
-        scale = whole_scale(graph, score, pool, example)
-        turned, tail, head = np.empty(m, np.bool_), np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
-        roof_links(graph, pool, example, scale, turned, tail, head)
-        node, arc, number = linked(2 * n, tail, head)
-        const, total = roof_price(graph, score, pool, example, scale, turned, number, node, arc)
-        control, stop = np.zeros(CONTROL_SIZE, np.int64), Stop.FINISHED
-        start(node, 2 * n, control)
-        try:
-            while not advance(node, arc, control, BUDGET):
-                if clock.over:
-                    stop = Stop.TIME
-                    break
-        except KeyboardInterrupt:
-            stop = Stop.INTERRUPTED
-        excess = node["excess"][: 2 * n]
-        rest = int(np.maximum(excess, 0).sum())
-        # rounding: half a unit for each score added up, and 53 binary digits for the sum itself
-        bound = (2 * const + total + rest) / (2 * scale) + (n + m + 64) / scale + float(instance.const[example])
-        bound += 2 * float(np.spacing(abs(bound)))
-        decided = roof_labels(n, number, node, arc) if stop is Stop.FINISHED else np.full(n, -1, np.int32)
-        return decided, bound, stop
-
-    def _filled(self, instance: Instance, example: int, decided: I32, clock: Clock) -> I32 | None:
-        """Return a labelling with the decided states, ``None`` when some are open and nobody is to fill them in."""
-        if (decided >= 0).all():
-            return decided
+    def _labelling(self, theta: Theta, ids: I64, roof: Roof, clock: Clock) -> Solution:
+        """Return labellings with the decided states, none where some are open and nobody is to fill them in."""
+        reduced, instance, is_open = roof.reduced, roof.reduced.instance, roof.decided < 0
+        ptr, there = reduced.label_ptr, roof.reached
+        n_open = np.bincount(np.repeat(np.arange(len(ids)), np.diff(ptr)), is_open, len(ids))
+        first = instance.graph.state_ptr[members(instance.graph.var_ptr, reduced.ids)]
+        alone = instance.node[first + 1] > instance.node[first]
+        labels: I32 = np.where(is_open, alone, roof.decided).astype(np.int32)
         if self.options["rest"] == "none":
-            return None
-        return local_search(instance, example, decided, clock, self.options["rest"] == "pairs")
+            there &= n_open == 0
+        for k, i in enumerate(np.flatnonzero(there & (n_open > 0)).tolist()):
+            if k > 0 and clock.over:
+                break
+            part, pairs = slice(ptr[i], ptr[i + 1]), self.options["rest"] == "pairs"
+            search(instance, int(reduced.ids[i]), labels[part], clock, pairs)
+        labels[~is_open] = roof.decided[~is_open]
+        solution = pack_arrays(self.program, theta, ids, reduced, labels, there, roof.bound, roof.stop)
+        solution.stats = {"decided": int((~is_open).sum()), "variables": len(is_open)}
+        return solution
+
+    def _roof(self, theta: Theta, ids: I64, clamp: I32 | None, clock: Clock) -> Roof:
+        """Return what roof duality says."""
+        if self.program.allowed is None and clamp is None and not self._single:
+            none, instance = np.zeros(0, np.int32), instance_of(self.graph, theta)
+            all_open = Reduced(instance, ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64))
+            found = self._flows(all_open, clock, whole=True)
+            if found is not None:
+                return found
+        reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=self._single)
+        found = self._flows(reduced, clock, whole=False)
+        assert found is not None
+        return found
+
+    def _flows(self, reduced: Reduced, clock: Clock, whole: bool) -> Roof | None:
+        """Run the flows; ``None`` where nothing is said to be forbidden (``whole``) and something is."""
+        from ssvm_backends._cuts import roof_batch as kernels
+        from ssvm_backends._cuts.maxflow import CONTROL_SIZE, workspace
+
+        instance, graph, ids, ptr = reduced.instance, reduced.instance.graph, reduced.ids, reduced.label_ptr
+        n, m = self._room if whole else room(graph)
+        node, arc = workspace(2 * n, 4 * m)
+        decided, bound = np.full(int(ptr[-1]), -1, dtype=np.int32), np.full(len(ids), np.nan)
+        state, control, scale = np.zeros(kernels.STATE_SIZE, np.int64), np.zeros(CONTROL_SIZE, np.int64), np.ones(1)
+        stack, done, why = np.empty(2 * n, np.int64), False, Stop.TIME
+        try:
+            while not (done or clock.over):
+                done = kernels.roof_batch(
+                    graph, instance.node, instance.pool, instance.const, ids, reduced.feasible, whole, ptr, decided,
+                    bound, node, arc, stack, control, state, scale, BUDGET,
+                )  # fmt: skip
+                if state[kernels.FORBIDDEN]:
+                    return None
+        except KeyboardInterrupt:
+            why = Stop.INTERRUPTED
+        stop = np.full(len(ids), why, np.int8)
+        stop[: state[kernels.FINISHED]] = Stop.FINISHED
+        return Roof(reduced, decided, bound, stop)
 
 
-def local_search(instance: Instance, example: int, decided: I32, clock: Clock, pairs: bool) -> I32:
-    """Return decided states, and for the others what local search from the best states alone finds."""
+def room(graph: Graph) -> tuple[int, int]:
+    """Return the most variables, and the most factors, of an example."""
+    return int(np.diff(graph.var_ptr).max(initial=0)), int(np.diff(graph.factor_ptr).max(initial=0))
+
+
+def search(instance: Instance, example: int, labels: I32, clock: Clock, pairs: bool) -> None:
+    """Improve a labelling of an example by local search, in place."""
     from ssvm_backends._local.search import settle
 
-    graph = instance.graph
-    lo, hi = int(graph.var_ptr[example]), int(graph.var_ptr[example + 1])
-    alone: F64 = instance.node[graph.state_ptr[lo] : graph.state_ptr[hi]].reshape(-1, 2)
-    labels = np.where(decided >= 0, decided, alone.argmax(axis=1)).astype(np.int32)
-    stale = np.ones(2 * (hi - lo), np.bool_)
-    while not settle(graph, instance.node, instance.pool, example, labels, stale, pairs, BUDGET):
+    stale = np.ones(2 * len(labels), np.bool_)
+    while not settle(instance.graph, instance.node, instance.pool, example, labels, stale, pairs, BUDGET):
         if clock.over:
             break
-    return np.where(decided >= 0, decided, labels).astype(np.int32)

@@ -312,6 +312,31 @@ def factor_scores(
 
 
 @njit(cache=True, nogil=True)
+def rows_of_factors(maps: FlatMaps, m: int, factors: I64, w: F64, work: F64, out: F64) -> None:
+    """Add the scores of all joint states of some factors of map m to ``out``, one factor after the other."""
+    desc, ints, longs, features, _ = borrow(maps)
+    w, work, out = borrow(w), borrow(work), borrow(out)
+    for k in range(len(factors)):
+        start, row = weight_start(desc, ints, m, factors[k]), feature_row(desc, ints, m, factors[k], 0)
+        if desc[m, IDENTITY]:
+            basis_scores(desc, ints, longs, features, m, row, start, w, 1.0, out, k * desc[m, N_CONFIGS])
+        else:
+            factor_scores(maps, m, row, start, w, 1.0, work, out, k * desc[m, N_CONFIGS])
+
+
+@njit(cache=True, nogil=True)
+def add_rows_of_factors(maps: FlatMaps, m: int, factors: I64, coef: F64, out: F64) -> None:
+    """Add ``coef`` times the features of all joint states of some factors of map m to ``out``: the adjoint."""
+    desc, ints, longs, features, values = borrow(maps)
+    coef, out = borrow(coef), borrow(out)
+    for k in range(len(factors)):
+        for config in range(desc[m, N_CONFIGS]):
+            share = coef[k * desc[m, N_CONFIGS] + config]
+            if share != 0.0:
+                factor_add(desc, ints, longs, features, values, m, factors[k], config, share, out)
+
+
+@njit(cache=True, nogil=True)
 def score_example(
     maps: FlatMaps,
     i: int,

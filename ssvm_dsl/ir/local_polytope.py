@@ -121,7 +121,12 @@ def labelling_marginals(program: Program, labels: I32) -> F64:
 
 
 def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:
-    """Return the marginals rounded to the local polytope; those of examples without any (zeros) stay as they are."""
+    """Return the marginals rounded to the local polytope; those of examples without any (zeros) stay as they are.
+
+    Marginals that keep the equations exactly, as labellings and half-integral points do, are returned as given.
+    """
+    if agree(program, marginals, ids):
+        return marginals
     variables = members(program.var_ptr, ids)
     ptr = pointers(program.card[variables].astype(np.int64))
     node = np.maximum(marginals.node, 0.0)
@@ -135,6 +140,19 @@ def consistent(program: Program, marginals: Marginals, ids: I64) -> Marginals:
         wanted = [node[starts[:, k, None] + np.arange(card)] for k, card in enumerate(group.cards)]
         tables.append(with_margins(given.reshape(len(given), *group.cards), wanted).reshape(given.shape))
     return Marginals(node, tuple(tables))
+
+
+def agree(program: Program, marginals: Marginals, ids: I64) -> bool:
+    """Whether marginals keep the equations to the last bit and none is negative (examples without any may be zero)."""
+    from ssvm_dsl.ir.marginal_kernels import margins_agree, states_agree
+
+    var_ptr, state_ptr = program.var_ptr, program.state_ptr
+    if not states_agree(var_ptr, state_ptr, ids, marginals.node):
+        return False
+    return all(
+        margins_agree(var_ptr, state_ptr, group.ptr, group.scope, group.strides, ids, marginals.node, given)
+        for group, given in zip(program.groups, marginals.tables, strict=True)
+    )
 
 
 def with_margins(tables: F64, wanted: list[F64]) -> F64:

@@ -8,7 +8,7 @@ basis.  Weights tied over factors without features make one table row, stored on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+#: So many factors of each unit with its own weights, and more, are worth a matrix product.
+FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,7 @@ class ParameterMap:
                 self._fill_node(fmap, w, theta, examples, part, first)
                 first = False
             elif fmap.features is not None:
-                _fill_tables(fmap, w, theta.tables[fmap.group], examples)
+                self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
 
@@ -136,7 +139,7 @@ class ParameterMap:
             theta.node[self._states(part)] = 0.0
         factors = positions(fmap.ptr, examples)
         start = self.program.state_ptr[fmap.scope[factors, 0]]
-        theta.node[start[:, None] + np.arange(fmap.cards[0])] += _factor_rows(fmap, w, factors, examples)
+        theta.node[start[:, None] + np.arange(fmap.cards[0])] += self._factor_rows(fmap, w, factors, examples)
 
     @cached_property
     def _covers(self) -> dict[str, bool]:
@@ -147,6 +150,53 @@ class ParameterMap:
             for fmap in self.maps
             if fmap.group == NODE
         }
+
+    def _factor_rows(self, fmap: FeatureMap, w: F64, factors: slice | I64, examples: I64 | None) -> F64:
+        """Return the table of each selected factor; ``shape (n_selected, prod(cards))``."""
+        if fmap.joint:
+            return _joint_rows(fmap, w, factors)
+        if fmap.features is None:
+            values = fmap.weights(w)[:, :, 0]
+            tables = values if fmap.basis is None else values @ fmap.basis
+            n = factors.stop - factors.start if isinstance(factors, slice) else len(factors)
+            return np.broadcast_to(tables[0], (n, fmap.n_configs)) if fmap.unit is None else tables[fmap.unit[factors]]
+        if fmap.unit is not None:
+            return self._unit_rows(fmap, w, factors)
+        rows = positions(fmap.row_ptr, examples)
+        tables = _plain_rows(fmap, w, rows)
+        if fmap.row is None:
+            return tables
+        if isinstance(rows, slice):
+            return tables[fmap.row[factors] - rows.start]
+        place = np.empty(int(fmap.row_ptr[-1]), dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        return tables[place[fmap.row[factors]]]
+
+    def _unit_rows(self, fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
+        """Return the table of each selected factor when units have their own weights."""
+        assert fmap.unit is not None
+        unit = fmap.unit[factors]
+        values = np.zeros((len(unit), fmap.n_configs))
+        if _in_kernel(fmap, len(unit)):
+            from ssvm_dsl.ir.kernels import rows_of_factors
+
+            work = np.empty(fmap.n_basis)
+            rows_of_factors(self.flat, self.maps.index(fmap), _numbers(factors), w, work, values.ravel())
+            return values
+        row = _numbers(factors) if fmap.row is None else fmap.row[factors].astype(np.int64)
+        for u in np.unique(unit).tolist():
+            mine = unit == u
+            values[mine] = _plain_rows(fmap, w, row[mine], u)
+        return values
+
+    def _fill_tables(self, fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) -> None:
+        """Write the table rows that belong to the selected examples."""
+        if fmap.joint or fmap.unit is not None:
+            factors = positions(fmap.ptr, examples)
+            tables[factors] = _joint_rows(fmap, w, factors) if fmap.joint else self._unit_rows(fmap, w, factors)
+        else:
+            rows = positions(fmap.row_ptr, examples)
+            tables[rows] = _plain_rows(fmap, w, rows)
 
     # -- Phi' mu ---------------------------------------------------------------------------------------
 
@@ -170,16 +220,43 @@ class ParameterMap:
                     values = mu.node.reshape(-1, self.program.uniform_card)[factors]
                 else:
                     values = mu.node[self.program.state_ptr[fmap.scope[factors, 0]][:, None] + np.arange(fmap.cards[0])]
-                _scatter(fmap, values, factors, grad)
+                self._scatter(fmap, values, factors, grad)
             elif fmap.features is None:
                 fmap.weights(grad)[:, :, 0] += _to_basis(fmap, mu.tables[fmap.group])
             elif fmap.joint or fmap.unit is not None:
                 factors = positions(fmap.ptr, examples)
-                _scatter(fmap, mu.tables[fmap.group][factors], factors, grad)
+                self._scatter(fmap, mu.tables[fmap.group][factors], factors, grad)
             else:
                 rows = positions(fmap.row_ptr, examples)
                 _scatter_rows(fmap, _to_basis(fmap, mu.tables[fmap.group][rows]), rows, fmap.weights(grad)[0])
         return grad
+
+    def _scatter(self, fmap: FeatureMap, values: F64, factors: slice | I64, grad: F64) -> None:
+        """Add the adjoint of one map; ``values`` holds the joint states of each selected factor."""
+        target = fmap.weights(grad)
+        unit = None if fmap.unit is None else fmap.unit[factors]
+        if fmap.joint:
+            assert isinstance(fmap.features, np.ndarray)
+            stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
+            _add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
+            return
+        if fmap.features is None:
+            _add_by_unit(target[:, :, 0], unit, _to_basis(fmap, values))
+            return
+        if unit is not None and _in_kernel(fmap, len(unit)):
+            from ssvm_dsl.ir.kernels import add_rows_of_factors
+
+            add_rows_of_factors(self.flat, self.maps.index(fmap), _numbers(factors), np.ravel(values), grad)
+            return
+        projected = _to_basis(fmap, values)
+        rows = factors if fmap.row is None else fmap.row[factors].astype(np.int64)
+        if unit is None:
+            _scatter_rows(fmap, projected, rows, target[0])
+            return
+        row, there = _numbers(rows), projected.any(axis=1)
+        for u in np.unique(unit[there]):
+            mine = there & (unit == u)
+            _scatter_rows(fmap, projected[mine], row[mine], target[u])
 
     def accumulate(self, labels: I32, coef: F64, out: F64, examples: I64 | None = None) -> F64:
         """Add ``sum_i coef_i Phi(x_i, y_i)`` over the selected examples to ``out`` and return it.
@@ -209,13 +286,23 @@ class ParameterMap:
         return values
 
 
-def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64) -> F64:
+def _in_kernel(fmap: FeatureMap, n: int) -> bool:
+    """Whether n factors with weights of their own are so few that a kernel is faster than a product for each unit."""
+    return n < FEW * fmap.n_units
+
+
+def _numbers(selected: slice | I64) -> I64:
+    """Return a selection as an array."""
+    return np.arange(selected.start, selected.stop) if isinstance(selected, slice) else selected
+
+
+def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F64:
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
-    weights = fmap.weights(w)[0]
+    weights = fmap.weights(w)[unit]
     if isinstance(fmap.features, SparseRows):
         from ssvm_dsl.ir.kernels import sparse_rows_times
 
-        ids = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        ids = _numbers(rows)
         values = np.zeros((len(ids), fmap.n_basis))
         sparse = fmap.features
         sparse_rows_times(sparse.data, sparse.indices, sparse.ptr, ids, weights, values)
@@ -235,83 +322,9 @@ def _joint_rows(fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
     return np.einsum("fcp,fp->fc", stacked, weights[fmap.unit[factors]])
 
 
-def _factor_rows(fmap: FeatureMap, w: F64, factors: slice | I64, examples: I64 | None) -> F64:
-    """Return the table of each selected factor; ``shape (n_selected, prod(cards))``."""
-    if fmap.joint:
-        return _joint_rows(fmap, w, factors)
-    if fmap.features is None:
-        values = fmap.weights(w)[:, :, 0]
-        tables = values if fmap.basis is None else values @ fmap.basis
-        n = factors.stop - factors.start if isinstance(factors, slice) else len(factors)
-        return np.broadcast_to(tables[0], (n, fmap.n_configs)) if fmap.unit is None else tables[fmap.unit[factors]]
-    if fmap.unit is not None:
-        return _unit_rows(fmap, w, factors)
-    rows = positions(fmap.row_ptr, examples)
-    tables = _plain_rows(fmap, w, rows)
-    if fmap.row is None:
-        return tables
-    if isinstance(rows, slice):
-        return tables[fmap.row[factors] - rows.start]
-    place = np.empty(int(fmap.row_ptr[-1]), dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    return tables[place[fmap.row[factors]]]
-
-
-def _unit_rows(fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
-    """Return the table of each selected factor when units have their own weights."""
-    assert fmap.unit is not None
-    unit = fmap.unit[factors]
-    row = np.arange(fmap.n_factors)[factors] if fmap.row is None else fmap.row[factors]
-    values = np.empty((len(unit), fmap.n_configs))
-    for u in np.unique(unit):
-        mine = unit == u
-        values[mine] = _plain_rows(_one_unit(fmap, int(u)), w, row[mine].astype(np.int64))
-    return values
-
-
-def _one_unit(fmap: FeatureMap, u: int) -> FeatureMap:
-    """Return the map restricted to the weights of one unit."""
-    size = fmap.n_basis * fmap.width
-    block = replace(fmap.block, offset=fmap.block.offset + u * size, shape=(size,), feature_axis=None)
-    return replace(fmap, block=block, n_units=1, unit=None)
-
-
-def _fill_tables(fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) -> None:
-    """Write the table rows that belong to the selected examples."""
-    if fmap.joint or fmap.unit is not None:
-        factors = positions(fmap.ptr, examples)
-        tables[factors] = _joint_rows(fmap, w, factors) if fmap.joint else _unit_rows(fmap, w, factors)
-    else:
-        rows = positions(fmap.row_ptr, examples)
-        tables[rows] = _plain_rows(fmap, w, rows)
-
-
 def _to_basis(fmap: FeatureMap, values: F64) -> F64:
     """Return numbers on joint states as numbers on the functions of the form."""
     return values if fmap.basis is None else values @ fmap.basis.T
-
-
-def _scatter(fmap: FeatureMap, values: F64, factors: slice | I64, grad: F64) -> None:
-    """Add the adjoint of one map; ``values`` holds the joint states of each selected factor."""
-    target = fmap.weights(grad)
-    unit = None if fmap.unit is None else fmap.unit[factors]
-    if fmap.joint:
-        assert isinstance(fmap.features, np.ndarray)
-        stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
-        _add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
-        return
-    projected = _to_basis(fmap, values)
-    if fmap.features is None:
-        _add_by_unit(target[:, :, 0], unit, projected)
-        return
-    rows = factors if fmap.row is None else fmap.row[factors].astype(np.int64)
-    if unit is None:
-        _scatter_rows(fmap, projected, rows, target[0])
-        return
-    row = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    for u in np.unique(unit):
-        mine = unit == u
-        _scatter_rows(fmap, projected[mine], row[mine], target[u])
 
 
 def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
@@ -320,8 +333,9 @@ def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F
         from ssvm_dsl.ir.kernels import add_sparse_outer
 
         sparse = fmap.features
-        ids = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        add_sparse_outer(sparse.data, sparse.indices, sparse.ptr, ids, np.ascontiguousarray(projected), target)
+        add_sparse_outer(
+            sparse.data, sparse.indices, sparse.ptr, _numbers(rows), np.ascontiguousarray(projected), target
+        )
     else:
         assert fmap.features is not None
         target += projected.T @ fmap.features[rows]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, pointers, positions
+from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
 
 F64 = NDArray[np.float64]
@@ -154,19 +154,14 @@ def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None =
 
 def score_marginals(program: Program, theta: Theta, marginals: Marginals, examples: I64 | None = None) -> F64:
     """Return the score ``const + <theta, mu>`` of marginals packed over the selected examples; ``shape (n,)``."""
+    from ssvm_dsl.ir.marginal_kernels import add_state_products, add_table_products
+
     ids = select(program, examples)
-    starts, owner = program.state_ptr[program.var_ptr], np.arange(len(ids))
-    values = [_weighed(marginals.node, theta.node[positions(starts, examples)])]
-    of = [np.repeat(owner, starts[ids + 1] - starts[ids])]
-    for group, table, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
-        values.append(_weighed(given, table[group.table[positions(group.ptr, examples)]]).sum(axis=1))
-        of.append(np.repeat(owner, group.ptr[ids + 1] - group.ptr[ids]))
-    return theta.const[ids] + np.bincount(np.concatenate(of), np.concatenate(values), len(ids))
-
-
-def _weighed(mu: F64, scores: F64) -> F64:
-    """Return ``mu * scores``, zero where mu is zero (scores may be ``-inf``)."""
-    return np.multiply(mu, scores, where=mu != 0.0, out=np.zeros_like(scores))
+    total = theta.const[ids]
+    add_state_products(program.var_ptr, program.state_ptr, theta.node, ids, marginals.node, total)
+    for group, tables, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
+        add_table_products(group.ptr, group.table, tables, ids, given, total)
+    return total
 
 
 def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator[Marginals]:
@@ -195,14 +190,12 @@ def add_marginals(
     tables : sequence of ndarray, shape (n_tables, prod(cards))
         One for each group; factors that share a row add up.
     """
+    from ssvm_dsl.ir.marginal_kernels import add_table_marginals
+
     starts = program.state_ptr[program.var_ptr]
     node[positions(starts, ids)] += np.repeat(coef, starts[ids + 1] - starts[ids]) * marginals.node
     for group, table, given in zip(program.groups, tables, marginals.tables, strict=True):
-        by_factor = np.repeat(coef, group.ptr[ids + 1] - group.ptr[ids])
-        if len(table) == 1:
-            table[0] += by_factor @ given
-        else:
-            np.add.at(table, group.table[members(group.ptr, ids)], by_factor[:, None] * given)
+        add_table_marginals(group.ptr, group.table, ids, coef, given, table)
 
 
 def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, tables: Sequence[F64]) -> None:
@@ -210,9 +203,9 @@ def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, ta
 
     ``labels`` are packed over the listed examples; the others are those of :func:`add_marginals`.
     """
-    starts, ptr = program.var_ptr[ids], label_ptr(program, ids)
-    node[program.state_ptr[:-1][members(program.var_ptr, ids)] + labels] += np.repeat(coef, np.diff(ptr))
+    from ssvm_dsl.ir.marginal_kernels import add_table_labels
+
+    counts = program.var_ptr[ids + 1] - program.var_ptr[ids]
+    node[program.state_ptr[:-1][positions(program.var_ptr, ids)] + labels] += np.repeat(coef, counts)
     for group, table in zip(program.groups, tables, strict=True):
-        factors, counts = members(group.ptr, ids), group.ptr[ids + 1] - group.ptr[ids]
-        states = labels[group.scope[factors] + np.repeat(ptr[:-1] - starts, counts)[:, None]]
-        np.add.at(table, (group.table[factors], states @ group.strides), np.repeat(coef, counts))
+        add_table_labels(program.var_ptr, group.ptr, group.scope, group.strides, group.table, ids, coef, labels, table)

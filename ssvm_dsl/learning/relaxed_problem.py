@@ -24,8 +24,8 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir.local_polytope import consistent
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, pointers, positions
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_marginals, score_labels, score_marginals
+from ssvm_dsl.ir.ragged import members, positions
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.problem import PROVED, MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
@@ -64,12 +64,13 @@ class RelaxedProblem(MarginProblem):
         """Add ``sum_k coef_k (Phi(x_k, y_k) - Phi(x_k) marginals_k)`` to ``out`` and return it."""
         assert planes.marginals is not None
         ids, given, program = planes.examples, self._given, self.program
-        self.parameters.accumulate(self.truth[members(program.var_ptr, ids)], coef, out, ids)
+        add_labels(program, self.truth[positions(program.var_ptr, ids)], coef, ids, given.node, given.tables)
         add_marginals(program, planes.marginals, -coef, ids, given.node, given.tables)
         self.parameters.adjoint(given, out, ids)
         given.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
         for group, table in zip(program.groups, given.tables, strict=True):
-            table[group.table[positions(group.ptr, ids)]] = 0.0
+            rows = group.table[positions(group.ptr, ids)]
+            table[slice(None) if len(rows) > len(table) else rows] = 0.0
         return out
 
     def tightness(self, w: F64) -> float:
@@ -149,7 +150,7 @@ class RelaxedProblem(MarginProblem):
         assert marginals is not None
         marginals = consistent(program, marginals, ids)
         value = score_marginals(program, theta, marginals, ids) + shift
-        there = np.isin(solution.primal, (Primal.FEASIBLE, Primal.FRACTIONAL)) & (value > 0.0)
+        there = ((solution.primal == Primal.FEASIBLE) | (solution.primal == Primal.FRACTIONAL)) & (value > 0.0)
         if not there.all():
             marginals = mixed(there, marginals, marginals_of(program, self.truth, ids), program, ids)
             value = np.where(there, value, 0.0)
@@ -158,12 +159,11 @@ class RelaxedProblem(MarginProblem):
 
     def _made(self, ids: I64, marginals: Marginals, value: F64, bound: F64) -> Planes:
         """Return planes of given marginals."""
-        starts = self.program.state_ptr[self.program.var_ptr]
-        owner = np.repeat(np.arange(len(ids)), starts[ids + 1] - starts[ids])
-        lost = self.loss.node[positions(starts, ids)] * marginals.node
-        loss = self.loss.const[ids] + np.bincount(owner, lost, len(ids))
-        none = np.zeros(0, np.int32)
-        return Planes(ids, pointers(np.zeros(len(ids), np.int64)), none, loss, value, bound, marginals=marginals)
+        from ssvm_dsl.ir.marginal_kernels import add_state_products
+
+        program, loss, none = self.program, self.loss.const[ids], np.zeros(0, np.int32)
+        add_state_products(program.var_ptr, program.state_ptr, self.loss.node, ids, marginals.node, loss)
+        return Planes(ids, np.zeros(len(ids) + 1, np.int64), none, loss, value, bound, marginals=marginals)
 
 
 def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:

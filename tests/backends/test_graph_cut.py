@@ -15,9 +15,20 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from ssvm_backends._cuts import kernels as _cut_kernels
-from ssvm_backends._cuts import maxflow as _maxflow
 from ssvm_backends._cuts import move_kernels as _move_kernels
-from ssvm_backends._cuts.maxflow import ARC, CONTROL_SIZE, NODE, UNBOUNDED, advance, linked, on_source_side, start
+from ssvm_backends._cuts import roof_batch as _roof_batch
+from ssvm_backends._cuts.maxflow import (
+    ARC,
+    CONTROL_SIZE,
+    NODE,
+    UNBOUNDED,
+    advance,
+    link,
+    load,
+    on_source_side,
+    start,
+    workspace,
+)
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends.alpha_beta_swap import AlphaBetaSwap
 from ssvm_backends.alpha_expansion import AlphaExpansion
@@ -86,6 +97,16 @@ def test_conformance(name, seed):
 
 
 # -- maximum flow --------------------------------------------------------------------------------------------
+
+
+def linked(n, tail, head):
+    """Records of a network of n nodes and m edges, and the arc from tail to head of each edge."""
+    first, number, m = np.empty(n + 1, np.int64), np.empty(len(tail), np.int32), len(tail)
+    arc_head, sister = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
+    link(tail, head, first, arc_head, sister, number)
+    node, arc = workspace(n, 2 * m)
+    load(first, arc_head, sister, 0, n, node, arc)
+    return node, arc, number
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 40), st.integers(1, 60))
@@ -241,7 +262,7 @@ def test_ctrl_c_keeps_the_best_labelling_and_bound_so_far(monkeypatch):
         assert alone < solution.score[0] < full.score[0]
     binary = potts_grid(12, 12, 2)
     with monkeypatch.context() as patch:
-        ctrl_c(patch, (_maxflow, "advance"), 3, 50)
+        ctrl_c(patch, (_roof_batch, "roof_batch"), 3, 50)
         solution = qpbo(binary)
     optimum = solve(GraphCut, binary).score[0]
     assert solution.stop.tolist() == [Stop.INTERRUPTED]
@@ -275,14 +296,14 @@ def decided_states(problem):
     """The persistent part of each variable of a one-example problem, read where the backend makes it."""
     seen = {}
     session = QPBO().open(problem.program, {"rest": "icm"})
-    fill = session._filled
+    flows = session._flows
 
-    def spy(instance, example, decided, clock: Clock):
-        seen["decided"] = decided.copy()
-        return fill(instance, example, decided, clock)
+    def spy(reduced, clock: Clock, whole):
+        seen["roof"] = flows(reduced, clock, whole)
+        return seen["roof"]
 
-    session._filled = spy
-    return session.solve(problem.theta), seen["decided"]
+    session._flows = spy
+    return session.solve(problem.theta), seen["roof"].decided
 
 
 @pytest.mark.parametrize("seed", range(60))

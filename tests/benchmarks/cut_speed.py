@@ -1,8 +1,10 @@
-"""Speed of cuts on 100 x 100 grids beside PyMaxflow and gco (both optional: ``pip install 'ssvm-dsl[bench]'``)."""
+"""Speed of cuts on grids and small graphs beside PyMaxflow and gco (optional: ``pip install 'ssvm-dsl[bench]'``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import combinations, product
 
 import numpy as np
 from models import interleaved
@@ -10,13 +12,19 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from ssvm_backends._cuts.maxflow import workspace
+from ssvm_backends._cuts.roof import roof_network
+from ssvm_backends._graphs.graph import build_graph
 from ssvm_backends.alpha_beta_swap import AlphaBetaSwap
 from ssvm_backends.alpha_expansion import AlphaExpansion
 from ssvm_backends.graph_cut import GraphCut
+from ssvm_backends.lp import LP
 from ssvm_backends.qpbo import QPBO
-from ssvm_dsl.ir import Group, Program, Theta
+from ssvm_dsl.ir import Group, Program, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import BackendSpec
+from ssvm_dsl.registry import registry
 
 CONSOLE = Console(width=110)
 SIDE = 100
@@ -153,11 +161,79 @@ def batches() -> None:
     CONSOLE.print(shown)
 
 
+def complete_graphs(n: int, many: int, strength: float) -> tuple[Program, Theta]:
+    """Return multi-label models: all pairs of n binary variables, tables shared by all examples."""
+    rng, pairs = np.random.default_rng(0), np.array(list(combinations(range(n), 2)), np.int32)
+    scope = (pairs + n * np.arange(many, dtype=np.int32)[:, None, None]).reshape(-1, 2)
+    rows = np.tile(np.arange(len(pairs), dtype=np.int32), many)
+    group = Group("pair", (2, 2), scope, pointers(np.full(many, len(pairs))), rows, len(pairs))
+    program = Program(pointers(np.full(many, n)), np.full(n * many, 2, np.int32), (group,)).validate()
+    return program, Theta.of(program, rng.normal(size=2 * n * many), [strength * rng.normal(size=(len(pairs), 4))])
+
+
+def pymaxflow_roofs(program: Program, theta: Theta) -> Callable[[], float] | None:
+    """Return a call that solves the networks of roof duality, their capacities given, with PyMaxflow."""
+    try:
+        import maxflow
+    except ImportError:
+        return None
+    graph, n = build_graph(program), int(np.diff(program.var_ptr)[0])
+    node, arc = workspace(2 * n, 4 * int(np.diff(graph.factor_ptr)[0]))
+    networks = []
+    for example in range(program.n_examples):
+        roof_network(graph, theta.node, theta.pool, example, 2.0**40, node, arc)
+        tail = np.repeat(np.arange(2 * n), np.diff(node["first"]))
+        first = np.flatnonzero(np.arange(len(arc)) < arc["sister"])
+        ends, back = (tail[first], arc["head"][first]), arc["cap"][arc["sister"][first]]
+        excess = node["excess"][: 2 * n].astype(float)
+        terminals = np.maximum(excess, 0.0), np.maximum(-excess, 0.0)
+        networks.append((ends, (arc["cap"][first].astype(float), back.astype(float)), terminals))
+
+    def call() -> float:
+        total = 0.0
+        for ends, caps, terminals in networks:
+            made = maxflow.Graph[float](2 * n, len(ends[0]))
+            nodes = made.add_nodes(2 * n)
+            made.add_edges(*ends, *caps)
+            made.add_grid_tedges(nodes, *terminals)
+            total += made.maxflow()
+        return total / 2.0**40
+
+    return call
+
+
+def relaxations() -> None:
+    """Bounds of multi-label models by roof duality, beside the linear program and the flows alone of PyMaxflow."""
+    columns = ("labels", "pairs weigh", "open", "qpbo us", "alone us", "flows of PyMaxflow", "lp", "target")
+    shown = table("bounds of complete graphs, us for each of 200 (and times what qpbo takes), one thread", *columns)
+    options = registry().find(BackendSpec, "lp").resolve({})
+    for n, strength in product((6, 14, 30), (0.05, 0.3, 1.0)):
+        program, theta = complete_graphs(n, 200, strength)
+        some, one = np.arange(10), np.array([7])
+        cut, lp = QPBO().open(program, {"rest": "none"}), LP().open(program, options)
+        flows = pymaxflow_roofs(program, theta)
+        calls: dict[str, Callable[[], object]] = {} if flows is None else {"flows": flows}
+        calls["qpbo"] = partial(cut.solve, theta, task=Task.RELAXED)
+        calls["alone"] = partial(cut.solve, theta, examples=one, task=Task.RELAXED)
+        calls["lp"] = partial(lp.solve, theta, examples=some, task=Task.RELAXED)
+        sizes = {"alone": 1, "lp": len(some)}
+        us = {name: 1e6 * seconds / sizes.get(name, 200) for name, seconds in interleaved(calls, 5).items()}
+        found, exact = cut.solve(theta, task=Task.RELAXED), lp.solve(theta, examples=some, task=Task.RELAXED)
+        np.testing.assert_allclose(found.bound[some], exact.bound, rtol=1e-6)
+        assert found.marginals is not None
+        row = [str(n), f"{strength}", f"{np.mean(found.marginals.node == 0.5):.0%}"]
+        row += [f"{us['qpbo']:.1f}", f"{us['alone']:.0f}"]
+        row += [f"{us[name]:.1f} (x {us[name] / us['qpbo']:.1f})" if name in us else "" for name in ("flows", "lp")]
+        shown.add_row(*row, "lp >= x 10")
+    CONSOLE.print(shown)
+
+
 def main() -> None:
     """Run all."""
     binary()
     many_labels()
     batches()
+    relaxations()
 
 
 if __name__ == "__main__":

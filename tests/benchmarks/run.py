@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 BENCHMARKS = {
     "ocr": ("ocr_speed", "training, passes beside CRFsuite, decoding, threads, growth, memory on the OCR letters"),
     "crf": ("crf_speed", "OCR letters beside CRFsuite: log-loss to one objective, margins to one test error"),
-    "cuts": ("cut_speed", "minimum cuts, expansion and swap on grids beside PyMaxflow and gco; batches"),
+    "cuts": ("cut_speed", "minimum cuts, expansion and swap on grids beside PyMaxflow and gco; small graphs"),
     "chunking": ("chunking_speed", "CoNLL-2000 chunking with 335674 attributes: time, memory and F1 beside CRFsuite"),
     "ratliff": ("ratliff", "the two OCR protocols of Ratliff et al. (2007), all ten folds"),
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),

@@ -54,6 +54,9 @@ CONTROL_SIZE = 6
 
 _FREE, _ROOT, _ORPHAN = -1, -2, -3
 
+#: Levels of waves: not known yet, and without a way to demand.
+_UNKNOWN, _CUT_OFF = -1, -2
+
 
 @njit(cache=True, nogil=True)
 def _activate(node: Nodes, v: int, control: I64) -> None:
@@ -247,6 +250,85 @@ def advance(node: Nodes, arc: Arcs, control: I64, budget: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def _levels(node: Nodes, arc: Arcs, n: int, queue: I64) -> tuple[int, bool]:
+    """Write to ``dist`` the arcs from each node to the nearest one with demand, for as many as it takes.
+
+    Returns
+    -------
+    int
+        How many nodes have a level; they are in ``queue``, by level.
+    bool
+        Whether some node with excess has one.
+    """
+    found, left = 0, 0
+    for v in range(n):
+        if node[v].excess < 0:
+            node[v].dist = 0
+            queue[found] = v
+            found += 1
+        elif node[v].dist != _CUT_OFF:
+            node[v].dist = _UNKNOWN
+            left += node[v].excess > 0
+    some, at = left, 0
+    while at < found and left > 0:
+        w = queue[at]
+        at += 1
+        for a in range(node[w].first, node[w + 1].first):
+            v = arc[a].head
+            if node[v].dist == _UNKNOWN and arc[arc[a].sister].cap > 0:
+                node[v].dist = node[w].dist + 1
+                queue[found] = v
+                found += 1
+                left -= node[v].excess > 0
+    if left > 0:  # no way is left, and none opens again: flow runs among the others only
+        for v in range(n):
+            if node[v].dist == _UNKNOWN:
+                node[v].dist = _CUT_OFF
+    return found, left < some
+
+
+@njit(cache=True, nogil=True)
+def wave(node: Nodes, arc: Arcs, n: int, queue: I64) -> bool:
+    """Push excess along all shortest paths to demand, the farthest first; return True when no path is left.
+
+    What cannot go on stays where it is, as in the preflows of Karzanov (1974); for a minimum cut that is as good as in
+    its place of origin.  Levels grow with every wave.  Networks in which most nodes are neighbours have few levels: a
+    few waves do there what takes the search hundreds of paths (complete graphs of 14 and 30 variables: two thirds to a
+    half of its time; of 300: a tenth).  On grids the search is faster.
+
+    Parameters
+    ----------
+    node, arc
+        Network, after :func:`start`; call that again before :func:`advance`.
+    n : int
+        Number of nodes.
+    queue : ndarray of int64, shape (n,)
+        Work space.
+    """
+    node, arc, queue = borrow(node), borrow(arc), borrow(queue)
+    found, some = _levels(node, arc, n, queue)
+    if not some:
+        return True
+    for k in range(found - 1, -1, -1):
+        v = queue[k]
+        rest, below = node[v].excess, node[v].dist - 1
+        if rest <= 0 or below < 0:
+            continue
+        for a in range(node[v].first, node[v + 1].first):
+            w = arc[a].head
+            if node[w].dist == below and arc[a].cap > 0:
+                flow = min(rest, arc[a].cap)
+                arc[a].cap -= flow
+                arc[arc[a].sister].cap += flow
+                node[w].excess += flow
+                rest -= flow
+                if rest == 0:
+                    break
+        node[v].excess = rest
+    return False
+
+
+@njit(cache=True, nogil=True)
 def on_source_side(node: Nodes, v: int) -> bool:
     """Whether a node is reached from the source, after the end of :func:`advance`."""
     return node[v].parent != _FREE and not node[v].sink_side
@@ -297,13 +379,3 @@ def load(first: I64, arc_head: I32, sister: I32, lo: int, hi: int, node: Nodes, 
     node[hi - lo].first = first[hi] - base
     for a in range(base, first[hi]):
         arc[a - base].cap, arc[a - base].head, arc[a - base].sister = 0, arc_head[a] - lo, sister[a] - base
-
-
-def linked(n: int, tail: I32, head: I32) -> tuple[Nodes, Arcs, I32]:
-    """Return the records of a network of n nodes and m edges, and the arc from tail to head of each edge."""
-    first, number = np.empty(n + 1, np.int64), np.empty(len(tail), np.int32)
-    arc_head, sister = np.empty(2 * len(tail), np.int32), np.empty(2 * len(tail), np.int32)
-    link(tail, head, first, arc_head, sister, number)
-    node, arc = workspace(n, 2 * len(tail))
-    load(first, arc_head, sister, 0, n, node, arc)
-    return node, arc, number

@@ -12,66 +12,57 @@ A node that the source still reaches takes its state in some optimum (persistenc
 far, those are decided too whose nodes lie in different strongly connected components of the residual arcs, taken in
 topological order (Kolmogorov and Rother, PAMI 2007, section 2.3); overwriting any labelling with all decided states
 never lowers its score.
+
+Node 2 v stands for variable v, 2 v + 1 for its negation; both have one arc for each factor of v, in the order of the
+factors.  So the network is laid out while the tables are read, and the mirror image of an arc is the sister of the
+arc at the same place of the opposite node.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ssvm_backends._cuts.graph import pair_terms, whole
 from ssvm_backends._cuts.maxflow import Arcs, Nodes
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
 
-Bools = NDArray[np.bool_]
-
 
 @njit(cache=True, nogil=True)
-def roof_links(graph: Graph, pool: F64, example: int, scale: float, turned: Bools, tail: I32, head: I32) -> None:
-    """Decide which tables are read with their second variable negated, and list the links of all factors.
-
-    Links 2 f and 2 f + 1 of the example's factor f are mirror images; node 2 v stands for variable v, 2 v + 1
-    for its negation.
-    """
-    lo, first = graph.var_ptr[example], graph.factor_ptr[example]
-    for f in range(first, graph.factor_ptr[example + 1]):
-        k = graph.slot_ptr[f]
-        p, q = 2 * (graph.scope[k] - lo), 2 * (graph.scope[k + 1] - lo)
-        at = graph.table_ptr[f]
-        straight = pair_terms(pool[at], pool[at + 1], pool[at + 2], pool[at + 3], scale)[3] >= 0
-        turned[f - first] = not straight
-        e = 2 * (f - first)
-        tail[e], head[e] = p, q + (0 if straight else 1)
-        tail[e + 1], head[e + 1] = q + (1 if straight else 0), p + 1
-
-
-@njit(cache=True, nogil=True)
-def roof_price(
-    graph: Graph, score: F64, pool: F64, example: int, scale: float, turned: Bools, number: I32, node: Nodes, arc: Arcs
+def roof_network(
+    graph: Graph, score: F64, pool: F64, example: int, scale: float, node: Nodes, arc: Arcs
 ) -> tuple[int, int]:
-    """Write capacities and excess (zero before); return (const, sum of unary scores) as whole numbers."""
+    """Write an example's network; return (const, sum of unary scores) as whole numbers."""
     lo, n = graph.var_ptr[example], graph.var_ptr[example + 1] - graph.var_ptr[example]
-    first, const, total = graph.factor_ptr[example], 0, 0
+    first, const, total = 2 * graph.touch_ptr[lo], 0, 0
     for v in range(n):
         s = graph.state_ptr[lo + v]
         zero = whole(score[s], scale)
         const += zero
         node[2 * v].excess = whole(score[s + 1], scale) - zero
-    for f in range(first, graph.factor_ptr[example + 1]):
-        at, flip = graph.table_ptr[f], turned[f - first]
-        a, b, c, d = pool[at], pool[at + 1], pool[at + 2], pool[at + 3]
-        if flip:
-            a, b, c, d = b, a, d, c
-        base, e_x, e_y, c_xy, c_yx = pair_terms(a, b, c, d, scale)
-        k = graph.slot_ptr[f]
-        const += base + (e_y if flip else 0)
-        node[2 * (graph.scope[k] - lo)].excess += e_x
-        node[2 * (graph.scope[k + 1] - lo)].excess += -e_y if flip else e_y
-        for side in range(2):
-            link = number[2 * (f - first) + side]
-            arc[link].cap += c_xy
-            arc[arc[link].sister].cap += c_yx
+        start, end = graph.touch_ptr[lo + v], graph.touch_ptr[lo + v + 1]
+        node[2 * v].first, node[2 * v + 1].first = 2 * start - first, start + end - first
+        node[2 * v].stamp = 0  # arcs written so far
+    node[2 * n].first = 2 * graph.touch_ptr[lo + n] - first
+    for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
+        k, at = graph.slot_ptr[f], graph.table_ptr[f]
+        p, q = 2 * (graph.scope[k] - lo), 2 * (graph.scope[k + 1] - lo)
+        base, e_x, e_y, c_xy, c_yx = pair_terms(pool[at], pool[at + 1], pool[at + 2], pool[at + 3], scale)
+        turned = np.int64(c_xy < 0)
+        if turned:
+            base, e_x, e_y, c_xy, c_yx = pair_terms(pool[at + 1], pool[at], pool[at + 3], pool[at + 2], scale)
+            base, e_y = base + e_y, -e_y
+        const += base
+        node[p].excess += e_x
+        node[q].excess += e_y
+        i, j = node[p].stamp, node[q].stamp
+        node[p].stamp, node[q].stamp = i + 1, j + 1
+        a, b = node[p].first + i, node[q + turned].first + j  # the link from p to q or its negation
+        arc[a].cap, arc[a].head, arc[a].sister = c_xy, q + turned, b
+        arc[b].cap, arc[b].head, arc[b].sister = c_yx, p, a
+        a, b = node[q + 1 - turned].first + j, node[p + 1].first + i  # its mirror image
+        arc[a].cap, arc[a].head, arc[a].sister = c_xy, p + 1, b
+        arc[b].cap, arc[b].head, arc[b].sister = c_yx, q + 1 - turned, a
     for v in range(n):
         total += node[2 * v].excess
         node[2 * v + 1].excess = -node[2 * v].excess
@@ -79,25 +70,37 @@ def roof_price(
 
 
 @njit(cache=True, nogil=True)
-def roof_labels(n: int, number: I32, node: Nodes, arc: Arcs) -> I32:
-    """Return the persistent state of each variable, -1 where roof duality leaves it open, after the flow.
+def _mirror(n: int, node: Nodes, arc: Arcs) -> None:
+    """Make the residual network symmetric: arcs and their mirror images get the sum of both capacities."""
+    for v in range(n):
+        shift = node[2 * v + 1].first - node[2 * v].first
+        for a in range(node[2 * v].first, node[2 * v + 1].first):
+            if arc[a].head >> 1 > v:
+                c = arc[a + shift].sister
+                both = arc[a].cap + arc[c].cap
+                arc[a].cap, arc[c].cap = both, both
+                b, c = arc[a].sister, a + shift
+                both = arc[b].cap + arc[c].cap
+                arc[b].cap, arc[c].cap = both, both
 
-    The residual network is made symmetric first (changed in place).
+
+@njit(cache=True, nogil=True)
+def roof_labels(n: int, node: Nodes, arc: Arcs, labels: I32, stack: I64) -> None:
+    """Write the persistent state of each variable, -1 where roof duality leaves it open, after the flow.
+
+    The residual network is made symmetric first (changed in place).  ``stack`` has room for 2 n numbers.
     """
-    for e in range(0, len(number), 2):
-        a, b = number[e], number[e + 1]
-        for _ in range(2):
-            both = arc[a].cap + arc[b].cap
-            arc[a].cap, arc[b].cap = both, both
-            a, b = arc[a].sister, arc[b].sister
-    labels, stack, n_stack = np.full(n, -1, np.int32), np.empty(2 * n, np.int64), 0
+    _mirror(n, node, arc)
+    n_stack, n_open = 0, n
     for v in range(n):
         rest = node[2 * v].excess - node[2 * v + 1].excess
+        labels[v] = -1
         if rest != 0:
             labels[v] = 1 if rest > 0 else 0
             stack[n_stack] = 2 * v + (0 if rest > 0 else 1)
             n_stack += 1
-    while n_stack > 0:  # what the source reaches
+            n_open -= 1
+    while n_stack > 0 and n_open > 0:  # what the source reaches
         n_stack -= 1
         u = stack[n_stack]
         for a in range(node[u].first, node[u + 1].first):
@@ -106,11 +109,12 @@ def roof_labels(n: int, number: I32, node: Nodes, arc: Arcs) -> I32:
                 labels[w >> 1] = 1 - (w & 1)
                 stack[n_stack] = w
                 n_stack += 1
-    component = components(n, labels, node, arc)
-    for v in range(n):
-        if labels[v] < 0 and component[2 * v] != component[2 * v + 1]:
-            labels[v] = component[2 * v] < component[2 * v + 1]
-    return labels
+                n_open -= 1
+    if n_open > 0:
+        component = components(n, labels, node, arc)
+        for v in range(n):
+            if labels[v] < 0 and component[2 * v] != component[2 * v + 1]:
+                labels[v] = component[2 * v] < component[2 * v + 1]
 
 
 @njit(cache=True, nogil=True)

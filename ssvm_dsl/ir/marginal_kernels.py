@@ -1,0 +1,147 @@
+"""Compiled kernels on marginals packed over listed examples: their scores, their sums, whether their margins agree."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.borrow import borrow
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def add_state_products(var_ptr: I64, state_ptr: I64, node: F64, ids: I64, mu: F64, out: F64) -> None:
+    """Add ``<node, mu>`` of the variables of each listed example to ``out``; scores may be -inf where mu is zero.
+
+    Parameters
+    ----------
+    var_ptr, state_ptr
+        Variables of each example, and states of each variable.
+    node : ndarray of float64, shape (S,)
+    ids : ndarray of int64, shape (n,)
+    mu : ndarray of float64
+        Packed over ``ids``.
+    out : ndarray of float64, shape (n,)
+    """
+    node, mu, at = borrow(node), borrow(mu), 0
+    for k in range(len(ids)):
+        total = 0.0
+        for s in range(state_ptr[var_ptr[ids[k]]], state_ptr[var_ptr[ids[k] + 1]]):
+            if mu[at] != 0.0:
+                total += mu[at] * node[s]
+            at += 1
+        out[k] += total
+
+
+@njit(cache=True, nogil=True)
+def add_table_products(ptr: I64, table: I32, tables: F64, ids: I64, mu: F64, out: F64) -> None:
+    """Add ``<table, mu>`` of the factors of one group of each listed example to ``out``.
+
+    Parameters
+    ----------
+    ptr, table
+        Factors of each example, and the row of ``tables`` of each factor.
+    tables : ndarray of float64, shape (n_tables, c)
+    mu : ndarray of float64, shape (m, c)
+        Packed over ``ids``.
+    """
+    tables, mu, at = borrow(tables), borrow(mu), 0
+    for k in range(len(ids)):
+        total = 0.0
+        for f in range(ptr[ids[k]], ptr[ids[k] + 1]):
+            row = table[f]
+            for c in range(mu.shape[1]):
+                if mu[at, c] != 0.0:
+                    total += mu[at, c] * tables[row, c]
+            at += 1
+        out[k] += total
+
+
+@njit(cache=True, nogil=True)
+def add_table_marginals(ptr: I64, table: I32, ids: I64, coef: F64, mu: F64, tables: F64) -> None:
+    """Add ``coef_k mu`` of the factors of one group of each listed example to the rows of their tables."""
+    tables, mu, at = borrow(tables), borrow(mu), 0
+    for k in range(len(ids)):
+        for f in range(ptr[ids[k]], ptr[ids[k] + 1]):
+            row = table[f]
+            for c in range(mu.shape[1]):
+                tables[row, c] += coef[k] * mu[at, c]
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def add_table_labels(
+    var_ptr: I64, ptr: I64, scope: I32, strides: I64, table: I32, ids: I64, coef: F64, labels: I32, tables: F64
+) -> None:
+    """Add ``coef_k`` to the joint states that labels, packed over ``ids``, choose for the factors of one group."""
+    scope, labels, tables, shift = borrow(scope), borrow(labels), borrow(tables), 0
+    for k in range(len(ids)):
+        shift -= var_ptr[ids[k]]
+        for f in range(ptr[ids[k]], ptr[ids[k] + 1]):
+            config = 0
+            for r in range(len(strides)):
+                config += labels[scope[f, r] + shift] * strides[r]
+            tables[table[f], config] += coef[k]
+        shift += var_ptr[ids[k] + 1]
+
+
+@njit(cache=True, nogil=True)
+def states_agree(var_ptr: I64, state_ptr: I64, ids: I64, node: F64) -> bool:
+    """Whether the marginals of each variable are not negative and sum to exactly one (or are zeros)."""
+    node, at = borrow(node), 0
+    for k in range(len(ids)):
+        for v in range(var_ptr[ids[k]], var_ptr[ids[k] + 1]):
+            total = 0.0
+            for _ in range(state_ptr[v], state_ptr[v + 1]):
+                if not node[at] >= 0.0:
+                    return False
+                total += node[at]
+                at += 1
+            if total != 1.0 and total != 0.0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def margins_agree(
+    var_ptr: I64, state_ptr: I64, ptr: I64, scope: I32, strides: I64, ids: I64, node: F64, mu: F64
+) -> bool:
+    """Whether tables are not negative, and their margins are exactly the marginals of their variables.
+
+    Parameters
+    ----------
+    ptr, scope, strides
+        Factors of each example, their variables, and the steps in a table from one state to the next.
+    node : ndarray of float64
+        Marginals of variables, packed over ``ids``.
+    mu : ndarray of float64, shape (m, prod(cards))
+        Of factors, packed over ``ids``.
+    """
+    state_ptr, scope, strides = borrow(state_ptr), borrow(scope), borrow(strides)
+    node, mu, size, at, f = borrow(node), borrow(mu), mu.shape[1], 0, 0
+    for k in range(len(ids)):
+        lo, hi = state_ptr[var_ptr[ids[k]]], state_ptr[var_ptr[ids[k] + 1]]
+        for factor in range(ptr[ids[k]], ptr[ids[k] + 1]):
+            least = 0.0
+            for c in range(size):
+                least = min(least, mu[f, c])
+            if not least >= 0.0:
+                return False
+            for r in range(len(strides)):
+                v, step = scope[factor, r], strides[r]
+                first, card = at + state_ptr[v] - lo, state_ptr[v + 1] - state_ptr[v]
+                for s in range(card):
+                    total, c = 0.0, s * step
+                    while c < size:
+                        for inner in range(c, c + step):
+                            total += mu[f, inner]
+                        c += card * step
+                    if total != node[first + s]:
+                        return False
+            f += 1
+        at += hi - lo
+    return True
