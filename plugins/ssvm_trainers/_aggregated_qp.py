@@ -70,6 +70,11 @@ class AggregatedModel(Stateful):
     def __len__(self) -> int:
         return len(self._offsets)
 
+    @property
+    def shares(self) -> F64:
+        """Dual weight of each plane: first the zero plane, then those added (and not dropped), in order."""
+        return self._share
+
     def add(self, v: F64, b: float) -> None:
         """Add the plane ``b - v . w``."""
         row = self._planes @ (self._free_metric * v)

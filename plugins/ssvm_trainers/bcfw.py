@@ -8,6 +8,8 @@ cached passes that visit examples again without the oracle.
 * After an exact pass, cached passes go on as long as they gain more per operation than the iteration has on
   average (the slope rule of Shah, Kolmogorov and Lampert 2015, with operations counted instead of seconds, so
   that results do not depend on the clock).
+* Where there are few weights, steps on one example undo what others had reached, and visits alone get nowhere: there
+  the dual over the kept planes of all examples is climbed at once (:mod:`ssvm_trainers._joint_steps`).
 * An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
@@ -34,6 +36,7 @@ from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
+from ssvm_trainers._joint_steps import MOST_NUMBERS, MOST_WEIGHTS, climb
 from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
 from ssvm_trainers._resumable import Resumable, Run
@@ -60,6 +63,9 @@ LEAST_CHANCE = 0.1
 #: Multiply-adds that a solver which is no compiled oracle takes for each score (a minimum cut; an LP takes more), and
 #: those that a batch of its calls takes besides, in Python.
 SCORE_WORK, BATCH_WORK = 200.0, 2.0**18
+
+#: Joint steps end when the gap over the kept planes is this share of the estimated gap.
+ENOUGH = 0.003
 
 #: Share of the newest weights in the moving average: it spans some fifteen passes, most of them cached ones.
 NEWEST = 0.07
@@ -152,6 +158,7 @@ class _Run(Run):
         self._follow()
         cost = float(self.planes.work.counter[0] - operations) + self.exact_cost * len(ids)
         self._cached(gain, cost)
+        self._joint()
         gap = self._estimate()
         if self.trust.asks(stop, self.dual, gap, self.passes):
             return self._certify(gap, stop)
@@ -179,6 +186,7 @@ class _Run(Run):
         self.passes += 1.0
         self._take(planes)
         self._cached(0.0, 0.0, always=True)
+        self._joint()
         self.dual, plane = self.planes.refresh()
         return Iterate(w, self.passes, primal, upper, self.dual, plane=plane)
 
@@ -250,6 +258,17 @@ class _Run(Run):
             if gained <= 0.0 or (not always and gained * cost < gain * spent):
                 return
             gain, cost = gain + gained, cost + spent
+
+    def _joint(self) -> None:
+        """Climb the dual over the kept planes of all examples, where there are few weights."""
+        planes, dim = self.planes, self.problem.dim
+        if self.problem.n == 1 or dim > MOST_WEIGHTS or not 0 < planes.n_kept * dim <= MOST_NUMBERS:
+            return
+        alpha, w = climb(self.problem.objective, planes.fixed.share, planes.rows(), ENOUGH * self._estimate())
+        planes.weigh(alpha)
+        self.dual, _ = planes.refresh()
+        if self.options.averaging:
+            self.average[:], self.averaged = w, 1
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""

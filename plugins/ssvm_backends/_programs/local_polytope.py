@@ -12,8 +12,8 @@ factor's joint states; the columns are the blocks one after the other: variables
 by group.
 
 It is built without a Python loop over factors, once for all examples that have the same variables and factors
-(:class:`Structure`); scores enter per call only (:meth:`LocalPolytope.price`).  Forbidden states and joint states have score ``-inf`` and become columns fixed at
-zero; no large penalties occur anywhere.
+(:class:`Structure`); scores enter per call only (:meth:`LocalPolytope.price`).  Forbidden states and joint states have
+score ``-inf`` and become columns fixed at zero; no large penalties occur anywhere.
 
 The certified bound.  For any numbers lambda (one for each row of the second kind; a solver's duals or anything
 else) move scores from factors to variables, ``theta_f(c) - sum_k lambda_{f,k}(c_k)`` and ``theta_v(s) + sum_{f,k}

@@ -1,8 +1,8 @@
 """The session that ``lp`` and ``ilp`` share: example by example, each with its local polytope.
 
 A polytope is built when an example of its structure is first asked for and kept, up to :data:`KEPT_COLUMNS` in all;
-scores enter per call.  A solver fills in :meth:`PolytopeSession.answer`; masks, clamps, deadlines, interruption and packing
-are here.
+scores enter per call.  A solver fills in :meth:`PolytopeSession.answer`; masks, clamps, deadlines, interruption and
+packing are here.
 """
 
 from __future__ import annotations
