@@ -186,7 +186,8 @@ def observed_pairs(declaration, inputs, labels, fitted, shapes, ignored):
             for number, (members, where) in enumerate(scopes(factor.target, sizes_of(declaration, one), one)):
                 if not any(unknown[name][p] for name, p in members):
                     states = tuple(int(np.asarray(truth[name])[p]) for name, p in members)
-                    seen[factor.name][states] |= feature_vector(factor.features, one, where, number, fitted, states) != 0
+                    x = feature_vector(factor.features, one, where, number, fitted, states)
+                    seen[factor.name][states] |= x != 0
     return seen
 
 
