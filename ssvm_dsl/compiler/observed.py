@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.features import ObservedPairs, SparseRows
-from ssvm_dsl.ir.ragged import runs
 
 I32 = NDArray[np.int32]
 
@@ -30,18 +29,15 @@ def observe_pairs(rows: SparseRows, row: I32 | None, states: I32, cards: tuple[i
     cards : tuple of int
         Numbers of states.
     """
-    from scipy.sparse import coo_array
+    from scipy.sparse import csr_array
 
     known = np.flatnonzero((states >= 0).all(axis=1))
-    mine = known if row is None else row[known]
     config = np.ravel_multi_index(tuple(states[known].T), cards)
-    lengths = np.diff(rows.ptr)[mine]
-    entry, config = runs(rows.ptr[mine], lengths), np.repeat(config, lengths)
-    used = rows.data[entry] != 0.0
-    pairs = rows.indices[entry[used]], config[used]
-    shape = (rows.n_columns, int(np.prod(cards)))
-    seen = coo_array((np.ones(len(pairs[0]), dtype=bool), pairs), shape=shape).tocsr()
-    seen.sum_duplicates()  # sorts the states of each feature, too
+    places = config, known if row is None else row[known]
+    at_rows = csr_array((np.ones(len(known), dtype=bool), places), shape=(int(np.prod(cards)), rows.shape[0]))
+    seen = (at_rows @ csr_array((rows.data != 0.0, rows.indices, rows.ptr), shape=rows.shape)).tocsc()
+    seen.eliminate_zeros()
+    seen.sort_indices()
     return ObservedPairs(seen.indptr.astype(np.int64), seen.indices.astype(np.int32))
 
 
