@@ -35,7 +35,8 @@ from ssvm_dsl.ir.flat import (
     WIDTH,
     FlatMaps,
 )
-from ssvm_dsl.ir.kernels import feature_row, score_example, weight_of, weight_start
+from ssvm_dsl.ir.kernels import feature_row, score_example, weight_start
+from ssvm_dsl.ir.observed_kernels import weight_of
 from ssvm_trainers._plane_arrays import Fixed
 from ssvm_trainers._planes import fixed_arrays, map_scales
 from ssvm_trainers._subgradient_pass import fold

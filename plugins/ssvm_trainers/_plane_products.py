@@ -32,7 +32,8 @@ from ssvm_dsl.ir.flat import (
     WIDTH,
     FlatMaps,
 )
-from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, weight_of, weight_start
+from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, weight_start
+from ssvm_dsl.ir.observed_kernels import weight_of
 from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.

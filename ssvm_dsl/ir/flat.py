@@ -154,7 +154,7 @@ def _describe(
     strides = np.array([int(np.prod(fmap.cards[k + 1 :])) for k in range(len(fmap.cards))], dtype=np.int64)
     q, p, pairs = fmap.n_basis, fmap.width, fmap.observed
     unit, function, feature = q * p, 1 if sparse is not None else p, q if sparse is not None else 1
-    if pairs is not None:  # a weight is found by its pair, see kernels.weight_of
+    if pairs is not None:  # a weight is found by its pair, see observed_kernels
         unit = function = feature = 0
     return [
         *(len(fmap.cards), kind, p, int(fmap.joint), fmap.n_configs),

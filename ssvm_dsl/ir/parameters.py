@@ -300,7 +300,8 @@ def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
     weights, pairs = fmap.weights(w)[unit], fmap.observed
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.ir.kernels import observed_rows_times, sparse_rows_times
+        from ssvm_dsl.ir.kernels import sparse_rows_times
+        from ssvm_dsl.ir.observed_kernels import observed_rows_times
 
         ids = _numbers(rows)
         values = np.zeros((len(ids), fmap.n_basis))
@@ -333,7 +334,8 @@ def _to_basis(fmap: FeatureMap, values: F64) -> F64:
 def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.ir.kernels import add_observed_outer, add_sparse_outer
+        from ssvm_dsl.ir.kernels import add_sparse_outer
+        from ssvm_dsl.ir.observed_kernels import add_observed_outer
 
         csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
         values = np.ascontiguousarray(projected)
