@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -131,6 +131,20 @@ class Tokens(Model):
     loss = Hamming(y)
 
 
+class Observed(Model):
+    """Weights for pairs that occur in the training data; joint states that do not fit in one word of bits."""
+
+    T = Dim()
+    t, u = Attributes(T), Attributes(T)
+    s = Input(T, 6, sparse=True)
+    y = Label(T, "abcdefghi")
+    emit = Factor(y, features=t, weights="observed")
+    both = Factor(y, features=[t, s, u], weights="observed", nonneg=True)
+    step = Factor(chain(y), features=[u, s], weights="observed")
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
 class Sparse(Model):
     T, K = Dim(), Dim(3)
     s = Input(T, 6, sparse=True)
@@ -221,6 +235,11 @@ def user_inputs(model, inputs):
     return inputs if len(inputs) > 1 else next(iter(inputs.values()))
 
 
+def densely(weights):
+    """The weights of a factor as an array."""
+    return weights.toarray() if issparse(weights) else weights
+
+
 def make_data(model, n, seed, ragged=(1, 2, 4)):
     """n random examples: X, Y as users pass them, and the inputs and states by name."""
     rng = np.random.default_rng(seed)
@@ -234,4 +253,4 @@ def make_data(model, n, seed, ragged=(1, 2, 4)):
     return X, Y, inputs, labels
 
 
-ALL = [Word, Rich, Seg, Scene, Graph, Layers, Tokens, Sparse, Fitted, White]
+ALL = [Word, Rich, Seg, Scene, Graph, Layers, Tokens, Observed, Sparse, Fitted, White]

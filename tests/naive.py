@@ -172,6 +172,52 @@ def naive_score(declaration, blocks, inputs, labels, fitted):
     return total
 
 
+def observed_pairs(declaration, inputs, labels, fitted, shapes, ignored):
+    """Which weights are of a feature and a (joint) state that occur together; all of them for other factors.
+
+    Lists with an entry for each example; ``shapes`` are those of all weights: states, then features.
+    """
+    seen = {name: np.zeros(shape, dtype=bool) for name, shape in shapes.items()}
+    for factor in declaration.factors:
+        if factor.weights == "all":
+            seen[(factor.tie or factor).name][...] = True
+            continue
+        for one, truth, unknown in zip(inputs, labels, ignored):
+            for number, (members, where) in enumerate(scopes(factor.target, sizes_of(declaration, one), one)):
+                if not any(unknown[name][p] for name, p in members):
+                    states = tuple(int(np.asarray(truth[name])[p]) for name, p in members)
+                    x = feature_vector(factor.features, one, where, number, fitted, states)
+                    seen[factor.name][states] |= x != 0
+    return seen
+
+
+def whole_shapes(grounded):
+    """Shapes of the weights of all pairs of a feature and a state, by factor: what ``naive_score`` takes."""
+    shapes = {}
+    for block in grounded.program.blocks:
+        factor = grounded.declaration.find(block.name)
+        if factor.weights == "all":
+            shapes[block.name] = block.shape
+        else:
+            shapes[block.name] = (*factor.target.cards, len(grounded.fitted[block.name]["ptr"]) - 1)
+    return shapes
+
+
+def whole_blocks(grounded, w):
+    """Weights of all pairs from those of a model; pairs without a weight have zero."""
+    blocks = {}
+    for block, shape in zip(grounded.program.blocks, whole_shapes(grounded).values()):
+        blocks[block.name] = block.view(w)
+        if block.name in grounded.fitted:
+            ptr, state = grounded.fitted[block.name]["ptr"], grounded.fitted[block.name]["state"]
+            blocks[block.name], of_pairs = np.zeros((prod(shape[:-1]), shape[-1])), block.view(w)
+            for p in range(shape[-1]):
+                for k in range(ptr[p], ptr[p + 1]):
+                    blocks[block.name][state[k], p] = of_pairs[k]
+        blocks[block.name] = blocks[block.name].reshape(shape)
+    return blocks
+
+
 def all_labellings(cards):
     rows = list(itertools.product(*(range(c) for c in cards)))
     return np.array(rows, dtype=np.int32).reshape(prod(cards), len(cards))

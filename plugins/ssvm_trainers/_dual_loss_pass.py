@@ -31,10 +31,12 @@ from ssvm_dsl.ir.flat import (
     POOL,
     PTR,
     SCOPE,
+    SPARSE,
     WIDTH,
     FlatMaps,
 )
 from ssvm_dsl.ir.kernels import feature_row, score_example, weight_start
+from ssvm_dsl.ir.observed_kernels import weight_of
 from ssvm_trainers._plane_arrays import Fixed
 from ssvm_trainers._planes import fixed_arrays, map_scales
 from ssvm_trainers._subgradient_pass import fold
@@ -171,10 +173,15 @@ def move_factor(maps: FlatMaps, m: int, f: int, config: int, coef: float, u: F64
             x = desc[m, FEATURES] + row * desc[m, WIDTH]
             for p in range(desc[m, WIDTH]):
                 grown += move(u, v, at + p, value * features[x + p], share)
-        else:
+        elif kind == SPARSE:
             for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
                 p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
                 grown += move(u, v, p, value * features[desc[m, FEATURES] + k], share)
+        else:
+            for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
+                p = weight_of(desc, longs, m, at, ints[desc[m, CSR_INDICES] + k], config)
+                if p >= 0:
+                    grown += move(u, v, p, value * features[desc[m, FEATURES] + k], share)
     return grown
 
 

@@ -33,6 +33,7 @@ from ssvm_dsl.ir.flat import (
     FlatMaps,
 )
 from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, weight_start
+from ssvm_dsl.ir.observed_kernels import weight_of
 from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.
@@ -151,7 +152,7 @@ def clear_parts(maps: FlatMaps, parts: Parts, n_factors: int, n: int, k: int, ou
 @njit(cache=True, nogil=True, inline="always")
 def factor_work(desc: I64, ints: I32, longs: I64, m: int, f: int) -> int:
     """Return the operations of one product of features and weights; a single weight costs a line of the cache."""
-    if desc[m, KIND] != SPARSE:
+    if desc[m, KIND] < SPARSE:
         return int(desc[m, WIDTH])
     at = desc[m, CSR_PTR] + feature_row(desc, ints, m, f, 0)
     return int(CACHE_LINE * (longs[at + 1] - longs[at]))
@@ -210,7 +211,12 @@ def copy_entries(
         elif desc[m, KIND] == DENSE:
             for p in range(at, at + desc[m, WIDTH]):
                 target[p] = max(factor * source[p], lower)
-        else:
+        elif desc[m, KIND] == SPARSE:
             for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
                 p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
                 target[p] = max(factor * source[p], lower)
+        else:
+            for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
+                p = weight_of(desc, longs, m, at, ints[desc[m, CSR_INDICES] + k], config)
+                if p >= 0:
+                    target[p] = max(factor * source[p], lower)

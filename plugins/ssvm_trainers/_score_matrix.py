@@ -63,6 +63,11 @@ def _entries(fmap: FeatureMap, state_ptr: I64, first: I64) -> tuple[F64, I64, I6
         function, place = np.nonzero(fmap.basis)
         factor = fmap.basis[function, place]
     instance, feature, value = _feature_entries(fmap, feature_row)
+    if fmap.observed is not None:  # a run of weights for each feature
+        pairs = fmap.observed
+        lengths = np.diff(pairs.ptr)[feature]
+        pair, entry = runs(pairs.ptr[feature], lengths), np.repeat(np.arange(len(feature)), lengths)
+        return value[entry], start[instance[entry]] + pairs.state[pair], fmap.block.offset + pair
     inner = feature[:, None] * fmap.n_basis + function if fmap.sparse else function * fmap.width + feature[:, None]
     weight = fmap.block.offset + unit[instance][:, None] * (fmap.n_basis * fmap.width) + inner
     return (value[:, None] * factor).ravel(), (start[instance][:, None] + place).ravel(), weight.ravel()

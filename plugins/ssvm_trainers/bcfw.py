@@ -335,7 +335,10 @@ def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
         tables = float(desc[N_CONFIGS]) if desc[POOL] >= 0 else 0.0
         width = float(desc[WIDTH]) * fmap.n_basis if fmap.features is not None else 0.0
         if isinstance(fmap.features, SparseRows):
-            width = len(fmap.features.data) / max(len(fmap.features.ptr) - 1, 1) * max(fmap.n_basis, CACHE_LINE)
+            work = float(len(fmap.features.data) * max(fmap.n_basis, CACHE_LINE))
+            if fmap.observed is not None:  # as many as the feature has weights
+                work = float(np.maximum(np.diff(fmap.observed.ptr), CACHE_LINE)[fmap.features.indices].sum())
+            width = work / max(len(fmap.features.ptr) - 1, 1)
         total += fmap.n_factors * (width + tables)  # a compiled oracle looks at each table once
         n_scores += fmap.n_factors * tables
     if not compiled:

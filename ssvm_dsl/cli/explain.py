@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.ir.need import Need
     from ssvm_dsl.ir.program import Program
     from ssvm_dsl.lang.declaration import Declaration
+    from ssvm_dsl.lang.factors import Factor
     from ssvm_dsl.lang.model import Model
 
 
@@ -110,7 +111,7 @@ def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answ
     from ssvm_dsl.inference.planner import need_of, tasks_for_training
     from ssvm_dsl.ir.need import Guarantee, Task
 
-    note = ""
+    note, declaration = "", with_all_weights(declaration)
     try:
         parameters = ground(declaration, X).parameters
     except Exception as err:
@@ -127,14 +128,30 @@ def _answers(declaration: Declaration, X: Any, made_up: bool) -> tuple[list[Answ
 
 def without_features(declaration: Declaration) -> Declaration:
     """Return the declaration with bare factors: the same variables and scopes, hence the same need."""
-    from dataclasses import replace
-
     from ssvm_dsl.lang.factors import Factor
 
-    bare = {factor.name: Factor(factor.target) for factor in declaration.factors}
-    for name, factor in bare.items():
-        factor.__set_name__(Factor, name)
-    return replace(declaration, symbols=tuple(bare.get(symbol.name, symbol) for symbol in declaration.symbols))
+    return _with_factors(declaration, {factor.name: Factor(factor.target) for factor in declaration.factors})
+
+
+def with_all_weights(declaration: Declaration) -> Declaration:
+    """Return the declaration without ``weights="observed"``, which needs labels: the need is the same."""
+    from ssvm_dsl.lang.factors import Factor
+
+    full = {}
+    for factor in declaration.factors:
+        if factor.observed:
+            args, options = factor.arguments()
+            full[factor.name] = Factor(*args, **{key: value for key, value in options.items() if key != "weights"})
+    return _with_factors(declaration, full)
+
+
+def _with_factors(declaration: Declaration, others: dict[str, Factor]) -> Declaration:
+    """Return the declaration with other factors of the same names."""
+    from dataclasses import replace
+
+    for name, factor in others.items():
+        factor.__set_name__(type(factor), name)
+    return replace(declaration, symbols=tuple(others.get(symbol.name, symbol) for symbol in declaration.symbols))
 
 
 def _answer(question: str, need: Need, program: Program) -> Answer:

@@ -26,6 +26,7 @@ I64 = NDArray[np.int64]
 T = TypeVar("T")
 
 #: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".
+#: Factors with weights for observed pairs only keep these pairs here, too, by the name of the factor.
 Fitted = dict[str, dict[str, Any]]
 
 
@@ -92,7 +93,10 @@ class Encoder:
 
     def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what a source learnt in training, learning it now while fitting."""
-        key = self._keys[source]
+        return self.kept(self._keys[source], learn)
+
+    def kept(self, key: str, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what is kept under a key, learning it now while fitting."""
         if self.fitting:
             self.fitted[key] = learn()
         return self.fitted[key]

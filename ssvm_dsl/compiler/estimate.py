@@ -119,7 +119,7 @@ def _factor(factor: Factor, examples: Examples, seen: set[Source]) -> FactorEsti
         n_tables = factor.n_units if source is None else n_factors if factor.per or factor.joint else n_rows
     width = None if source is None else source.width
     shape = factor.weight_shape(width)
-    n_weights = None if None in shape else prod(size for size in shape if size is not None)
+    n_weights = None if None in shape or factor.observed else prod(size for size in shape if size is not None)
     new = source is not None and source not in seen and not any(part.sparse for part in walk_sources(source))
     feature_bytes = 8 * n_rows * (width or 0) * (n_configs if factor.joint else 1) if new else 0
     if source is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.compiler.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_examples
-from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, table_rows
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Group, Program
@@ -103,7 +105,7 @@ def ground(
     Raises
     ------
     DataError
-        Bad data, named with input and example.
+        Bad data, named with input and example; no labels where which weights there are depends on them.
     """
     declaration = model if isinstance(model, Declaration) else model.declaration
     try:
@@ -111,7 +113,8 @@ def ground(
         layout = Layout.of(declaration, examples)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         encoder = Encoder(declaration, examples, fitted, first)
-        parameters = _parameters(declaration, layout, examples, encoder, None if whole else ignored)
+        known = truth if truth is None or ignored is None else np.where(ignored, np.int32(-1), truth)
+        parameters = _parameters(declaration, layout, examples, encoder, None if whole else ignored, known)
     except DataError as err:
         raise err.shifted(first) from err.__cause__
     loss = None
@@ -122,9 +125,17 @@ def ground(
 
 
 def _parameters(
-    declaration: Declaration, layout: Layout, examples: Examples, encoder: Encoder, ignored: Bools | None
+    declaration: Declaration,
+    layout: Layout,
+    examples: Examples,
+    encoder: Encoder,
+    ignored: Bools | None,
+    truth: I32 | None,
 ) -> ParameterMap:
-    """Return the parameter map: one feature map for each factor template, blocks laid end to end."""
+    """Return the parameter map: one feature map for each factor template, blocks laid end to end.
+
+    ``truth`` is negative where it is not known.
+    """
     blocks: dict[str, Block] = {}
     maps: list[FeatureMap] = []
     groups: list[Group] = []
@@ -135,8 +146,10 @@ def _parameters(
             wanted = np.asarray(~ignored[scopes.variables].any(axis=1))
             scopes = scopes if wanted.all() else scopes.keep(wanted)
         rows = _feature_rows(factor, encoder, scopes, counts)
-        _add_block(blocks, factor, rows)
+        pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
+        _add_block(blocks, factor, rows, pairs)
         fmap = _feature_map(factor, scopes, rows, blocks[(factor.tie or factor).name], encoder, len(groups))
+        fmap = fmap if pairs is None else replace(fmap, observed=pairs)
         if fmap.group != NODE:
             groups.append(_group(fmap))
         maps.append(fmap)
@@ -154,16 +167,45 @@ def _allowed(layout: Layout, ignored: Bools | None) -> Bools | None:
     return allowed
 
 
-def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None) -> None:
+def _observed_pairs(
+    factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder, truth: I32 | None
+) -> ObservedPairs | None:
+    """Return the pairs that have weights, seen in this batch while fitting; ``None`` for all."""
+    if not factor.observed:
+        return None
+    assert rows is not None
+    values = rows.values
+    assert isinstance(values, SparseRows)
+
+    def learn() -> dict[str, Any]:
+        if truth is None:
+            what = f"labels: factor '{factor.name}' has weights for pairs observed with them only"
+            raise DataError("Y", expected=what, found="none", hint="pass Y, or what was learnt before")
+        row = _row_index(factor, scopes, rows, encoder)
+        return as_learnt(observe_pairs(values, row, truth[scopes.variables], factor.target.cards))
+
+    pairs = of_learnt(encoder.kept(factor.name, learn))
+    if pairs.n_features != values.n_columns:
+        raise OptionError(f"the observed pairs of factor '{factor.name}' are those of other learnt features; fit again")
+    return pairs
+
+
+def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None, pairs: ObservedPairs | None) -> None:
     """Append the factor's block of weights, unless it shares another's."""
     if factor.tie is not None:
         return
     start = max((block.stop for block in blocks.values()), default=0)
-    blocks[factor.name] = factor_block(factor, None if rows is None else int(rows.values.shape[1]), start)
+    width = None if rows is None else int(rows.values.shape[1])
+    blocks[factor.name] = factor_block(factor, width, start, None if pairs is None else pairs.n_pairs)
 
 
-def factor_block(factor: Factor, width: int | None, start: int) -> Block:
-    """Return the block of weights a factor owns, for the width of its features (``None`` without features)."""
+def factor_block(factor: Factor, width: int | None, start: int, n_pairs: int | None = None) -> Block:
+    """Return the block of weights a factor owns, for the width of its features (``None`` without features).
+
+    Where it has weights for observed pairs only, these are in a row.
+    """
+    if n_pairs is not None:
+        return Block(factor.name, start, (n_pairs,), 0.0 if factor.nonneg else -np.inf)
     shape = tuple(size for size in factor.weight_shape(width) if size is not None)
     axis = len(factor.unit_shape) if factor.features is not None and factor.features.sparse else None
     return Block(factor.name, start, shape, 0.0 if factor.nonneg else -np.inf, axis)

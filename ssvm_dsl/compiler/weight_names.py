@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, combinations_with_replacement
+from itertools import chain, combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class WeightNames:
         Positions on each axis of ``per``; one sequence of edges for ``per="edge"``.
     states : tuple of sequences
         Class names along each axis of states; with other forms one sequence, of pairs of class names or
-        ``"basis 0"`` and so on.
+        ``"basis 0"`` and so on; with weights for observed pairs one sequence, too, of all joint states.
     features : sequence of str, optional
         Names of the features; ``None`` for a factor without.
     only : tuple
@@ -95,6 +95,8 @@ def _states(factor: Factor) -> tuple[tuple[Sequence[Any], ...], tuple[Any, ...]]
         return (), ()
     labels = target.labels if len(target.labels) == target.arity else target.labels * target.arity
     classes = [range(label.n_states) if label.classes is None else label.classes for label in labels]
+    if factor.observed and len(classes) > 1:
+        return (list(product(*classes)),), ()
     if form == "full":
         return tuple(classes), ()
     if form == "symmetric":

@@ -4,7 +4,7 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 """
 
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.features import Block, FeatureMap, SparseRows
+from ssvm_dsl.ir.features import Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Caps, Guarantee, Limits, Need, Task, Topology, Warm
@@ -26,6 +26,7 @@ __all__ = [
     "Marginals",
     "Messages",
     "Need",
+    "ObservedPairs",
     "ParameterMap",
     "Primal",
     "Program",

@@ -94,6 +94,38 @@ class SparseRows:
 
 
 @dataclass(frozen=True, eq=False)
+class ObservedPairs:
+    """The pairs of a feature and a joint state that have a weight; all others score zero.
+
+    The weights lie in this order, so that those of one feature are a run.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (P + 1,)
+        Pairs of each feature.
+    state : ndarray of int32, shape (n_pairs,)
+        Joint state of each pair, ascending for each feature.
+    """
+
+    ptr: I64
+    state: I32
+
+    @property
+    def n_features(self) -> int:
+        """Number of features P."""
+        return len(self.ptr) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs, which is that of weights."""
+        return len(self.state)
+
+    def pair(self, number: int) -> tuple[int, int]:
+        """Return (joint state, feature) of one of the weights."""
+        return int(self.state[number]), int(np.searchsorted(self.ptr, number, side="right")) - 1
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureMap:
     """The factored map from one block of weights to the scores of one factor template.
 
@@ -124,6 +156,9 @@ class FeatureMap:
         The form (``None``: identity).
     joint : bool
         Whether features depend on the joint state.
+    observed : ObservedPairs, optional
+        Only these pairs of a (sparse) feature and a joint state have a weight: one unit, no basis, and a block of
+        shape ``(n_pairs,)``.
     """
 
     name: str
@@ -140,6 +175,7 @@ class FeatureMap:
     unit: I32 | None = None
     basis: F64 | None = None
     joint: bool = False
+    observed: ObservedPairs | None = None
 
     @property
     def n_factors(self) -> int:
@@ -162,8 +198,13 @@ class FeatureMap:
         return isinstance(self.features, SparseRows)
 
     def weights(self, w: F64) -> F64:
-        """Return the block as stored: ``(U, q, P)``, or ``(U, P, q)`` for sparse features (a view)."""
+        """Return the block as stored (a view): ``(U, q, P)``, ``(U, P, q)`` for sparse features.
+
+        With ``observed`` it is ``(1, n_pairs)``.
+        """
         part = w[self.block.offset : self.block.stop]
+        if self.observed is not None:
+            return part.reshape(1, -1)
         if self.sparse:
             return part.reshape(self.n_units, self.width, self.n_basis)
         return part.reshape(self.n_units, self.n_basis, self.width)

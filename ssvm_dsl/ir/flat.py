@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir.features import FeatureMap, SparseRows
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.ragged import owners, pointers
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir.parameters import ParameterMap
@@ -25,19 +25,24 @@ I64 = NDArray[np.int64]
 _COLUMNS = (
     *("arity", "kind", "width", "joint", "n_configs"),
     *("scope", "ptr", "row", "unit"),
-    *("features", "csr_ptr", "csr_indices"),
+    *("features", "csr_ptr", "csr_indices", "pairs"),
     *("weights", "unit_stride", "basis_stride", "feature_stride"),
     *("basis_ptr", "basis_index", "basis_value", "strides"),
     *("identity", "n_basis", "n_units", "table", "pool"),
 )
 ARITY, KIND, WIDTH, JOINT, N_CONFIGS = range(5)
 SCOPE, PTR, ROW, UNIT = range(5, 9)
-FEATURES, CSR_PTR, CSR_INDICES = range(9, 12)
-WEIGHTS, UNIT_STRIDE, BASIS_STRIDE, FEATURE_STRIDE = range(12, 16)
-BASIS_PTR, BASIS_INDEX, BASIS_VALUE, STRIDES = range(16, 20)
-IDENTITY, N_BASIS, N_UNITS, TABLE, POOL = range(20, 25)
+FEATURES, CSR_PTR, CSR_INDICES, PAIRS = range(9, 13)
+WEIGHTS, UNIT_STRIDE, BASIS_STRIDE, FEATURE_STRIDE = range(13, 17)
+BASIS_PTR, BASIS_INDEX, BASIS_VALUE, STRIDES = range(17, 21)
+IDENTITY, N_BASIS, N_UNITS, TABLE, POOL = range(21, 26)
 
-NO_FEATURES, DENSE, SPARSE = 0, 1, 2
+#: Kinds of features.  ``OBSERVED`` are sparse ones with weights for some pairs of a feature and a joint state only.
+#: ``PAIRS`` then has for each feature where its weights start, and a bit for each joint state that has one.
+NO_FEATURES, DENSE, SPARSE, OBSERVED = 0, 1, 2, 3
+
+#: Bits of a word.
+WORD = 64
 
 
 class FlatMaps(NamedTuple):
@@ -115,6 +120,25 @@ def _bases(parameters: ParameterMap) -> list[tuple[I32, I32, F64]]:
     return out
 
 
+def pair_bits(pairs: ObservedPairs, n_configs: int) -> I64:
+    """Return for each feature where its weights start, then the bits of the joint states that have one.
+
+    Returns
+    -------
+    ndarray of int64, shape (P, 1 + ceil(n_configs / 64))
+        Joint state s is bit ``s % 64`` of word ``1 + s // 64``.
+    """
+    n_words = (n_configs + WORD - 1) // WORD
+    out = np.zeros((pairs.n_features, 1 + n_words), dtype=np.int64)
+    out[:, 0] = pairs.ptr[:-1]
+    word = owners(pairs.ptr) * (1 + n_words) + 1 + pairs.state // WORD
+    first = np.flatnonzero(np.diff(word, prepend=-1))
+    bits = np.left_shift(np.int64(1), pairs.state.astype(np.int64) % WORD)
+    if len(first):
+        out.reshape(-1)[word[first]] = np.bitwise_or.reduceat(bits, first)
+    return out
+
+
 def _describe(
     fmap: FeatureMap, basis: tuple[I32, I32, F64], pools: tuple[_Pool, ...], base: F64 | None
 ) -> list[int]:
@@ -122,19 +146,23 @@ def _describe(
     sparse = fmap.features if isinstance(fmap.features, SparseRows) else None
     kind, offset = NO_FEATURES, -1
     if sparse is not None:
-        kind, offset = SPARSE, features.add(sparse.data)
+        kind, offset = SPARSE if fmap.observed is None else OBSERVED, features.add(sparse.data)
     elif isinstance(fmap.features, np.ndarray):
         assert base is not None
         kind = DENSE
         offset = (fmap.features.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // 8
     strides = np.array([int(np.prod(fmap.cards[k + 1 :])) for k in range(len(fmap.cards))], dtype=np.int64)
-    q, p = fmap.n_basis, fmap.width
+    q, p, pairs = fmap.n_basis, fmap.width, fmap.observed
+    unit, function, feature = q * p, 1 if sparse is not None else p, q if sparse is not None else 1
+    if pairs is not None:  # a weight is found by its pair, see observed_kernels
+        unit = function = feature = 0
     return [
         *(len(fmap.cards), kind, p, int(fmap.joint), fmap.n_configs),
         *(ints.add(fmap.scope), longs.add(fmap.ptr), ints.add(fmap.row), ints.add(fmap.unit)),
         offset,
         *(longs.add(None if sparse is None else sparse.ptr), ints.add(None if sparse is None else sparse.indices)),
-        *(fmap.block.offset, q * p, 1 if sparse is not None else p, q if sparse is not None else 1),
+        longs.add(None if pairs is None else pair_bits(pairs, fmap.n_configs)),
+        *(fmap.block.offset, unit, function, feature),
         *(ints.add(basis[0]), ints.add(basis[1]), values.add(basis[2]), longs.add(strides)),
         *(int(fmap.basis is None and not fmap.joint), q, fmap.n_units),
     ]

@@ -33,6 +33,7 @@ from ssvm_dsl.ir.flat import (
     PTR,
     ROW,
     SCOPE,
+    SPARSE,
     STRIDES,
     TABLE,
     UNIT,
@@ -41,6 +42,7 @@ from ssvm_dsl.ir.flat import (
     WIDTH,
     FlatMaps,
 )
+from ssvm_dsl.ir.observed_kernels import observed_add, observed_dot, observed_scores
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -107,11 +109,13 @@ def factor_dot(
         elif kind == DENSE:
             width = desc[m, WIDTH]
             total += value * dot(features, desc[m, FEATURES] + row * width, w, at, width)
-        else:
+        elif kind == SPARSE:
             lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
             for k in range(lo, hi):
                 column = ints[desc[m, CSR_INDICES] + k]
                 total += value * features[desc[m, FEATURES] + k] * w[at + column * desc[m, FEATURE_STRIDE]]
+        else:
+            total += observed_dot(desc, ints, longs, features, m, row, config, at, w)
     return total
 
 
@@ -131,11 +135,13 @@ def factor_add(
         elif kind == DENSE:
             width = desc[m, WIDTH]
             add_scaled(features, desc[m, FEATURES] + row * width, value, out, at, width)
-        else:
+        elif kind == SPARSE:
             lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
             for k in range(lo, hi):
                 column = ints[desc[m, CSR_INDICES] + k]
                 out[at + column * desc[m, FEATURE_STRIDE]] += value * features[desc[m, FEATURES] + k]
+        else:
+            observed_add(desc, ints, longs, features, m, row, config, value, at, out)
 
 
 @njit(cache=True, nogil=True)
@@ -281,10 +287,12 @@ def basis_scores(
     elif kind == DENSE:
         width = desc[m, WIDTH]
         dense_rows(features, desc[m, FEATURES] + row * width, width, w, start, n, scale, out, out_at)
-    else:
+    elif kind == SPARSE:
         for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
             at = start + ints[desc[m, CSR_INDICES] + k] * n
             add_scaled(w, at, scale * features[desc[m, FEATURES] + k], out, out_at, n)
+    else:
+        observed_scores(desc, ints, longs, features, m, row, start, w, scale, out, out_at)
 
 
 @njit(cache=True, nogil=True)

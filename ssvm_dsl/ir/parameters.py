@@ -298,14 +298,18 @@ def _numbers(selected: slice | I64) -> I64:
 
 def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F64:
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
-    weights = fmap.weights(w)[unit]
+    weights, pairs = fmap.weights(w)[unit], fmap.observed
     if isinstance(fmap.features, SparseRows):
         from ssvm_dsl.ir.kernels import sparse_rows_times
+        from ssvm_dsl.ir.observed_kernels import observed_rows_times
 
         ids = _numbers(rows)
         values = np.zeros((len(ids), fmap.n_basis))
-        sparse = fmap.features
-        sparse_rows_times(sparse.data, sparse.indices, sparse.ptr, ids, weights, values)
+        csr = fmap.features.data, fmap.features.indices, fmap.features.ptr
+        if pairs is None:
+            sparse_rows_times(*csr, ids, weights, values)
+        else:
+            observed_rows_times(*csr, ids, pairs.ptr, pairs.state, weights, values)
     else:
         assert fmap.features is not None
         values = fmap.features[rows] @ weights.T
@@ -331,11 +335,14 @@ def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
         from ssvm_dsl.ir.kernels import add_sparse_outer
+        from ssvm_dsl.ir.observed_kernels import add_observed_outer
 
-        sparse = fmap.features
-        add_sparse_outer(
-            sparse.data, sparse.indices, sparse.ptr, _numbers(rows), np.ascontiguousarray(projected), target
-        )
+        csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
+        values = np.ascontiguousarray(projected)
+        if pairs is None:
+            add_sparse_outer(*csr, _numbers(rows), values, target)
+        else:
+            add_observed_outer(*csr, _numbers(rows), pairs.ptr, pairs.state, values, target)
     else:
         assert fmap.features is not None
         target += projected.T @ fmap.features[rows]

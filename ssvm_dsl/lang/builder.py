@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.labels import ClassName, Label
@@ -99,9 +99,10 @@ class ModelBuilder:
         per: Dim | Sequence[Dim] | str | None = None,
         tie: Factor | None = None,
         nonneg: bool = False,
+        weights: str = ALL,
     ) -> Factor:
         """Add a :class:`Factor`."""
-        return self.add(name, Factor(target, features, form, per, tie, nonneg))
+        return self.add(name, Factor(target, features, form, per, tie, nonneg, weights))
 
     def loss(self, loss: Loss, name: str = "loss") -> Loss:
         """Add the loss."""

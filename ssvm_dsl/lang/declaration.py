@@ -83,12 +83,13 @@ class Declaration:
 
     @property
     def fitted(self) -> bool:
-        """Whether some feature learns something from the training data."""
+        """Whether some feature (or which weights there are) is learnt from the training data."""
         from ssvm_dsl.lang.features import PLiF, Standardized, Whitened
 
         learns = (Attributes, Standardized, Whitened)
         sources = [s for factor in self.factors for s in walk_sources(factor.features)]
-        return any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in sources)
+        learnt = any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in sources)
+        return learnt or any(factor.observed for factor in self.factors)
 
     @property
     def functions(self) -> tuple[FunctionRef, ...]:
@@ -98,12 +99,12 @@ class Declaration:
         return refs if self.loss is None else refs + self.loss.functions
 
     def n_weights(self) -> int | None:
-        """Return the number of weights; ``None`` when a width is only known after fitting."""
+        """Return the number of weights; ``None`` when it is only known after fitting."""
         total = 0
         for factor in self.factors:
             if factor.tie is None:
                 width = 1 if factor.features is None else factor.features.width
-                if width is None:
+                if width is None or factor.observed:
                     return None
                 shape = factor.weight_shape(width)
                 total += prod(size for size in shape if size is not None)

@@ -17,6 +17,9 @@ from ssvm_dsl.lang.symbols import Mistake, Symbol, got, show
 
 EDGE = "edge"
 
+#: Which weights a factor has: of every feature and every joint state, or of those seen together in training.
+ALL, OBSERVED = "all", "observed"
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Factor(Symbol):
@@ -41,12 +44,17 @@ class Factor(Symbol):
         Share the weights of another factor of the same weight shape.
     nonneg : bool
         Keep the weights non-negative (``POTTS`` with ``nonneg`` is associative).
+    weights : {"all", "observed"}
+        ``"observed"``: a weight only for those pairs of a feature and a state (for targets of several variables, their
+        joint state) that occur together in the training data, as in CRFsuite; other pairs score zero.  For sparse
+        features, form ``FULL`` and weights that all factors share.
 
     Examples
     --------
     >>> emit = Factor(y, features=x)
     >>> trans = Factor(chain(y))
     >>> horiz = Factor(pairs(y, W), form=POTTS, nonneg=True)
+    >>> emit = Factor(y, features=words, weights="observed")
     """
 
     target: Target
@@ -55,6 +63,7 @@ class Factor(Symbol):
     per: tuple[Dim, ...] | str
     tie: Factor | None
     nonneg: bool
+    weights: str
 
     def __init__(
         self,
@@ -64,6 +73,7 @@ class Factor(Symbol):
         per: Dim | Sequence[Dim] | str | None = None,
         tie: Factor | None = None,
         nonneg: bool = False,
+        weights: str = ALL,
     ) -> None:
         mistakes: list[Mistake] = []
         goal = as_target(target)
@@ -81,8 +91,15 @@ class Factor(Symbol):
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
         if tie is not None and nonneg != tie.nonneg:
             mistakes.append("nonneg: set it on the factor whose weights are shared, and here the same")
+        if not (isinstance(weights, str) and weights in (ALL, OBSERVED)):
+            mistakes.append(got("weights: 'all' or 'observed'", weights))
+            weights = ALL
+        if weights == OBSERVED:
+            mistakes += _observed_mistakes(source, shape, units)
+        if tie is not None and OBSERVED in (weights, tie.weights):
+            mistakes.append("tie: a factor with weights='observed' shares them with no other")
         self._fill(
-            mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=bool(nonneg)
+            mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=bool(nonneg), weights=weights
         )
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -98,6 +115,8 @@ class Factor(Symbol):
             options["tie"] = self.tie
         if self.nonneg:
             options["nonneg"] = True
+        if self.observed:
+            options["weights"] = self.weights
         return (self.target.label if self.target.kind == "each" else self.target,), options
 
     @property
@@ -118,8 +137,15 @@ class Factor(Symbol):
         """Whether the features depend on the states (``JointFeature``)."""
         return isinstance(self.features, JointFeature)
 
+    @property
+    def observed(self) -> bool:
+        """Whether only pairs of a feature and a state seen together in training have weights."""
+        return self.weights == OBSERVED
+
     def weight_shape(self, width: int | None) -> tuple[int | None, ...]:
         """Return the shape of the weights users see, for a feature width (``None``: not known yet)."""
+        if self.observed:
+            return prod(self.target.cards), width
         form = () if self.joint else self.form.weight_shape(self.target.cards)
         return (*self.unit_shape, *form, *(() if self.features is None else (width,)))
 
@@ -159,6 +185,16 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
             continue
         return ()
     return dims
+
+
+def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...] | str) -> Iterator[Mistake]:
+    """Yield why a factor cannot have weights for observed pairs only."""
+    if features is None or not features.sparse:
+        yield got("weights='observed': the features are Attributes, or others that are sparse", features)
+    if form != FULL:
+        yield "weights='observed': the form is FULL, a weight for each state"
+    if per:
+        yield "weights='observed': all factors share the weights, leave per out"
 
 
 def feature_mistakes(factor: Factor) -> Iterator[str]:

@@ -116,6 +116,7 @@ def subject(problem: TrainProblem, told: Mapping[str, Any]) -> dict[str, Any]:
         rows = fmap.features
         features += [rows.data, rows.indices, rows.ptr] if isinstance(rows, SparseRows) else [rows]
         features += [fmap.row, fmap.unit, fmap.basis]
+        features += [] if fmap.observed is None else [fmap.observed.ptr, fmap.observed.state]
     costs: list[NDArray[Any]] = [loss.node, loss.const]
     if loss.tables is not None:
         costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ssvm_dsl.compiler.ground import factor_block
+from ssvm_dsl.compiler.observed import check_pairs, of_learnt
+from ssvm_dsl.compiler.weight_names import weight_names
 from ssvm_dsl.errors import FileFormatError, ModelError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.objective import factor_name
@@ -97,21 +102,35 @@ def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -
         model = Model.from_json(saved.declaration, trusted=trusted)
     except FileFormatError as err:
         raise FileFormatError(f"{path}: {err}") from err
-    expected = _expected(model, saved.blocks)
+    expected = _expected(model, saved, path)
     if saved.blocks != expected:
         raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
     return model
 
 
-def _expected(model: type[Model], blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def _expected(model: type[Model], saved: SavedModel, path: str | Path) -> tuple[Block, ...]:
     """Return the layout of the model's weights; widths that features learnt are those of the given blocks."""
-    learnt = {block.name: block.shape[-1] for block in blocks if block.shape}
+    learnt = {block.name: block.shape[-1] for block in saved.blocks if block.shape}
     out: list[Block] = []
     for factor in model.declaration.factors:
         if factor.tie is None:
             width = None if factor.features is None else factor.features.width or learnt.get(factor.name, 0)
-            out.append(factor_block(factor, width, out[-1].stop if out else 0))
+            n_pairs = _n_pairs(factor, model.declaration, saved, path) if factor.observed else None
+            out.append(factor_block(factor, width, out[-1].stop if out else 0, n_pairs))
     return tuple(out)
+
+
+def _n_pairs(factor: Factor, declaration: Declaration, saved: SavedModel, path: str | Path) -> int:
+    """Return how many observed pairs a factor has weights for."""
+    try:
+        pairs = of_learnt(saved.fitted[factor.name])
+        names = weight_names(factor, declaration, saved.fitted)
+        assert names.features is not None
+        check_pairs(pairs, len(names.features), prod(factor.target.cards))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as err:
+        text = f"the observed pairs of factor '{factor.name}' are damaged ({type(err).__name__}: {err})"
+        raise FileFormatError(f"{path}: {text}") from err
+    return pairs.n_pairs
 
 
 def _words(blocks: tuple[Block, ...]) -> str:

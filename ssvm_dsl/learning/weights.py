@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.compiler.encode import Fitted
+from ssvm_dsl.compiler.observed import of_learnt
 from ssvm_dsl.compiler.weight_names import WeightNames, weight_names
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.features import Block, ObservedPairs
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 
@@ -78,8 +79,11 @@ class TopWeights(tuple[NamedWeight, ...]):
         return html_table("weights", [("  ".join(filter(None, row[1:])), row[0]) for row in self._shown()[1]])
 
 
-class Weights(Mapping["str | Factor", F64]):
+class Weights(Mapping["str | Factor", Any]):
     """A read-only mapping from factors (or their names) to arrays of weights.
+
+    Weights for observed pairs only are a ``scipy.sparse.csc_array`` of states (joint states, for factors of several
+    variables) by features; what is not stored has no weight.
 
     Parameters
     ----------
@@ -107,8 +111,14 @@ class Weights(Mapping["str | Factor", F64]):
         self._blocks = {block.name: block for block in blocks}
         self._ties = {f.name: f.tie.name for f in declaration.factors if f.tie is not None}
 
-    def __getitem__(self, key: str | Factor) -> F64:
-        return self._block(_name(key)).view(self._w)
+    def __getitem__(self, key: str | Factor) -> Any:
+        name = _name(key)
+        values, pairs = self._block(name).view(self._w), self._observed(name)
+        if pairs is None:
+            return values
+        from scipy.sparse import csc_array
+
+        return csc_array((values, pairs.state, pairs.ptr), shape=self._shape(name))
 
     def _block(self, name: str) -> Block:
         block = self._blocks.get(self._ties.get(name, name))
@@ -126,8 +136,11 @@ class Weights(Mapping["str | Factor", F64]):
         return len(self._blocks) + len(self._ties)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}{list(block.shape)}" for name, block in self._blocks.items())
-        return f"Weights({shapes})"
+        return f"Weights({', '.join(map(self._text, self._blocks))})"
+
+    def _text(self, name: str) -> str:
+        pairs = self._observed(name)
+        return f"{name}{list(self._shape(name))}" + ("" if pairs is None else f" ({pairs.n_pairs} observed)")
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -168,20 +181,37 @@ class Weights(Mapping["str | Factor", F64]):
         asked = list(self._blocks) if factor is None else [_name(factor)]
         found, known = [], False
         for name in asked:
-            values, names = self._block(name).view(self._w), self._names(name)
-            mask = None if state is None else _with_state(names, state, values.shape)
+            values, names, pairs = self._block(name).view(self._w), self._names(name), self._observed(name)
+            shape = values.shape if pairs is None else (len(names.states[0]), 1)
+            mask = None if state is None else _with_state(names, state, shape)
             known = known or mask is None or bool(mask.any())
-            places = _largest(values if mask is None else np.where(mask, values, 0.0), k)
-            found += [_named(name, names, place, value) for place, value in zip(*places, strict=True)]
+            if mask is not None and pairs is not None:
+                mask = mask[pairs.state, 0]
+            places, sizes = _largest(values if mask is None else np.where(mask, values, 0.0), k)
+            if pairs is not None:
+                places = [pairs.pair(number) for (number,) in places]
+            found += [_named(name, names, place, size) for place, size in zip(places, sizes, strict=True)]
         if not known:
             raise OptionError(f"state={state!r} is not a class that {', '.join(asked)} scores")
         found.sort(key=lambda one: -abs(one.weight))
         return TopWeights(found[:k])
 
     def _names(self, name: str) -> WeightNames:
+        return weight_names(self._declared(name), self._declaration, self._fitted)
+
+    def _declared(self, name: str) -> Factor:
         self._block(name)
         (declared,) = (one for one in self._declaration.factors if one.name == name)
-        return weight_names(declared, self._declaration, self._fitted)
+        return declared
+
+    def _observed(self, name: str) -> ObservedPairs | None:
+        """Return the pairs that have weights, ``None`` for all."""
+        return of_learnt(self._fitted[name]) if self._declared(name).observed else None
+
+    def _shape(self, name: str) -> tuple[Any, ...]:
+        """Return the shape of the array of a factor."""
+        pairs = self._observed(name)
+        return self._block(name).shape if pairs is None else self._declared(name).weight_shape(pairs.n_features)
 
 
 def _name(factor: str | Factor) -> str:

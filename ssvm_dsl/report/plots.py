@@ -69,12 +69,12 @@ def plot_training(
     return ax
 
 
-def plot_weights(weights: ArrayLike, rows: Sequence[str] = (), columns: Sequence[str] = (), ax: Any = None) -> Any:
+def plot_weights(weights: Any, rows: Sequence[str] = (), columns: Sequence[str] = (), ax: Any = None) -> Any:
     """Draw a matrix of weights, e.g. ``svm.weights_[OCR.trans]``; red is positive, blue negative.
 
     Parameters
     ----------
-    weights : array_like, shape (m, k)
+    weights : array_like or sparse array, shape (m, k)
     rows, columns : sequence of str, optional
         Names, e.g. the classes of the label.
     ax : matplotlib axes, optional
@@ -83,7 +83,9 @@ def plot_weights(weights: ArrayLike, rows: Sequence[str] = (), columns: Sequence
     -------
     matplotlib axes
     """
-    matrix = np.asarray(weights, dtype=float)
+    from scipy.sparse import issparse
+
+    matrix = np.asarray(weights.toarray() if issparse(weights) else weights, dtype=float)
     if matrix.ndim != 2:
         raise OptionError(f"weights to draw are a matrix, got shape {matrix.shape}")
     ax = _axes(ax)

@@ -10,7 +10,7 @@ import pytest
 from foreign import LAZY, distribution, inside, ssvm
 
 import catalogue
-from ssvm_dsl.cli.explain import without_features
+from ssvm_dsl.cli.explain import with_all_weights, without_features
 from ssvm_dsl.cli.made_up import make_examples
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planner import plan
@@ -242,9 +242,10 @@ def test_foreign_backends_are_shown_and_not_chosen(tmp_path, file):
 @pytest.mark.parametrize("model", catalogue.ALL, ids=lambda model: model.__name__)
 def test_made_up_examples_fit_every_model(model, trees):
     X = make_examples(model.declaration, 3, {}, trees=trees)
-    grounded = ground(model, X)
+    declaration = with_all_weights(model.declaration)  # which weights there are takes labels
+    grounded = ground(declaration, X)
     assert grounded.n_examples == 3
     bare = ground(without_features(model.declaration), X)
     assert Need.of(bare.program) == Need.of(grounded.program)
     again = make_examples(model.declaration, 3, {}, trees=trees)
-    assert np.array_equal(ground(model, again).program.var_ptr, grounded.program.var_ptr)
+    assert np.array_equal(ground(declaration, again).program.var_ptr, grounded.program.var_ptr)

@@ -15,8 +15,8 @@ from ssvm_dsl.ir.theta import Theta
 
 @pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
 def test_sizes_are_those_of_the_arrays(model):
-    X, _, _, _ = catalogue.make_data(model, 7, seed=0)
-    told, made = estimate(model, X), ground(model, X)
+    X, Y, _, _ = catalogue.make_data(model, 7, seed=0)
+    told, made = estimate(model, X), ground(model, X, Y)
     theta = Theta.zeros(made.program)
     assert told.n_examples == made.n_examples
     assert told.n_variables == made.program.n_variables
@@ -29,7 +29,8 @@ def test_sizes_are_those_of_the_arrays(model):
         assert estimated.n_factors == fmap.n_factors
         owned = blocks[fmap.name].size if factor.tie is None else 0
         assert estimated.n_weights in (owned, None)
-        assert (estimated.n_weights is None) == (factor.features is not None and factor.features.width is None)
+        learnt = factor.features is not None and factor.features.width is None
+        assert (estimated.n_weights is None) == (learnt or factor.weights == "observed")
         group = None if fmap.group == NODE else made.program.groups[fmap.group]
         assert estimated.n_tables == (0 if group is None else group.n_tables)
         assert estimated.table_bytes == (0 if group is None else theta.tables[fmap.group].nbytes)

@@ -22,6 +22,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.lang.relations import chain, cliques, complete, cross, grid, pairs
 from ssvm_dsl.lang.render import weight_shape_text
+from ssvm_dsl.learning.weights import Weights
 
 OCR_TEXT = """\
 OCR(Model)
@@ -110,11 +111,12 @@ def test_weight_shapes(factor, shape):
 def test_shapes_shown_are_those_of_the_weights(model):
     X, Y, _, _ = catalogue.make_data(model, 3, seed=0)
     g = ground(model, X, Y)
-    for block in g.program.blocks:
-        factor = model.declaration.find(block.name)
+    weights = Weights(np.zeros(g.parameters.dim), g.program.blocks, model.declaration, g.fitted)
+    for name in weights:
+        factor = model.declaration.find(name)
         width = None if factor.features is None else factor.features.width
-        shown = factor.weight_shape(width)
-        assert len(shown) == len(block.shape)
-        assert all(a in (b, None) for a, b in zip(shown, block.shape))
+        shown, shape = factor.weight_shape(width), weights[name].shape
+        assert len(shown) == len(shape)
+        assert all(a in (b, None) for a, b in zip(shown, shape))
     if model.declaration.n_weights() is not None:
         assert model.declaration.n_weights() == g.parameters.dim

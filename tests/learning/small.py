@@ -143,6 +143,28 @@ class Plain(Model):
     loss = Hamming(y)
 
 
+class Seen(Model):
+    """Weights for observed pairs of an attribute and a state only."""
+
+    T = Dim()
+    t = Attributes(T)
+    y = Label(T, 3)
+    emit = Factor(y, features=t, weights="observed")
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+class SeenSteps(Model):
+    """The same for pairs of variables, not negative; labels that are not known."""
+
+    T = Dim()
+    t = Attributes(T)
+    y = Label(T, 3)
+    emit = Factor(y, features=t, weights="observed")
+    step = Factor(chain(y), features=t, weights="observed", nonneg=True)
+    loss = Hamming(y, ignore=9)
+
+
 def pair_table(x):
     """A feature of position and both states."""
     t = max(len(x) - 1, 0)
@@ -260,9 +282,13 @@ class Data:
 
     def __post_init__(self) -> None:
         grounded = ground(self.case.model, self.X, self.Y)
-        shapes = {block.name: block.shape for block in grounded.parameters.blocks}
-        declaration, everything = self.case.model.declaration, zip(self.inputs, self.labels, self.ignored)
-        planes = [naive.all_planes(declaration, x, y, grounded.fitted, shapes, mask) for x, y, mask in everything]
+        shapes, declaration = naive.whole_shapes(grounded), self.case.model.declaration
+        everything = self.inputs, self.labels, self.ignored
+        seen = naive.observed_pairs(declaration, *everything[:2], grounded.fitted, shapes, self.ignored)
+        held = ~np.concatenate([np.ravel(seen[name]) for name in shapes])
+        planes = [naive.all_planes(declaration, x, y, grounded.fitted, shapes, mask) for x, y, mask in zip(*everything)]
+        for _, psi in planes:
+            psi[:, held] = 0.0  # weights that do not change scores stay at zero
         object.__setattr__(self, "grounded", grounded)
         object.__setattr__(self, "shapes", shapes)
         object.__setattr__(self, "planes", planes)
@@ -273,8 +299,8 @@ class Data:
         return np.concatenate(parts)
 
     def flat(self, weights: Any) -> np.ndarray:
-        """The weights users see, one after the other."""
-        return np.concatenate([np.ravel(weights[name]) for name in self.shapes])
+        """The weights users see, one after the other; zero where a pair has none."""
+        return np.concatenate([np.ravel(catalogue.densely(weights[name])) for name in self.shapes])
 
     @property
     def scale(self) -> np.ndarray:
@@ -336,6 +362,8 @@ CASES = [
     Case(Ties, C=5.0, regularization={"agree": 0.2, "step": 2.0}, weighted=True, tag="-scaled"),
     Case(Bounded, C=3.0),
     Case(Tokens),
+    Case(Seen, n=4),
+    Case(SeenSteps, ignore=9),
     Case(Joint, ignore=9, n=6),
     Case(Costs),
     Case(AllOrNothing),

@@ -11,7 +11,7 @@ from numba import njit
 from scipy import sparse
 from small import OneThread
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, ground
+from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete, ground
 from ssvm_dsl.inference.planner import need_of, plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Limits, Need
@@ -122,6 +122,17 @@ class Words(Model):
     loss = Hamming(y)
 
 
+class Tokens(Model):
+    """Weights for observed pairs only."""
+
+    T = Dim()
+    t = Attributes(T)
+    y = Label(T, 4)
+    unary = Factor(y, features=t, weights="observed")
+    pair = Factor(chain(y))
+    loss = Hamming(y)
+
+
 class Pairs(Model):
     """Weights of their own, dense features, also of pairs."""
 
@@ -138,11 +149,16 @@ def words(rng):
     return X, [rng.integers(4, size=5) for _ in X]
 
 
+def tokens(rng):
+    X = [[[f"n{k}" for k in rng.integers(6, size=2)] for _ in range(5)] for _ in range(9)]
+    return X, [rng.integers(4, size=5) for _ in X]
+
+
 def pairs(rng):
     return list(rng.normal(size=(9, 3))), list(rng.integers(2, size=(9, 4)))
 
 
-CASES = {"words": (Words, words), "pairs": (Pairs, pairs)}
+CASES = {"words": (Words, words), "tokens": (Tokens, tokens), "pairs": (Pairs, pairs)}
 
 
 def problem_of(name):

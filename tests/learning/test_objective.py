@@ -19,12 +19,17 @@ from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
+def as_shown(data, w: np.ndarray) -> np.ndarray:
+    """The vector trainers use in the order users see, zero where a pair has no weight."""
+    return np.concatenate([np.ravel(block) for block in naive.whole_blocks(data.grounded, w).values()])
+
+
 def in_blocks(data, flat: np.ndarray) -> np.ndarray:
     """Weights in the order users see as the vector trainers use."""
-    w, at = np.empty(len(flat)), 0
-    for block in data.grounded.parameters.blocks:
-        block.view(w)[...] = flat[at : at + block.size].reshape(block.shape)
-        at += block.size
+    dim = data.grounded.parameters.dim
+    number = as_shown(data, np.arange(1.0, dim + 1)).astype(int)
+    w = np.empty(dim)
+    w[number[number > 0] - 1] = flat[number > 0]
     return w
 
 
@@ -34,8 +39,9 @@ def test_the_objective_is_that_of_all_labellings(case, seed):
     data = case.make(seed)
     problem, rng = data.problem(), np.random.default_rng(seed)
     for size in (0.0, 0.3, 3.0):
-        flat = size * rng.normal(size=problem.dim)
-        primal, upper, planes = problem.evaluate(in_blocks(data, flat))
+        w = size * rng.normal(size=problem.dim)
+        flat = as_shown(data, w)
+        primal, upper, planes = problem.evaluate(w)
         expected = data.objective(flat)
         assert primal / problem.objective.lam == pytest.approx(expected, rel=1e-9, abs=1e-9)
         assert upper / problem.objective.lam == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -48,8 +54,7 @@ def test_planes_are_the_ones_they_claim_to_be(case):
     """``loss - w . psi`` of the returned labelling is its value; its psi is that of ``accumulate``."""
     data = case.make(3)
     problem = data.problem()
-    flat = np.random.default_rng(0).normal(size=problem.dim)
-    w = in_blocks(data, flat)
+    w = np.random.default_rng(0).normal(size=problem.dim)
     ids = np.array([2, 0, 3], dtype=np.int64)
     planes = problem.oracle(w, ids)
     np.testing.assert_array_equal(planes.examples, ids)

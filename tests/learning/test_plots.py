@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import small
+from scipy.sparse import csr_array
 from small import Case
 
 from ssvm_dsl import StructuredSVM, regularization_path
@@ -50,6 +51,8 @@ def test_weights_confusion_and_path():
     image = plots.plot_weights([[1.0, -2.0], [0.0, 0.5]], "ab", "ab").get_images()[0]
     np.testing.assert_array_equal(image.get_array(), [[1.0, -2.0], [0.0, 0.5]])
     assert image.get_clim() == (-2.0, 2.0)
+    sparse = csr_array(np.eye(2))  # weights for observed pairs are
+    np.testing.assert_array_equal(plots.plot_weights(sparse).get_images()[0].get_array(), np.eye(2))
     counts = plots.confusion_matrix([["a", "b"], ["b"]], [["a", "a"], ["b"]], "ab")
     np.testing.assert_array_equal(counts, [[1, 0], [1, 1]])
     shown = plots.plot_confusion([["a", "b"], ["b"]], [["a", "a"], ["b"]], "ab").get_images()[0]

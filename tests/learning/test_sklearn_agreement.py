@@ -140,26 +140,34 @@ class Tagged(Model):
     loss = Hamming(y)
 
 
-@pytest.mark.parametrize("c2", [0.1, 2.0])
-def test_the_log_loss_of_chains_is_the_objective_of_crfsuite(c2, tmp_path):
+class Observed(Tagged):
+    emit = Factor(Tagged.y, features=Tagged.t, weights="observed")
+
+
+@pytest.mark.parametrize(("model", "c2"), [(Tagged, 0.1), (Tagged, 2.0), (Observed, 0.1), (Observed, 2.0)])
+def test_the_log_loss_of_chains_is_the_objective_of_crfsuite(model, c2, tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 7, 30)
     X = [[[f"f{k}" for k in np.flatnonzero(rng.random(6) < 0.5)] or ["f0"] for _ in range(n)] for n in lengths]
+    X = [[[*token, f"rare{rng.integers(40)}"] for token in x] for x in X]
     Y = [[("a", "b", "c")[(len(token) + int(rng.integers(2))) % 3] for token in x] for x in X]
     peer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
     for x, y in zip(X, Y):
         peer.append(x, y)
-    wide = {"feature.possible_states": True, "feature.possible_transitions": True}
+    wide = {"feature.possible_states": model is Tagged, "feature.possible_transitions": True}
     peer.set_params({"c1": 0.0, "c2": c2, "max_iterations": 5000, "epsilon": 1e-9, "delta": 1e-12, **wide})
     peer.train(str(tmp_path / "model"))
     tagger = pycrfsuite.Tagger()
     tagger.open(str(tmp_path / "model"))
     theirs = tagger.info()
-    svm = StructuredSVM(Tagged, C=1 / (2 * c2), risk="log", trainer="lbfgs", **TIGHT).fit(X, Y)
+    svm = StructuredSVM(model, C=1 / (2 * c2), risk="log", trainer="lbfgs", **TIGHT).fit(X, Y)
     assert svm.report_.primal * 2 * c2 == pytest.approx(peer.logparser.last_iteration["loss"], rel=1e-4)
     trans = [[theirs.transitions.get((a, b), 0.0) for b in "abc"] for a in "abc"]
     np.testing.assert_allclose(svm.weights_["trans"], trans, atol=2e-3)
+    if model is Observed:
+        stored = {(one.feature, one.states[0]) for one in svm.weights_.top("emit", k=None)}
+        assert stored == set(theirs.state_features)
     for x in X[:5]:
         tagger.set(x)
         (probabilities,) = svm.predict_marginals([x])

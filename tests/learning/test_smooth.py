@@ -10,7 +10,7 @@ import small
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from small import CASES, Case, Data, OneThread, Word
-from test_objective import in_blocks
+from test_objective import as_shown, in_blocks
 
 from ssvm_backends.threads import Threads
 from ssvm_dsl import StructuredSVM
@@ -110,7 +110,7 @@ def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, mon
     data = case.make(1)
     problem, rng = problem_of(data, risk), np.random.default_rng(0)
     for size in (0.0, 0.5, 5.0):
-        flat = size * rng.normal(size=problem.dim)
+        flat = as_shown(data, size * rng.normal(size=problem.dim))
         values, gradients = naive_risks(data, risk, flat)
         for ids in (None, np.array([2, 0]), np.array([1, 2, 3])):
             found = problem.gradient(in_blocks(data, flat), ids)

@@ -35,7 +35,7 @@ def test_score_equals_w_phi_by_loops(model):
     g.program.validate()
     rng = np.random.default_rng(1)
     w = rng.normal(size=g.parameters.dim)
-    blocks = {block.name: block.view(w) for block in g.program.blocks}
+    blocks = naive.whole_blocks(g, w)
     expected = [naive.naive_score(model.declaration, blocks, x, y, g.fitted) for x, y in zip(inputs, labels)]
     states = flat_states(model, labels)
     np.testing.assert_array_equal(states, g.truth)
