@@ -312,7 +312,8 @@ def test_planes_without_weight_are_forgotten():
 
 
 @pytest.mark.parametrize(
-    ("case", "power", "relaxed"), [(Case(Word, n=6), 1.0, False), (Case(Word, n=6), 2.0, False), (Case(small.Loopy, C=9.0), 2.0, True)]
+    ("case", "power", "relaxed"),
+    [(Case(Word, n=6), 1.0, False), (Case(Word, n=6), 2.0, False), (Case(small.Loopy, C=9.0), 2.0, True)],
 )
 def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
     options = {"risk": "relaxed", "backend": "lp"} if relaxed else {}
