@@ -135,7 +135,7 @@ class Learner(Predictor):
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
             unit = self._unit(problem)
-            with self._listeners(unit) as listeners:
+            with self._listeners() as listeners:
                 trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
                     trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
@@ -236,7 +236,7 @@ class Learner(Predictor):
         return Validation(score, self.patience)
 
     @contextmanager
-    def _listeners(self, unit: float) -> Iterator[list[Callback]]:
+    def _listeners(self) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
         known = registry()
         listeners: list[Callback] = list(self.callbacks or ())
@@ -247,7 +247,7 @@ class Learner(Predictor):
             return
         from ssvm_dsl.report.progress import FitProgress
 
-        with FitProgress(self.tol, self.max_passes, unit) as shown:
+        with FitProgress(self.tol, self.max_passes) as shown:
             yield [*listeners, shown.update]
 
     def _unit(self, problem: Problem) -> float:
