@@ -26,9 +26,10 @@ from ssvm_dsl.learning.check_parameters import check_parameters, check_validatio
 from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
-from ssvm_dsl.learning.risks import Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.risks import RISKS, Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.validation import Scoring, Validation, scorer_of, scores_of
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -172,7 +173,10 @@ class Learner(Predictor):
             self._stream = (trainer, state, seen)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
-        spec = registry().find(TrainerSpec, self.trainer)
+        known = [spec.name for spec in registry().specs(TrainerSpec)]
+        spec = registry().find(
+            TrainerSpec, self.trainer, "" if self.trainer in known else advice(self.trainer, trainer=known, risk=RISKS)
+        )
         return spec, spec.resolve(self.trainer_options)
 
     def _problem(

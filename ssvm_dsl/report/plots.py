@@ -173,7 +173,8 @@ def _legend(ax: Any) -> None:
     width, height = _points(ax)
     columns = int(np.clip(width // ENTRY, 1, 3))
     room = min((-(-len(handles) // columns) + 1) * LINE / height, 0.5)
-    _frame(ax, *ax.get_ylim(), room, 0.0)
+    bottom, top = ax.get_ylim()
+    _frame(ax, bottom, top, room, 0.0)
     ax.legend(handles=handles, fontsize="small", ncols=columns, loc="upper right")
 
 
