@@ -78,7 +78,8 @@ class RelaxedProblem(MarginProblem):
         """Return the share of examples with a labelling that is proved a maximum over the polytope; one pass.
 
         The labelling is read off the marginals: between labellings that are equally good a solver may end anywhere.
-        With hard constraints marginals count only where they are a labelling themselves.
+        On graphs with cycles that may miss one, so that the share is at least what is returned.  With hard constraints
+        marginals count only where they are a labelling themselves.
         """
         planes, program = self.oracle(w), self.program
         assert planes.marginals is not None
