@@ -105,8 +105,15 @@ class Registry:
         """Return the plug-in a spec came from."""
         return self._specs[type(spec)][spec.name][1]
 
-    def find(self, kind: type[S], name: str) -> S:
+    def find(self, kind: type[S], name: str, advice: str = "") -> S:
         """Return the spec of that name.
+
+        Parameters
+        ----------
+        kind : type
+        name : str
+        advice : str
+            What to write instead, if it is not there; by default a close match.
 
         Raises
         ------
@@ -118,8 +125,8 @@ class Registry:
             return found[0]
         word = kind.__name__.removesuffix("Spec").lower()
         known = [spec.name for spec in self.specs(kind)]
-        close = difflib.get_close_matches(name, known, n=1)
-        meant = f"; did you mean '{close[0]}'?" if close else ""
+        close = difflib.get_close_matches(str(name), known, n=1)
+        meant = f"; write {advice}" if advice else f"; did you mean '{close[0]}'?" if close else ""
         text = f"there is no {word} '{name}'{meant}\n  known: {', '.join(known) or 'none'}"
         broken = [f"\n  {problem.plugin}: {problem.text}" for problem in self.problems]
         raise PluginError(text + "".join(broken))

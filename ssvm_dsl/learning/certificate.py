@@ -31,6 +31,10 @@ REASONS = {
 }
 
 
+#: What bounds of the oracle may add to the gap, relative to the objective, and not be worth telling.
+NEGLIGIBLE = 1e-6
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """What is left of weights and of a plane ``b - v . w`` below all risks to bound the optimum for every C.
@@ -109,8 +113,8 @@ class FitReport:
         What the objective is, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
     n_examples, n_weights : int
     tightness : float
-        Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: at a
-        labelling, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
+        Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: that a
+        labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
     validation_score : float
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
     history : tuple of TrainingEvent
@@ -157,7 +161,8 @@ class FitReport:
     @property
     def inference_gap(self) -> float:
         """The part of the gap that is not the trainer's: how far bounds of the oracle are above its answers."""
-        return max(self.gap - (self.primal - self.dual), 0.0) if np.isfinite(self.dual) else np.nan
+        whole = max(self.gap, 0.0)
+        return min(max(self.gap - (self.primal - self.dual), 0.0), whole) if np.isfinite(self.dual) else np.nan
 
     @property
     def validation_scores(self) -> dict[int, float]:
@@ -202,8 +207,11 @@ class FitReport:
         """Return the row that tells what inexact answers are worth."""
         if not self.certified:
             return "inference", "a heuristic: how far its answers are from the best ones is not known"
-        share = f"{self.tightness:.1%} of the answers are proved best"
-        return "inference", f"{share}; bounds and answers are {self.inference_gap:.3g} of the gap apart"
+        share = f"{self.tightness:.1%} of the answers are proved best labellings"
+        lost = self.inference_gap
+        if not lost > NEGLIGIBLE * max(abs(self.primal), 1.0):  # an exact relaxation, or no lower bound
+            return "inference", share
+        return "inference", f"{share}; bounds and answers are {lost:.3g} of the gap apart"
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -21,6 +21,9 @@ F64 = NDArray[np.float64]
 #: Reasons to end before an iterate was good enough.
 UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
 
+#: Values of the objective among what trainers tell besides, as :class:`TrainingEvent` has it.
+ESTIMATES = ("gap_estimate", "dual_estimate")
+
 #: Told about every iteration; returns True to stop.
 Callback = Callable[[TrainingEvent], bool | None]
 
@@ -139,5 +142,5 @@ def _event(
         best_dual=unit * progress.dual,
         n_oracle_calls=problem.n_oracle_calls,
         oracle_seconds=problem.oracle_seconds,
-        extra=dict(iterate.extra),
+        extra={name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()},
     )

@@ -26,9 +26,10 @@ from ssvm_dsl.learning.check_parameters import check_parameters, check_validatio
 from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
-from ssvm_dsl.learning.risks import Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.risks import RISKS, Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.validation import Scoring, Validation, scorer_of, scores_of
 from ssvm_dsl.plugin_api.protocols import Executor, StopRule
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -135,7 +136,7 @@ class Learner(Predictor):
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
             unit = self._unit(problem)
-            with self._listeners(unit) as listeners:
+            with self._listeners() as listeners:
                 trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
                     trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
@@ -172,7 +173,10 @@ class Learner(Predictor):
             self._stream = (trainer, state, seen)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
-        spec = registry().find(TrainerSpec, self.trainer)
+        known = [spec.name for spec in registry().specs(TrainerSpec)]
+        spec = registry().find(
+            TrainerSpec, self.trainer, "" if self.trainer in known else advice(self.trainer, trainer=known, risk=RISKS)
+        )
         return spec, spec.resolve(self.trainer_options)
 
     def _problem(
@@ -236,7 +240,7 @@ class Learner(Predictor):
         return Validation(score, self.patience)
 
     @contextmanager
-    def _listeners(self, unit: float) -> Iterator[list[Callback]]:
+    def _listeners(self) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
         known = registry()
         listeners: list[Callback] = list(self.callbacks or ())
@@ -247,7 +251,7 @@ class Learner(Predictor):
             return
         from ssvm_dsl.report.progress import FitProgress
 
-        with FitProgress(self.tol, self.max_passes, unit) as shown:
+        with FitProgress(self.tol, self.max_passes) as shown:
             yield [*listeners, shown.update]
 
     def _unit(self, problem: Problem) -> float:

@@ -191,7 +191,13 @@ def proved_share(value: F64, bound: F64) -> float:
     """Return the share of risks that their bounds prove; ``nan`` where the oracle gives no bounds."""
     if np.isnan(bound).any():
         return np.nan
-    return float(np.mean(bound - value <= PROVED * np.maximum(1.0, bound)))
+    return float(np.mean(proved(value, bound)))
+
+
+def proved(value: F64, bound: F64) -> NDArray[np.bool_]:
+    """Return which values reach their bounds; none where there is no bound."""
+    tight: NDArray[np.bool_] = bound - value <= PROVED * np.maximum(1.0, bound)
+    return tight
 
 
 def join_planes(parts: Sequence[Planes]) -> Planes:

@@ -25,9 +25,10 @@ from ssvm_dsl.ir.local_polytope import consistent
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, positions
+from ssvm_dsl.ir.rounding import rounded
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.problem import PROVED, MarginProblem
+from ssvm_dsl.learning.problem import MarginProblem, proved
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.protocols import Planes
 
@@ -74,12 +75,20 @@ class RelaxedProblem(MarginProblem):
         return out
 
     def tightness(self, w: F64) -> float:
-        """Return the share of examples whose maximum over the polytope is at a labelling; one pass of the oracle."""
-        planes = self.oracle(w)
+        """Return the share of examples with a labelling that is proved a maximum over the polytope; one pass.
+
+        The labelling is read off the marginals: between labellings that are equally good a solver may end anywhere.
+        On graphs with cycles that may miss one, so that the share is at least what is returned.  With hard constraints
+        marginals count only where they are a labelling themselves.
+        """
+        planes, program = self.oracle(w), self.program
         assert planes.marginals is not None
-        if Task.RELAXED not in self.session.tasks:  # labellings only: whether they are the best points is for bounds
-            return float(np.mean(planes.bound - planes.value <= PROVED * np.maximum(1.0, planes.bound)))
-        return float(np.mean(whole(self.program, planes.marginals, planes.examples)))
+        labels = rounded(program, planes.marginals)
+        value = self._fill(w, planes.examples) + score_labels(program, self._theta, labels)
+        tight = proved(value, planes.bound)
+        if program.constraints:
+            tight &= whole(program, planes.marginals, planes.examples)
+        return np.nan if np.isnan(planes.bound).any() else float(np.mean(tight))
 
     def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
         """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.

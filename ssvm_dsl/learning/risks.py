@@ -21,6 +21,7 @@ The risk of structured regression (:mod:`ssvm_dsl.learning.regression_problem`) 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -38,10 +39,11 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.learning.mixture_problem import MixtureProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.learning.regression_problem import RegressionProblem
 from ssvm_dsl.learning.relaxed_problem import RelaxedProblem
-from ssvm_dsl.learning.single_label import SmoothHinge, WestonWatkins
+from ssvm_dsl.learning.single_label import SmoothHinge, WestonWatkins, is_one_label
 from ssvm_dsl.learning.slack_problem import SlackProblem
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -83,7 +85,7 @@ class Risk:
         (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
         """
         used = self.loss(loss)
-        if (self.relaxed or self.of_sums) and used.kind != ADDITIVE:
+        if not self.takes(loss):
             able = ", ".join(one.name for one in RISKS.values() if one.loss is declared and one.of_maxima)
             blind = ", ".join(one.name for one in RISKS.values() if one.loss is not declared)
             text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.called}"
@@ -95,6 +97,10 @@ class Risk:
             return tasks | ({Task.MARGINALS} if marginals else frozenset()), kinds
         # regression asks for the best labelling; risks of one label ask nothing
         return frozenset({Task.MARGINALS if self.of_sums else Task.MAP}), frozenset()
+
+    def takes(self, loss: LossTerm) -> bool:
+        """Return whether the loss adds up over variables, where the risk needs that."""
+        return not (self.relaxed or self.of_sums) or self.loss(loss).kind == ADDITIVE
 
     @property
     def of_maxima(self) -> bool:
@@ -134,7 +140,17 @@ class Risk:
         executor: Executor,
         marginals: bool = False,
     ) -> Problem:
-        """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any."""
+        """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any.
+
+        Raises
+        ------
+        TrainingError
+            The risk is for models of one label, and this one is not; names those that take it.
+        """
+        if self.is_of_one_label and not is_one_label(parameters.program, loss):
+            able = ", ".join(one.name for one in RISKS.values() if not one.is_of_one_label and one.takes(loss))
+            text = f"risk '{self.name}' is for models of one label without axes, whose loss is Hamming or Cost"
+            raise TrainingError(f"{text}; these risks take this model: {able}")
         make = MixtureProblem if marginals and self.make is MarginProblem else self.make
         return make(parameters, self.loss(loss), objective, session, executor)
 
@@ -176,12 +192,16 @@ def find_risk(name: str) -> Risk:
     Raises
     ------
     OptionError
-        There is no such risk; names those there are.
+        There is no such risk; names those there are, and what to write for a name that is used elsewhere.
     """
     if name == REGRESSION:
         raise OptionError(f"risk {name!r} needs values to fit; use StructuredRegressor")
     if name not in RISKS:
-        raise OptionError(f"there is no risk {name!r}; the risks are: {', '.join(RISKS)}")
+        trainers = [spec.name for spec in registry().specs(TrainerSpec)]
+        known = advice(name, risk=RISKS, trainer=trainers)
+        close = difflib.get_close_matches(str(name), RISKS, n=1)
+        meant = f"; write {known}" if known else f"; did you mean '{close[0]}'?" if close else ""
+        raise OptionError(f"there is no risk {name!r}{meant}\n  known: {', '.join(RISKS)}")
     return RISKS[name]
 
 

@@ -17,8 +17,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
@@ -28,8 +28,14 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
+def is_one_label(program: Program, loss: LossTerm) -> bool:
+    """Return whether each example has one variable, without constraints, and a loss that is a number for each class."""
+    plain = (np.diff(program.var_ptr) == 1).all() and program.uniform_card and not program.constraints
+    return bool(plain) and not program.groups and loss.kind in (ADDITIVE, ZERO_ONE)
+
+
 class WestonWatkins(GradientProblem):
-    """The sum of the hinges of all wrong classes.
+    """The sum of the hinges of all wrong classes; for problems that :func:`is_one_label` is true of.
 
     Parameters
     ----------
@@ -40,19 +46,11 @@ class WestonWatkins(GradientProblem):
         Not asked anything: all classes are looked at.
     executor : Executor
         Likewise.
-
-    Raises
-    ------
-    TrainingError
-        The model is not one label without axes.
     """
 
     def _prepare(self) -> None:
         super()._prepare()
         program, loss = self.program, self.loss
-        plain = (np.diff(program.var_ptr) == 1).all() and program.uniform_card and not program.constraints
-        if not plain or program.groups or loss.kind not in (ADDITIVE, ZERO_ONE):
-            raise TrainingError("this risk is for models of one label without axes, and a loss that is Hamming or Cost")
         self._mu = Theta.zeros(program)
         c = program.uniform_card
         self._wrong = np.arange(c) != loss.truth[:, None]

@@ -398,7 +398,8 @@ class Iterate:
     dual : float
         Certified lower bound on the optimum, or ``-inf``.
     extra : dict
-        Counters of the trainer's own, for reports.
+        Counters of the trainer's own, for reports; ``gap_estimate`` and ``dual_estimate`` are shown where there is no
+        certificate.
     plane : tuple (v, b), optional
         The aggregated plane whose value is ``dual``; with b the certificate holds for other regularisations, too.
     """
@@ -460,8 +461,9 @@ class TrainingEvent:
     n_oracle_calls : int
     oracle_seconds : float
     extra : dict
-        Numbers of the trainer's own (values of the objective in lam convention); ``validation_score`` where held-out
-        examples were looked at.
+        Numbers of the trainer's own: ``gap_estimate`` and ``dual_estimate``, what it takes the gap of its newest
+        weights and the lower bound for, without a certificate; others in lam convention.  ``validation_score`` where
+        held-out examples were looked at.
     """
 
     iteration: int

@@ -12,6 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.report.curves import (
+    Curve,
+    gap_curves,
+    gap_limits,
+    is_wide,
+    objective_curves,
+    objective_limits,
+    score_curves,
+)
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.certificate import FitReport
@@ -20,13 +29,39 @@ if TYPE_CHECKING:
 #: What can be drawn over, and how the axis is called.
 OVER = {"seconds": "seconds", "n_passes": "passes over the data", "n_oracle_calls": "oracle calls"}
 
-WHAT = {"objective": "objective (dashed: lower bound)", "gap": "relative gap", "validation": "score, held-out examples"}
+WHAT = {"objective": "objective", "gap": "relative gap", "validation": "score, held-out examples"}
+
+#: How a curve is drawn, by its kind, and what the legend says of it.
+STYLES: dict[str, dict[str, Any]] = {
+    "value": {"linestyle": "-", "linewidth": 1.5},
+    "bound": {"linestyle": "--", "linewidth": 1.2},
+    "estimate": {"linestyle": ":", "linewidth": 1.3},
+}
+SAID = {"bound": "lower bound", "estimate": "estimate, not certified"}
+
+#: Certificates are marked one by one where a fit has no more than this many.
+FEW = 6
+
+#: Legends with more entries than this get room above the curves; what a column and a line of them take, in points.
+BESIDE, ENTRY, LINE = 4, 110.0, 12.5
+
+#: Every how many rows a name is shown, and how wide a character is in units of the size of its font.
+STEPS, CHARACTER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), 0.6
+
+#: Logarithmic axes that span less have a number at 2 and 5, too.
+NARROW = 200.0
 
 
 def plot_training(
     reports: FitReport | Mapping[str, FitReport], over: str = "seconds", what: str = "objective", ax: Any = None
 ) -> Any:
     """Draw the objective with its lower bound, the relative gap, or the validation score, of one or several fits.
+
+    Trainers that seldom ask for a certificate, such as ``bcfw``, tell estimates meanwhile: thin dotted lines, as are
+    the objectives of a heuristic backend.  An axis is logarithmic where what it shows spans more than a factor of ten.
+    Far outliers are left out of the picture (``ax.set_ylim``, ``ax.set_xscale`` change that): bounds below 0,
+    objectives far above what a fit has for most of its way.  A fit that stays above, or ends below, is a triangle at
+    the edge.
 
     Parameters
     ----------
@@ -41,32 +76,112 @@ def plot_training(
     Returns
     -------
     matplotlib axes
+
+    Raises
+    ------
+    OptionError
+        There is nothing to draw, or no matplotlib.
     """
     if over not in OVER or what not in WHAT:
         raise OptionError(f"over is one of {', '.join(OVER)}, what one of {', '.join(WHAT)}; got {over!r}, {what!r}")
-    ax = _axes(ax)
     named = reports if isinstance(reports, Mapping) else {reports.trainer: reports}
-    for name, report in named.items():
-        if not report.history:
-            raise OptionError(f"the report of '{name}' has no history to draw")
-        x = np.array([getattr(event, over) for event in report.history])
-        if what == "gap":
-            ax.plot(x, [event.relative_gap for event in report.history], label=name)
-            continue
-        if what == "validation":
-            scores = report.validation_scores
-            if not scores:
-                raise OptionError(f"the fit of '{name}' had no validation examples: fit(..., validation=(X, Y))")
-            ax.plot(x[list(scores)], list(scores.values()), label=name)
-            continue
-        (line,) = ax.plot(x, [event.best_primal for event in report.history], label=name)
-        ax.plot(x, _finite(event.best_dual for event in report.history), "--", color=line.get_color())
+    fits = {name: _curves(name, report, over, what) for name, report in named.items()}
+    ax = _axes(ax)
+    _set_limits(ax, list(fits.values()), what)
+    for name, lines in fits.items():
+        _draw(ax, name if lines else f"{name} (no gap is known)", lines)
     ax.set_xlabel(OVER[over])
     ax.set_ylabel(WHAT[what])
-    if what == "gap":
-        ax.set_yscale("log")
-    ax.legend()
+    _legend(ax)
     return ax
+
+
+def _curves(name: str, report: FitReport, over: str, what: str) -> list[Curve]:
+    """Return what there is to draw of a fit."""
+    if not report.history:
+        raise OptionError(f"the report of '{name}' has no history to draw")
+    lines = {"objective": objective_curves, "gap": gap_curves, "validation": score_curves}[what](report, over)
+    if what == "validation" and not lines:
+        raise OptionError(f"the fit of '{name}' had no validation examples: fit(..., validation=(X, Y))")
+    return lines
+
+
+def _draw(ax: Any, name: str, lines: Sequence[Curve]) -> None:
+    """Draw the curves of a fit in one colour; those above or below the picture as a triangle at its edge."""
+    (first,) = ax.plot([], [], label=name, **STYLES[lines[0].kind if lines else "value"])
+    color, (bottom, top), framed = first.get_color(), ax.get_ylim(), not ax.get_autoscaley_on()
+    for line in lines:
+        shown, mark = line.y, {}
+        if line.kind == "value":
+            mark = {"marker": "o", "markersize": 4, "markevery": None if len(np.unique(line.y)) <= FEW else [-1]}
+        if line.kind == "value" and framed and (line.y[-1] < bottom or line.y.min() > top):
+            shown = np.clip(line.y, bottom, top)
+            sign = "v" if line.y[-1] < bottom else "^"
+            mark = {"marker": sign, "markersize": 7, "markevery": [-1], "clip_on": False}
+        ax.plot(line.x, shown, color=color, gid=line.kind, **STYLES[line.kind], **mark)
+
+
+def _set_limits(ax: Any, fits: Sequence[Sequence[Curve]], what: str) -> None:
+    """Choose scales and limits; what an axis shows already stays in the picture."""
+    drawn, before = ax.has_data(), ax.get_ylim()
+    x = np.concatenate([line.x for lines in fits for line in lines] or [np.ones(1)])
+    log_x = is_wide(x)
+    if log_x:
+        _logarithmic(ax, "x", float(x.max() / x.min()))
+    if what == "validation":
+        return
+    lowest, highest, log_y = gap_limits(fits) if what == "gap" else objective_limits(fits, log_x)
+    if log_y:
+        _logarithmic(ax, "y", highest / lowest)
+    if drawn:
+        lowest, highest = min(lowest, before[0]), max(highest, before[1])
+    _frame(ax, lowest, highest, 0.04)
+
+
+def _frame(ax: Any, lowest: float, highest: float, above: float, below: float = 0.04) -> None:
+    """Set the limits of y with room, as shares of the axis, above and below."""
+    if ax.get_yscale() == "log":
+        room = (highest / lowest) ** (1.0 / (1.0 - above - below))
+        ax.set_ylim(lowest / room**below, highest * room**above)
+    else:
+        room = ((highest - lowest) or 1.0) / (1.0 - above - below)
+        ax.set_ylim(lowest - below * room, highest + above * room)
+
+
+def _logarithmic(ax: Any, axis: str, span: float) -> None:
+    """Make an axis of values that span this factor logarithmic, with plain numbers on it."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    getattr(ax, f"set_{axis}scale")("log")
+    ticks = getattr(ax, f"{axis}axis")
+    ticks.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if span < NARROW else (1.0,), numticks=15))
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ticks.set_minor_formatter(NullFormatter())
+
+
+def _legend(ax: Any) -> None:
+    """Name the fits, and say what dashes and dots mean where there are any; many entries stand above the curves."""
+    from matplotlib.lines import Line2D
+
+    handles, _ = ax.get_legend_handles_labels()
+    there = {line.get_gid() for line in ax.get_lines()}
+    said = [(kind, text) for kind, text in SAID.items() if kind in there]
+    handles += [Line2D([], [], color="grey", label=text, **STYLES[kind]) for kind, text in said]
+    if len(handles) <= BESIDE:
+        ax.legend(handles=handles, fontsize="small")
+        return
+    width, height = _points(ax)
+    columns = int(np.clip(width // ENTRY, 1, 3))
+    room = min((-(-len(handles) // columns) + 1) * LINE / height, 0.5)
+    bottom, top = ax.get_ylim()
+    _frame(ax, bottom, top, room, 0.0)
+    ax.legend(handles=handles, fontsize="small", ncols=columns, loc="upper right")
+
+
+def _points(ax: Any) -> tuple[float, float]:
+    """Return (width, height) of an axis in points, 72 to the inch."""
+    box, dpi = ax.get_window_extent(), ax.figure.dpi
+    return 72.0 * box.width / dpi, 72.0 * box.height / dpi
 
 
 def plot_weights(weights: Any, rows: Sequence[str] = (), columns: Sequence[str] = (), ax: Any = None) -> Any:
@@ -179,13 +294,22 @@ def _axes(ax: Any) -> Any:
 
 
 def _names(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Name rows and columns: as many as there is room for, evenly; column names stand upright if all fit that way."""
+    from matplotlib.font_manager import FontProperties
+
+    width, height = _points(ax)
+    size = FontProperties(size=ax.xaxis.get_major_ticks(1)[0].label1.get_fontsize()).get_size_in_points()
     if rows:
-        ax.set_yticks(range(len(rows)), rows)
+        step = _step(len(rows), height / size)
+        ax.set_yticks(range(0, len(rows), step), rows[::step])
     if columns:
-        ax.set_xticks(range(len(columns)), columns)
+        widest = max(CHARACTER * max(map(len, columns)) + 0.5, 1.0)
+        step = _step(len(columns), width / size / widest)
+        upright = step > 1 and _step(len(columns), width / size) == 1
+        step = 1 if upright else step
+        ax.set_xticks(range(0, len(columns), step), columns[::step], rotation=90 if upright else 0)
 
 
-def _finite(values: Iterable[float]) -> NDArray[np.float64]:
-    """Return values with nan for what is not finite, which matplotlib leaves out."""
-    array = np.array(list(values), dtype=float)
-    return np.where(np.isfinite(array), array, np.nan)
+def _step(n: int, room: float) -> int:
+    """Return which of n names to show, every k-th, where there is room for so many lines of text."""
+    return next((step for step in STEPS if n <= step * room), max(-(-n // max(int(room), 1)), 1))

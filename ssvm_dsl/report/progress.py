@@ -1,4 +1,4 @@
-"""Live progress of a fit: one line with the gap on its way to the tolerance."""
+"""Live progress of a fit: one line with the objective, the gap on its way to the tolerance, and the oracle's share."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.report.curves import estimated
 
 
 class FitProgress:
     """A progress bar for a fit, on standard error; use it as a context manager and as a callback.
 
     The bar measures ``log(gap)`` between the first gap seen and the tolerance, or passes where no gap is known.
+    Numbers after ``~`` are estimates without a certificate: the trainer's, or objectives of a heuristic backend.
 
     Parameters
     ----------
     tol : float
         Relative gap at which training stops.
     max_passes : float
-    unit : float
-        Factor that turns values of the trainer's own (lam convention) into the user's.
     console : rich.console.Console, optional
     """
 
-    def __init__(self, tol: float, max_passes: float, unit: float = 1.0, console: Console | None = None) -> None:
-        self.tol, self.max_passes, self.unit = max(tol, 1e-12), max_passes, unit
+    def __init__(self, tol: float, max_passes: float, console: Console | None = None) -> None:
+        self.tol, self.max_passes = max(tol, 1e-12), max_passes
         self._first: float | None = None
         self._score = math.nan
         self._bar = Progress(
-            TextColumn("[bold]training[/bold]"),
+            TextColumn("[bold]fit[/bold]"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
@@ -50,24 +50,23 @@ class FitProgress:
 
     def update(self, event: TrainingEvent) -> None:
         """Show an iteration."""
-        gap, certain = self._relative_gap(event)
+        primal, _, now = estimated(event)
+        known, gap = math.isfinite(event.best_primal), event.relative_gap
         parts = [f"{event.n_passes:.3g} passes"]
-        if math.isfinite(event.best_primal):
-            parts.append(f"primal {event.best_primal:.5g}")
+        if known or math.isfinite(primal):
+            certain = known and not math.isnan(gap)
+            parts.append(f"primal {'' if certain else '~'}{event.best_primal if known else primal:.5g}")
         if math.isfinite(gap):
-            parts.append(f"gap {'' if certain else '~'}{gap:.1e}")
+            parts.append(f"gap {gap:.1e}" + (f", now ~{now:.0e}" if math.isfinite(now) else ""))
+        elif math.isfinite(now):
+            gap = now
+            parts.append(f"gap ~{now:.1e}")
+        if event.seconds > 0.0:
+            parts.append(f"oracle {event.oracle_seconds / event.seconds:.0%}")
         self._score = event.extra.get("validation_score", self._score)
         if math.isfinite(self._score):
             parts.append(f"validation {self._score:.4g}")
         self._bar.update(self._task, completed=self._share(gap, event.n_passes), text=", ".join(parts))
-
-    def _relative_gap(self, event: TrainingEvent) -> tuple[float, bool]:
-        """Return (relative gap, whether it is certified)."""
-        if math.isfinite(event.relative_gap):
-            return event.relative_gap, True
-        gap, dual = event.extra.get("gap_estimate", math.nan), event.extra.get("dual_estimate", math.nan)
-        whole = abs(gap + dual)
-        return (gap / whole if whole > 0 else math.nan), False
 
     def _share(self, gap: float, n_passes: float) -> float:
         """Return how far along training is, between 0 and 1."""

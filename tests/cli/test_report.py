@@ -36,9 +36,9 @@ def drawn(thing, width=80):
     return out.file.getvalue()
 
 
-def event(n_passes, relative_gap=np.nan, **extra):
+def event(n_passes, relative_gap=np.nan, best_primal=246.4, seconds=0.0, **extra):
     nothing = dict.fromkeys(("primal", "dual", "gap", "best_dual"), np.nan)
-    return TrainingEvent(1, n_passes, 0.0, best_primal=246.4, n_oracle_calls=0, oracle_seconds=0.0,
+    return TrainingEvent(1, n_passes, seconds, best_primal=best_primal, n_oracle_calls=0, oracle_seconds=0.5,
                          relative_gap=relative_gap, extra=extra, **nothing)  # fmt: skip
 
 
@@ -81,10 +81,29 @@ def test_the_bar_follows_the_logarithm_of_the_gap(bar):
     assert task().fields["text"] == "3 passes, primal 246.4, gap 1.0e-03"
 
 
-def test_an_estimate_of_the_gap_is_marked(bar):
+def test_estimates_are_marked_until_there_is_a_certificate(bar):
     progress, task = bar
-    progress.update(event(2.5, gap_estimate=1.0, dual_estimate=9.0))
-    assert task().fields["text"] == "2.5 passes, primal 246.4, gap ~1.0e-01"
+    guess = {"gap_estimate": 1.0, "dual_estimate": 9.0}
+    progress.update(event(2.5, best_primal=np.nan, **guess))
+    assert task().fields["text"] == "2.5 passes, primal ~10, gap ~1.0e-01"
+    assert task().completed == 0.0
+    progress.update(event(3, 0.2, **guess))
+    assert task().fields["text"] == "3 passes, primal 246.4, gap 2.0e-01, now ~1e-01"
+
+
+def test_the_share_of_the_oracle_is_shown(bar):
+    progress, task = bar
+    progress.update(event(3, 0.1, seconds=2.0))
+    assert task().fields["text"] == "3 passes, primal 246.4, gap 1.0e-01, oracle 25%"
+
+
+def test_the_line_fits_80_columns():
+    progress = FitProgress(0.01, 100, console=Console(file=StringIO(), width=80))
+    progress.update(event(12.3, best_primal=np.nan, seconds=2.0, gap_estimate=0.987654, dual_estimate=114.7837))
+    (line,) = drawn(progress._bar.get_renderable()).splitlines()
+    assert "12.3 passes, primal ~115.77, gap ~8.5e-03, oracle 25%" in line
+    assert line.startswith("fit")
+    assert "0:00:00" in line
 
 
 def test_the_last_score_on_held_out_examples_is_shown(bar):
@@ -98,7 +117,7 @@ def test_without_a_gap_the_bar_counts_passes(bar):
     progress, task = bar
     progress.update(event(25))
     assert task().completed == 0.25
-    assert task().fields["text"] == "25 passes, primal 246.4"
+    assert task().fields["text"] == "25 passes, primal ~246.4"  # a heuristic's answers: no bound of the objective
 
 
 def test_progress_goes_to_standard_error(capsys):
@@ -107,3 +126,4 @@ def test_progress_goes_to_standard_error(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "passes, primal" in err
+    assert "oracle " in err

@@ -196,3 +196,15 @@ def test_large_programs_are_refused_before_the_oracle_is_asked():
     ):
         next(LPDualQP(max_entries=200).steps(problem, StopRule()))
     assert problem.n_oracle_calls == 0
+
+
+@pytest.mark.parametrize("backend", ["lp", "ad3"])
+def test_ties_at_the_optimum_are_no_looseness(backend):
+    """The relaxation of a chain loses nothing, whatever mixture of the best labellings a solver ends at."""
+    data = Case(small.Word, n=8, C=5.0).make(4)
+    svm = StructuredSVM(small.Word, C=5.0, risk="relaxed", trainer="lp-dual-qp", backend=backend, tol=1e-6)
+    report = svm.fit(data.X, data.Y).report_
+    assert report.converged
+    assert report.tightness == 1.0
+    assert 0.0 <= report.inference_gap <= report.gap
+    assert "inference" not in str(report)

@@ -215,7 +215,8 @@ def test_the_smooth_hinge_is_smooth_and_minimised():
 
 @pytest.mark.parametrize("risk", ["weston-watkins", "smooth-hinge"])
 def test_sums_over_classes_are_for_one_label(risk):
-    with pytest.raises(TrainingError, match="one label"):
+    others = "these risks take this model: margin, slack, hm, perceptron, relaxed, log, softmax-margin"
+    with pytest.raises(TrainingError, match=f"risk '{risk}' is for models of one label .*; {others}"):
         StructuredSVM(Tagged, risk=risk, trainer="subgradient").fit([[["a"], ["b"]]], [["a", "b"]])
     with pytest.raises(TrainingError, match=r"these do: .*subgradient"):
         StructuredSVM(Tagged, risk="weston-watkins").fit([[["a"], ["b"]]], [["a", "b"]])
