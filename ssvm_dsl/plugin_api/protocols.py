@@ -400,7 +400,9 @@ class Iterate:
     extra : dict
         Counters of the trainer's own, for reports.
     plane : tuple (v, b), optional
-        The aggregated plane whose value is ``dual``; with b the certificate holds for other regularisations, too.
+        The aggregated plane whose value is ``dual``: ``1/n sum_i weight_i risk_i(w')^power >= b - v . w'`` for all
+        ``w' >= lower``.  With b the certificate holds for other regularisations, too: regularisation paths need it.
+        It may be what the trainer goes on with; the driver keeps no vector of it.
     """
 
     w: F64
