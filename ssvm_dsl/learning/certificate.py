@@ -35,9 +35,9 @@ REASONS = {
 class Certificate:
     """What is left of weights and of a plane below the mean risk to bound the optimum for every C.
 
-    The plane ``1/n sum_i weight_i risk_i(w)^power >= b - v . w`` knows nothing of lam, whatever it was made of: planes of
-    labellings, tangents of smooth risks, of powers of either.  Lower bounds of weights are at 0, so that its dual value
-    is
+    The plane ``1/n sum_i weight_i risk_i(w)^power >= b - v . w`` knows nothing of lam, whatever it was made of: planes
+    of labellings, tangents of smooth risks, or of powers of either.  Lower bounds of weights are at 0, so that its dual
+    value is
 
         D = b - 1/lam sum_j v_j^2 / (2 scale_j)       over the j with v_j > 0 or without a lower bound,
 

@@ -5,13 +5,13 @@ The gap that a solution certifies at another C is known without looking at the d
 stay good enough, and fits there again, starting from what it has (Giesen, Jaggi and Laue, "Approximating parameterized
 convex optimization problems", 2012).
 
-With the weights w and the plane (v, b) of a fit, r its mean risk and s the sum of :class:`~ssvm_dsl.learning.certificate.
-Certificate`, both sides of the gap at any C are known, with ``x = C n`` and the objective in the convention of C:
+With a plane ``b - v . w`` below the mean risk, which is r at the weights, both sides of the gap are known at any C: for
+``x = C n``, and s the sum of the squares of v over 2 scale (:class:`~ssvm_dsl.learning.certificate.Certificate`),
 
-    |w|^2_scale / 2 + x r   >=   optimum   >=   x b - x^2 s .
+    1/2 sum_j scale_j w_j^2 + x r   >=   optimum   >=   x b - x^2 s .
 
-The ratio of a concave function to an affine, positive one is unimodal, so that the C with a small enough gap are an
-interval: what holds at both of its ends holds in between.
+The right side over the left, a concave function over a positive affine one, has no valley: the C where the gap is small
+enough are an interval, and bisection finds its end.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ def _no_plane(svm: Learner) -> str:
     specs = [spec for spec in registry().specs(TrainerSpec) if spec.certifies and spec.name != svm.trainer]
     able = ", ".join(spec.name for spec in specs if spec.needs.covers(risk, svm.power)) or "none"
     asked = f"risk '{risk}'" + (f" to the power {svm.power:g}" if svm.power != 1.0 else "")
-    return f"trainer '{svm.trainer}' gives no lower bound that holds for other C than its own; these do for {asked}: {able}"
+    text = f"trainer '{svm.trainer}' gives no lower bound that holds for other C than its own"
+    return f"{text}; these do for {asked}: {able}"
 
 
 def _furthest(fitted: Learner, C: float, C_max: float, epsilon: float) -> float:
