@@ -91,6 +91,11 @@ class AggregatedModel(Stateful):
         """Return the model's value at some weights."""
         return self.objective.regularizer(w) + float((self._offsets - self._planes @ w).max())
 
+    @property
+    def plane(self) -> tuple[F64, float]:
+        """The combination (v, b) of the planes, whose value is ``dual``."""
+        return self._share @ self._planes, float(self._share @ self._offsets)
+
     def solve(self, enough: float = 0.0) -> None:
         """Find the best combination: sets ``w`` and ``dual``; drops planes that were of no use for long.
 
@@ -113,9 +118,9 @@ class AggregatedModel(Stateful):
 
     def _look(self) -> tuple[F64, float]:
         """Set w and the dual value of the current shares; return (slope of every plane, gap of the model)."""
-        v = self._share @ self._planes
+        v, b = self.plane
         self.w = self.objective.weights(v)
-        self.dual = self.objective.dual(v, float(self._share @ self._offsets))
+        self.dual = self.objective.dual(v, b)
         slope = self._offsets - self._planes @ self.w
         return slope, float(slope.max() - self._share @ slope)
 

@@ -56,8 +56,9 @@ class Evaluator(Stateful):
 
     def add(self, v: F64, b: float) -> None:
         """Take the aggregated plane of any convex combination of planes of each example."""
-        self.dual = max(self.dual, self.hull.add(v, b))
+        self.dual = self.hull.add(v, b)
 
     def iterate(self, point: Point, n_passes: float, **extra: float) -> Iterate:
         """Return what a trainer yields."""
-        return Iterate(point.w, n_passes, point.primal, point.upper, self.dual, extra=extra)
+        plane = self.hull.plane
+        return Iterate(point.w, n_passes, point.primal, point.upper, self.dual, extra=extra, plane=plane)

@@ -29,6 +29,11 @@ class PlaneHull(Stateful):
         self.v: F64 | None = None
         self.b = 0.0
 
+    @property
+    def plane(self) -> tuple[F64, float] | None:
+        """The plane (v, b), not a copy; ``None`` before the first."""
+        return None if self.v is None else (self.v, self.b)
+
     def add(self, v: F64, b: float) -> float:
         """Mix in a plane and return the lower bound."""
         if self.v is None:

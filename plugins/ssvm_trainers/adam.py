@@ -80,7 +80,7 @@ class _Run(Run):
         spent = float(self.passes + evaluate.n_calls)
         if self.passes % self.options.evaluate_every == 0 or spent + 2.0 > stop.max_passes:
             return evaluate.iterate(evaluate(self.w), spent + 1.0)
-        return Iterate(self.w, spent, dual=evaluate.dual)
+        return Iterate(self.w, spent, dual=evaluate.dual, plane=evaluate.hull.plane)
 
     def _step(self, found: RiskGradient) -> None:
         """Move the weights against the mean of the gradients so far."""

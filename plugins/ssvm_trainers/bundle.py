@@ -60,4 +60,5 @@ class _Run(Run):
         self.lowest = min(self.lowest, primal)
         model.solve(INNER * (self.lowest - model.dual))
         self.w = self.way.next(w, primal, model.w)
-        return Iterate(w, self.passes, primal, upper, model.dual, extra={"planes": float(len(model))})
+        extra = {"planes": float(len(model))}
+        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra, plane=model.plane)

@@ -185,4 +185,5 @@ def evaluated(problem: TrainProblem, hull: PlaneHull, w: F64, spent: float) -> I
     coef = objective.slopes(planes.value) * objective.weight[planes.examples] / problem.n
     v = problem.accumulate(planes, coef, np.zeros(problem.dim))
     mean = float(np.dot(objective.weight[planes.examples], objective.powered(planes.value))) / problem.n
-    return Iterate(w, spent, upper, upper, hull.add(v, mean + float(np.dot(v, w))), plane=None)
+    dual = hull.add(v, mean + float(np.dot(v, w)))
+    return Iterate(w, spent, upper, upper, dual, plane=hull.plane)

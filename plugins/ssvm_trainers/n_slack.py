@@ -73,18 +73,28 @@ class _Run(Run):
         primal, upper, planes = self.problem.evaluate(w)
         self.passes += 1.0
         self.lowest = min(self.lowest, primal)
+        plane = self.plane
         self.kept.add(planes)
-        return Iterate(w, self.passes, primal, upper, self.dual, extra={"planes": float(len(self.kept))})
+        extra = {"planes": float(len(self.kept))}
+        return Iterate(w, self.passes, primal, upper, self.dual, extra=extra, plane=plane)
+
+    @property
+    def plane(self) -> tuple[F64, float]:
+        """The aggregated plane (v, b) of the dual weights, below the mean of the (squared) risks.
+
+        ``risk^2 >= 2 s risk - s^2`` for every slack s; here s is the sum of an example's dual weights over 2 shares.
+        """
+        b = float(np.dot(self.alpha, self.kept.loss))
+        if self.squared:
+            totals = np.bincount(self.kept.owner, weights=self.alpha, minlength=self.problem.n)
+            b -= float(np.sum(np.square(totals[totals > 0.0]) / (4.0 * self.share[totals > 0.0])))
+        return self.kept.rows.T @ self.alpha, b
 
     def refresh(self) -> None:
         """Recompute w and the dual value from the dual weights."""
-        objective = self.problem.objective
-        v = self.kept.rows.T @ self.alpha
+        objective, (v, b) = self.problem.objective, self.plane
         self.free, self.w = self.metric * v, objective.weights(v)
-        self.dual = objective.dual(v, float(np.dot(self.alpha, self.kept.loss)))
-        if self.squared:
-            totals = np.bincount(self.kept.owner, weights=self.alpha, minlength=self.problem.n)
-            self.dual -= float(np.sum(np.square(totals[totals > 0.0]) / (4.0 * self.share[totals > 0.0])))
+        self.dual = objective.dual(v, b)
 
     def solve(self, enough: float) -> None:
         """Sweep until the duality gap over the working sets is small."""

@@ -74,7 +74,7 @@ class _Run(Run):
             self.kept.add(planes)
             self.w = self._cached_cuts(w)
         extra = {"planes": float(len(model)), "cuts": float(self.cuts)}
-        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra)
+        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra, plane=model.plane)
 
     def _cached_cuts(self, w: F64) -> F64:
         """Add cuts from the cache; return the point for the next exact pass.

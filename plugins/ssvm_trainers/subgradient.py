@@ -131,7 +131,9 @@ class _Run(Run):
             return descent.batch_step(problem, hull)
         dual = hull.add(*descent.one_pass(problem))
         due = descent.n_passes % self.options.evaluate_every == 0 or descent.spent + 2 > stop.max_passes
-        return descent.evaluated(problem, hull) if due else Iterate(descent.weights(), descent.spent, dual=dual)
+        if due:
+            return descent.evaluated(problem, hull)
+        return Iterate(descent.weights(), descent.spent, dual=dual, plane=hull.plane)
 
 
 class Descent(Stateful):
@@ -171,8 +173,8 @@ class Descent(Stateful):
         dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
         self._move(problem, found)
         if self.options.averaging == "none":
-            return Iterate(w, self.spent, primal, upper, dual)
-        return Iterate(self.weights(), self.spent, dual=dual)
+            return Iterate(w, self.spent, primal, upper, dual, plane=hull.plane)
+        return Iterate(self.weights(), self.spent, dual=dual, plane=hull.plane)
 
     def one_pass(self, problem: TrainProblem) -> tuple[F64, float]:
         """Step through all examples once; return the aggregated plane of all planes met."""
@@ -215,7 +217,7 @@ class Descent(Stateful):
         v = found.vector
         v /= -problem.n
         dual = hull.add(v, found.offset / problem.n)
-        return Iterate(w, self.spent, *objectives(problem, w, found), dual)
+        return Iterate(w, self.spent, *objectives(problem, w, found), dual, plane=hull.plane)
 
     def next_steps(self, n: int, lam: float) -> tuple[F64, F64]:
         """Return (length, share in the average) of the next n steps, and count them."""

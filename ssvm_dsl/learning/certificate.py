@@ -37,10 +37,15 @@ NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What is left of weights and of a plane ``b - v . w`` below all risks to bound the optimum for every C.
+    """What is left of weights and of a plane below the mean risk to bound the optimum for every C.
 
-    The weights that attain the plane's dual value D are in proportion to ``1 / lam``, bounded or not (bounds are at 0),
-    so that for another lam'
+    The plane ``1/n sum_i weight_i risk_i(w)^power >= b - v . w`` knows nothing of lam, whatever it was made of: planes
+    of labellings, tangents of smooth risks, or of powers of either.  Lower bounds of weights are at 0, so that its dual
+    value is
+
+        D = b - 1/lam sum_j v_j^2 / (2 scale_j)       over the j with v_j > 0 or without a lower bound,
+
+    and for another lam'
 
         D' = b - (b - D) lam / lam' .
 
@@ -53,7 +58,7 @@ class Certificate:
     regularizer : float
         ``1/2 sum_j scale_j w_j^2``.
     risk : float
-        Certified upper bound of ``1/n sum_i weight_i risk_i(w)``; ``nan`` without one.
+        Certified upper bound of ``1/n sum_i weight_i risk_i(w)^power``; ``nan`` without one.
     dual, offset : float
         D and b; b is ``nan`` without a plane.
     """

@@ -401,7 +401,9 @@ class Iterate:
         Counters of the trainer's own, for reports; ``gap_estimate`` and ``dual_estimate`` are shown where there is no
         certificate.
     plane : tuple (v, b), optional
-        The aggregated plane whose value is ``dual``; with b the certificate holds for other regularisations, too.
+        The aggregated plane whose value is ``dual``: ``1/n sum_i weight_i risk_i(w')^power >= b - v . w'`` for all
+        ``w' >= lower``.  With b the certificate holds for other regularisations, too: regularisation paths need it.
+        It may be what the trainer goes on with; the driver keeps no vector of it.
     """
 
     w: F64

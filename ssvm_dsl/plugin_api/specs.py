@@ -215,7 +215,8 @@ class TrainerSpec(OptionedSpec):
     resumable : bool
         Whether it can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`).
     certifies : bool
-        Whether its iterates carry lower bounds of the optimum, so that there is a duality gap.
+        Whether its iterates carry lower bounds of the optimum, so that there is a duality gap, and the planes behind
+        them (:class:`~ssvm_dsl.plugin_api.Iterate`), so that there is one for every C.
     """
 
     needs: TrainerNeeds = TrainerNeeds()
