@@ -5,8 +5,8 @@ With g a subgradient of the regularised risk of the next few examples of a rando
     m <- b1 m + (1 - b1) g ,   s <- b2 s + (1 - b2) g^2 ,   w <- max(w - a_p m' / (sqrt(s') + eps), lower) ,
 
 where m', s' are corrected for their start at 0 and ``a_p = step_size / sqrt(p)`` in pass p.  The steps do not aim at a
-duality gap and their size is up to the user or the number of steps in a pass.  The certificate is that of the planes met: those of each pass, and those
-of evaluated weights, are mixed to the best lower bound.
+duality gap and their size is up to the user, or to the number of steps in a pass.  The certificate is that of the
+planes met: those of each pass, and those of evaluated weights, are mixed to the best lower bound.
 """
 
 from __future__ import annotations

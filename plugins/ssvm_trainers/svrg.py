@@ -6,8 +6,8 @@ After a full gradient ``g(w0)``, a pass of steps over random minibatches B of th
 
 and the next full gradient at where it ends.  For smooth, strongly convex objectives the error falls by a constant
 factor in each round.  The step starts at the inverse of the curvature along the first gradient; a round that makes the
-objective larger, or no number, is undone and the step halved, others lengthen it a little.  Full gradients give the certificate.
-A round costs three passes.
+objective larger, or no number, is undone and the step halved, others lengthen it a little.  Full gradients
+give the certificate.  A round costs three passes.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class Learner(Predictor):
             self._take(grounded, progress, problem, chosen, options)
             self._stream: tuple[Any, Any, int] | None = None
         if progress.from_start:
-            text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned: its steps"
-            text += " are too long, or too few; see its options, raise max_passes, or set another trainer"
+            text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
+            text += " its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
         elif progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
             gap, limits = self.report_.relative_gap, "max_passes, max_seconds or tol"

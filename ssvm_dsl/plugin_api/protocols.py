@@ -274,18 +274,17 @@ class RiskGradient:
     ) -> RiskGradient:
         """Return the gradient of risks with planes ``risk_i(w') >= at_zero_i + g_i . w'``.
 
-        Nothing in ``offset = sum_i weight_i (value_i^q + q value_i^(q-1) (at_zero_i - value_i))`` is a difference of
-        scores, so that it is below the risks however large w is: a tangent of the power at any number is below it.
+        In ``offset = sum_i weight_i (value_i^q + q value_i^(q-1) (at_zero_i - value_i))`` are no differences of scores:
+        it is true however large w is.
 
         Parameters
         ----------
-        objective : Objective
-        examples : ndarray of int64, shape (m,)
-        value, bound : ndarray of float64, shape (m,)
+        objective, examples, value, bound
+            As for ``of``.
         vector : ndarray of float64, shape (dim,)
             ``sum_i weight_i q value_i^(q-1) g_i``.
         at_zero : ndarray of float64, shape (m,)
-            The planes' values at no weights.
+            The planes at no weights.
         """
         weight, q = objective.weight[examples], objective.power
         terms = at_zero if q == 1.0 else (1.0 - q) * objective.powered(value) + objective.slopes(value) * at_zero

@@ -88,8 +88,12 @@ def test_long_steps_end_in_the_start_or_in_an_error_of_the_trainer(case, risk):
             warnings.simplefilter("ignore")
             start.fit(data.X, data.Y, sample_weight=data.weight)
     except TrainingError as err:
-        assert "trainer 'subgradient'" in str(err)
-        assert "step_size" in str(err)
+        told = str(err)
+    else:
+        told = ""
+    if told:
+        assert "trainer 'subgradient'" in told
+        assert "step_size" in told
         return
     if risk == "log":
         best, at_zero = reference(data, risk, 2.0), naive_objective(data, risk, np.zeros(len(data.scale)), 2.0)[0]
