@@ -183,11 +183,15 @@ def _gradients() -> list[TrainerSpec]:
             resumable=True,
             options=(
                 Option("batch_size", 32, "examples in a step", least=1),
-                Option("step_size", 0.01, "length of steps in the first pass", above=0),
+                Option("step_size", None, "length of steps in the first pass; None: by the number of steps in a pass"),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
             ),
         ),
     ]
+
+
+#: How steps of ``subgradient`` shrink.
+SCHEDULES = ("auto", "1/(lam t)", "distance", "1/sqrt(t)", "1/t", "constant")
 
 
 def _online() -> list[TrainerSpec]:
@@ -219,9 +223,7 @@ def _online() -> list[TrainerSpec]:
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
                 Option("batch_size", 1, "examples in a step", least=1),
-                Option(
-                    "schedule", "1/(lam t)", "step size over steps t", ("1/(lam t)", "1/sqrt(t)", "1/t", "constant")
-                ),
+                Option("schedule", "auto", "step size over steps t; auto: 1/(lam t), for powers distance", SCHEDULES),
                 Option("step_size", 1.0, "factor of the schedule", above=0),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
                 Option("radius", None, "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"),

@@ -11,6 +11,9 @@ from ssvm_trainers._resumable import Stateful
 
 F64 = NDArray[np.float64]
 
+#: Relative error of a bound: some tens of roundings.
+ROUNDING = 1e-14
+
 
 class PlaneHull(Stateful):
     """Keeps one aggregated plane, the best found convex combination of all planes given.
@@ -35,15 +38,27 @@ class PlaneHull(Stateful):
         return None if self.v is None else (self.v, self.b)
 
     def add(self, v: F64, b: float) -> float:
-        """Mix in a plane and return the lower bound."""
+        """Mix in a plane and return the lower bound; a plane that is not finite is left out."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = bool(np.isfinite(b) and np.isfinite(np.dot(v, v)))
+        if not known:
+            return self._value()
         if self.v is None:
             self.v, self.b = v.copy(), b
         else:
             share = best_share(self.objective, self.v, v, b - self.b)
-            for part in stretches(len(v)):
-                self.v[part] += share * (v[part] - self.v[part])
-            self.b += share * (b - self.b)
-        return self.objective.dual(self.v, self.b)
+            for part in stretches(len(v)):  # not v + share (other - v): a large v would leave its rounding behind
+                self.v[part] *= 1.0 - share
+                self.v[part] += share * v[part]
+            self.b = (1.0 - share) * self.b + share * b
+        return self._value()
+
+    def _value(self) -> float:
+        """Return the lower bound, less what rounding may add to the sums and products behind it."""
+        if self.v is None:
+            return -np.inf
+        value = self.objective.dual(self.v, self.b)
+        return value - ROUNDING * (2.0 * abs(self.b) + abs(value)) if np.isfinite(value) else -np.inf
 
 
 def best_share(objective: Objective, v: F64, other: F64, rise: float) -> float:

@@ -48,7 +48,7 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
     """
     averaging = descent.options.averaging != "none"
     theta = problem.scores(descent.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
-    lengths, shares = descent.next_steps(len(order), problem.objective.lam)
+    lengths, shares = descent.next_steps(len(order), problem)
     v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), perf_counter()
     state = np.array([1.0, 0.0, 0.0])
     off = subgradient_steps(

@@ -5,8 +5,8 @@ With g a subgradient of the regularised risk of the next few examples of a rando
     m <- b1 m + (1 - b1) g ,   s <- b2 s + (1 - b2) g^2 ,   w <- max(w - a_p m' / (sqrt(s') + eps), lower) ,
 
 where m', s' are corrected for their start at 0 and ``a_p = step_size / sqrt(p)`` in pass p.  The steps do not aim at a
-duality gap and their size is up to the user.  The certificate is that of the planes met: those of each pass, and those
-of evaluated weights, are mixed to the best lower bound.
+duality gap and their size is up to the user, or to the number of steps in a pass.  The certificate is that of the
+planes met: those of each pass, and those of evaluated weights, are mixed to the best lower bound.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator
+from ssvm_trainers._guard import checked, steps_of
 from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
+
+#: The name of the trainer, and what to do about steps that are too long.
+NAME, ADVICE = "adam", "set a smaller trainer_options={'step_size': ...}"
+
+#: The length of the first step of a pass with one step.
+LENGTH = 0.15
 
 #: The b1, b2 and eps of the paper.
 FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-8
@@ -31,21 +39,26 @@ class Adam(Resumable):
     ----------
     batch_size : int
         Examples in a step.
-    step_size : float
-        Length of steps in the first pass; it falls with the square root of the number of passes.
+    step_size : float or None
+        Length of steps in the first pass; it falls with the square root of the number of passes.  ``None``: 0.15
+        over the square root of the number of steps in a pass, so that it falls with that of all steps.
     evaluate_every : int
         Passes between two evaluations of the objective (each is a pass of its own).
     random_state : int or None
         Seed of the random order.
     """
 
+    compares_start = True  #: steps may make things worse: the driver returns the start where it is better
+
     def __init__(
         self,
         batch_size: int = 32,
-        step_size: float = 0.01,
+        step_size: float | None = None,
         evaluate_every: int = 5,
         random_state: int | None = None,
     ) -> None:
+        if not (step_size is None or (isinstance(step_size, int | float) and step_size > 0)):
+            raise OptionError(f"option 'step_size' is a positive number or None, got {step_size!r}")
         self.batch_size, self.step_size = batch_size, step_size
         self.evaluate_every, self.random_state = evaluate_every, random_state
 
@@ -64,10 +77,15 @@ class _Run(Run):
         self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
         self.mean, self.square = np.zeros(problem.dim), np.zeros(problem.dim)
         self.t, self.passes = 0, 0
+        self.length = options.step_size or LENGTH / np.sqrt(np.ceil(problem.n / options.batch_size))
         self.random = np.random.default_rng(options.random_state)
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Take a pass of steps, and evaluate the objective when it is time."""
+        with steps_of(NAME, lambda: self.w, ADVICE):
+            return checked(self._iterate(stop), NAME, ADVICE)
+
+    def _iterate(self, stop: StopRule) -> Iterate:
         problem, evaluate, batch_size = self.problem, self.evaluate, self.options.batch_size
         order, v, b = self.random.permutation(problem.n), np.zeros(problem.dim), 0.0
         self.passes += 1
@@ -90,4 +108,4 @@ class _Run(Run):
         self.mean += (1.0 - FIRST) * (grad - self.mean)
         self.square += (1.0 - SECOND) * (grad**2 - self.square)
         step = self.mean / (1.0 - FIRST**self.t) / (np.sqrt(self.square / (1.0 - SECOND**self.t)) + EPSILON)
-        self.w = np.maximum(self.w - self.options.step_size / np.sqrt(self.passes) * step, objective.lower)
+        self.w = np.maximum(self.w - self.length / np.sqrt(self.passes) * step, objective.lower)

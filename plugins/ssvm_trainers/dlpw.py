@@ -182,8 +182,7 @@ def evaluated(problem: TrainProblem, hull: PlaneHull, w: F64, spent: float) -> I
     """Return the iterate of some weights with the dual-loss objective and the lower bound of the optimum."""
     objective = problem.objective
     _, upper, planes = problem.evaluate(w)
-    coef = objective.slopes(planes.value) * objective.weight[planes.examples] / problem.n
+    coef = objective.weight[planes.examples] / problem.n
     v = problem.accumulate(planes, coef, np.zeros(problem.dim))
-    mean = float(np.dot(objective.weight[planes.examples], objective.powered(planes.value))) / problem.n
-    dual = hull.add(v, mean + float(np.dot(v, w)))
-    return Iterate(w, spent, upper, upper, dual, plane=hull.plane)
+    mean = float(np.dot(objective.weight[planes.examples], planes.loss)) / problem.n
+    return Iterate(w, spent, upper, upper, hull.add(v, mean), plane=hull.plane)

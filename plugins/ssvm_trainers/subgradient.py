@@ -8,10 +8,20 @@ with B all examples (``batch``), the next ones of a random order (``stochastic``
 (``incremental``).  Averaging the iterates (Polyak; weighted by t: Lacoste-Julien, Schmidt and Bach 2012) makes
 the last passes count most.  Evaluated iterates also give aggregated planes; the best convex combination of
 them, found by line search, is a certified lower bound of the optimum.
+
+Risks raised to a power have slopes that grow with the risk, and steps ``1/(lam t)`` that are long at first make the
+next slope larger than the last.  For these the steps are as long as the subgradients met allow (distance over
+gradients: Ivgi, Hinder and Carmon 2023),
+
+    a_t = max(d, max_{s <= t} |w_s - w_0|) / sqrt(sum_{s <= t} |g_s|^2) ,        d = risk_1 / |grad risk_1| ,
+
+where d is how far it is to where the first risk, taken as linear, would be 0.  No step is longer than all the way so
+far, and steps that overshoot meet large subgradients, which shorten all later ones.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -20,6 +30,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
+from ssvm_trainers._guard import checked, steps_of
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._online_newton import OnlineNewton
 from ssvm_trainers._resumable import Resumable, Run, Stateful
@@ -29,6 +40,16 @@ I64 = NDArray[np.int64]
 
 #: The radius that is sure to hold the optimum.
 PEGASOS = "pegasos"
+
+#: The name of the trainer, and what to do about steps that are too long.
+NAME = "subgradient"
+ADVICE = "set trainer_options={'schedule': 'distance'}, a smaller 'step_size', or 'radius': 'pegasos'"
+
+#: Steps as long as the subgradients met allow.
+DISTANCE = "distance"
+
+#: The exponent of t in a step's length.
+DECAY = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}
 
 
 class Subgradient(Resumable):
@@ -40,8 +61,9 @@ class Subgradient(Resumable):
         Which examples a step looks at.
     batch_size : int
         How many (except for ``batch``).
-    schedule : {"1/(lam t)", "1/sqrt(t)", "1/t", "constant"}
-        How steps shrink with the number of steps t.
+    schedule : {"auto", "1/(lam t)", "distance", "1/sqrt(t)", "1/t", "constant"}
+        How steps shrink with the number of steps t.  ``auto`` is ``1/(lam t)``, and ``distance`` (see above) for
+        risks raised to a power.
     step_size : float
         Factor of the schedule.
     averaging : {"weighted", "uniform", "none"}
@@ -63,11 +85,13 @@ class Subgradient(Resumable):
         Seed of the random order.
     """
 
+    compares_start = True  #: steps may make things worse: the driver returns the start where it is better
+
     def __init__(
         self,
         order: str = "stochastic",
         batch_size: int = 1,
-        schedule: str = "1/(lam t)",
+        schedule: str = "auto",
         step_size: float = 1.0,
         averaging: str = "weighted",
         radius: float | str | None = None,
@@ -108,7 +132,8 @@ class Subgradient(Resumable):
         """
         run: Descent = Descent(self, problem.dim) if state is None else state
         run.ball = 0.0  # that of another problem
-        run.one_pass(problem)
+        with run.guard():
+            run.one_pass(problem)
         return run.weights().copy(), run
 
 
@@ -124,6 +149,10 @@ class _Run(Run):
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Take a pass, and evaluate the objective when it is time."""
+        with self.descent.guard():
+            return checked(self._iterate(stop), NAME, ADVICE)
+
+    def _iterate(self, stop: StopRule) -> Iterate:
         descent, problem, hull = self.descent, self.problem, self.hull
         if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
             return descent.evaluated(problem, hull)
@@ -146,7 +175,7 @@ class Descent(Stateful):
     start : ndarray of float64, shape (dim,), optional
     """
 
-    STATE = ("w", "average", "average_weight", "t", "n_passes", "spent", "ball", "newton", "random")
+    STATE = ("w", "average", "average_weight", "t", "n_passes", "spent", "ball", "reach", "squares", "newton", "random")
 
     def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
         self.options = options
@@ -157,8 +186,13 @@ class Descent(Stateful):
         self.n_passes = 0
         self.spent = 0.0
         self.ball = 0.0  # not known yet
+        self.start, self.reach, self.squares = start, 0.0, 0.0
         self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
         self.random = np.random.default_rng(options.random_state)
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Return what tells of steps that are too long."""
+        return steps_of(NAME, lambda: self.w, ADVICE)
 
     def weights(self) -> F64:
         """Return the weights the options ask for: the average or the current ones."""
@@ -207,7 +241,13 @@ class Descent(Stateful):
         from ssvm_trainers._subgradient_pass import applies
 
         plain = self.options.batch_size == 1 and self.options.radius is None and self.newton is None
+        plain = plain and self.schedule(problem) != DISTANCE
         return plain and problem.objective.power == 1.0 and applies(problem)
+
+    def schedule(self, problem: TrainProblem) -> str:
+        """Return the name of the step rule."""
+        auto = "1/(lam t)" if problem.objective.power == 1.0 else DISTANCE
+        return auto if self.options.schedule == "auto" else self.options.schedule
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
         """Return the current iterate with its objective and the lower bound."""
@@ -219,14 +259,13 @@ class Descent(Stateful):
         dual = hull.add(v, found.offset / problem.n)
         return Iterate(w, self.spent, *objectives(problem, w, found), dual, plane=hull.plane)
 
-    def next_steps(self, n: int, lam: float) -> tuple[F64, F64]:
-        """Return (length, share in the average) of the next n steps, and count them."""
+    def next_steps(self, n: int, problem: TrainProblem) -> tuple[F64, F64]:
+        """Return (length, share in the average) of the next n steps, and count them; lengths by ``t`` alone."""
         t: F64 = np.arange(self.t + 1.0, self.t + n + 0.5)
         self.t += n
-        o = self.options
-        power = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}[o.schedule]
-        factor = o.step_size / lam if o.schedule == "1/(lam t)" else o.step_size
-        return factor * t**power, t if o.averaging == "weighted" else np.ones(n)
+        o, schedule = self.options, self.schedule(problem)
+        factor = o.step_size / problem.objective.lam if schedule == "1/(lam t)" else o.step_size
+        return factor * t ** DECAY.get(schedule, 0.0), t if o.averaging == "weighted" else np.ones(n)
 
     def add_to_average(self, summed: F64, share: float) -> None:
         """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
@@ -237,20 +276,44 @@ class Descent(Stateful):
     def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
         """Take one step against a subgradient of the mean risk of a few examples."""
         objective = problem.objective
-        lengths, shares = self.next_steps(1, objective.lam)
-        step, share = float(lengths[0]), float(shares[0])
-        if self.newton is None:
+        lengths, shares = self.next_steps(1, problem)
+        step, share, n = float(lengths[0]), float(shares[0]), len(found.value)
+        if self.newton is None and self.schedule(problem) != DISTANCE:
             for part in stretches(problem.dim):
                 self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
-                self.w[part] -= step / len(found.value) * found.vector[part]
+                self.w[part] -= step / n * found.vector[part]
         else:
-            grad = objective.lam * objective.scale * self.w + found.vector / len(found.value)
-            self.w -= step * self.newton.direction(grad)
+            grad, adaptive = found.vector, self.schedule(problem) == DISTANCE
+            if adaptive and self.reach == 0.0:
+                slope = float(np.linalg.norm(grad))
+                self.reach = max(found.offset + float(np.dot(grad, self.w)), 0.0) / slope if slope > 0.0 else 0.0
+            for part in stretches(problem.dim):
+                grad[part] /= n
+                grad[part] += objective.lam * objective.scale[part] * self.w[part]
+            direction = grad if self.newton is None else self.newton.direction(grad)
+            direction *= step * self._length(float(np.linalg.norm(direction))) if adaptive else step
+            self.w -= direction
         np.maximum(self.w, objective.lower, out=self.w)
         if self.options.radius is not None:
             self.w *= min(1.0, self._radius(problem) / max(float(np.linalg.norm(self.w)), 1e-300))
         if self.options.averaging != "none":
             self.add_to_average(share * self.w, share)
+
+    def _length(self, size: float) -> float:
+        """Return distance over gradients for one more direction of some size."""
+        self.reach = max(self.reach, self._gone())
+        self.squares += size * size
+        return self.reach / float(np.sqrt(self.squares)) if self.squares > 0.0 else 0.0
+
+    def _gone(self) -> float:
+        """Return the distance from the weights at the start."""
+        if self.start is None:
+            return float(np.linalg.norm(self.w))
+        square = 0.0
+        for part in stretches(len(self.w)):
+            way = self.w[part] - self.start[part]
+            square += float(np.dot(way, way))
+        return float(np.sqrt(square))
 
     def _radius(self, problem: TrainProblem) -> float:
         """Return the radius of the ball; that of Pegasos takes a pass to know the risk of no weights."""

@@ -6,8 +6,8 @@ After a full gradient ``g(w0)``, a pass of steps over random minibatches B of th
 
 and the next full gradient at where it ends.  For smooth, strongly convex objectives the error falls by a constant
 factor in each round.  The step starts at the inverse of the curvature along the first gradient; a round that makes the
-objective larger is undone and the step halved, others lengthen it a little.  Full gradients give the certificate.
-A round costs three passes.
+objective larger, or no number, is undone and the step halved, others lengthen it a little.  Full gradients
+give the certificate.  A round costs three passes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator, Point
+from ssvm_trainers._guard import Runaway, steps_of
 from ssvm_trainers._resumable import Resumable, Run
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: The name of the trainer, and what to do about steps that are too long.
+NAME, ADVICE = "svrg", "set a smaller trainer_options={'step_size': ...}"
 
 #: What a round that went well does to the step.
 LONGER = 1.1
@@ -55,7 +59,7 @@ class _Run(Run):
     def __init__(self, options: SVRG, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.evaluate = options, problem, Evaluator(problem)
         self.now = Point(np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower))
-        self.length, self.passes = 0.0, 0.0
+        self.w, self.length, self.passes = self.now.w, 0.0, 0.0
         self.random = np.random.default_rng(options.random_state)
 
     def iterate(self, stop: StopRule) -> Iterate | None:
@@ -65,26 +69,34 @@ class _Run(Run):
             self.now = evaluate(now.w)
             self.length = self.options.step_size / curvature(evaluate, self.now)
             return evaluate.iterate(self.now, float(evaluate.n_calls))
-        w = self._round(self.random.permutation(self.problem.n))
         self.passes += 2.0
-        if np.array_equal(w, now.w):
+        new = self._tried()
+        if new is now:
             return None
-        new = evaluate(w)
-        better = new.primal <= now.primal
+        better = new is not None and new.primal <= now.primal
         self.length *= LONGER if better else 0.5
-        self.now = new if better else now
+        self.now = new if new is not None and better else now
         return evaluate.iterate(self.now, self.passes + evaluate.n_calls, step=self.length)
 
-    def _round(self, order: I64) -> F64:
-        """Return the weights after a pass of steps."""
+    def _tried(self) -> Point | None:
+        """Return where a pass of steps ends, the point now if that is where; ``None`` when the weights ran away."""
+        self.w = self.now.w
+        try:
+            with steps_of(NAME, lambda: self.w, ADVICE):
+                self._round(self.random.permutation(self.problem.n))
+                return self.now if np.array_equal(self.w, self.now.w) else self.evaluate(self.w)
+        except Runaway:
+            return None
+
+    def _round(self, order: I64) -> None:
+        """Take a pass of steps."""
         problem, objective, now = self.problem, self.problem.objective, self.now
-        w, batch_size = now.w.copy(), self.options.batch_size
+        batch_size = self.options.batch_size
         for lo in range(0, problem.n, batch_size):
             batch = np.sort(order[lo : lo + batch_size])
-            noise = problem.gradient(w, batch).vector - problem.gradient(now.w, batch).vector
-            step = noise / len(batch) + objective.lam * objective.scale * (w - now.w) + now.grad
-            w = np.maximum(w - self.length * step, objective.lower)
-        return w
+            noise = problem.gradient(self.w, batch).vector - problem.gradient(now.w, batch).vector
+            step = noise / len(batch) + objective.lam * objective.scale * (self.w - now.w) + now.grad
+            self.w = np.maximum(self.w - self.length * step, objective.lower)
 
 
 def curvature(evaluate: Evaluator, at: Point) -> float:

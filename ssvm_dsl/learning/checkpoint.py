@@ -27,12 +27,12 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.protocols import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 3
+VERSION = 4
 
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
 
-_NUMBERS = ("primal", "upper", "dual", "offset", "n_passes", "seconds")
+_NUMBERS = ("primal", "upper", "dual", "offset", "n_passes", "seconds", "at_start")
 
 
 class Checkpoint:

@@ -100,6 +100,8 @@ class Envelope:
         slopes, tops = np.append(self._slopes, slope), np.append(self._tops, top)
         known = np.isfinite(tops)
         slopes, tops = slopes[known], tops[known]
+        if not len(tops):  # no line bounds anything: scores overflow
+            return self.largest, np.inf
         a = self._candidates(slopes, tops)
         h = (tops - np.multiply.outer(a, slopes)).min(axis=1)
         best = int(np.argmax(a * h))

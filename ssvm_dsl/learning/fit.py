@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.learning.validation import Validation
@@ -23,6 +24,9 @@ UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
 
 #: Values of the objective among what trainers tell besides, as :class:`TrainingEvent` has it.
 ESTIMATES = ("gap_estimate", "dual_estimate")
+
+#: Reasons after which the weights may be worse than those of the start.
+LIMITS = ("passes", "seconds", "callback")
 
 #: Told about every iteration; returns True to stop.
 Callback = Callable[[TrainingEvent], bool | None]
@@ -78,6 +82,8 @@ def train(
                 reason = "ended"
                 break
             progress.take(iterate, keep_best)
+            if not progress.history and not (iterate.w.any() if start is None else (iterate.w != start).any()):
+                progress.at_start = iterate.primal
             progress.seconds = perf_counter() - begin
             event = _event(progress, iterate, problem, 1 + len(progress.history), unit)
             progress.history.append(event)
@@ -96,11 +102,16 @@ def train(
     progress.reason = reason
     if reason in UNFINISHED and progress.history and np.isnan(progress.history[-1].primal):
         _conclude(trainer, progress, keep_best)
+    if not np.isfinite(progress.w).all():
+        name = type(trainer).__name__
+        raise TrainingError(f"trainer {name}: its weights are no longer finite; set options that shorten its steps")
     if validation is not None and validation.w is not None:
         progress.w, progress.primal = validation.w, np.inf
     if not np.isfinite(progress.primal):
         progress.primal, progress.upper = problem.value(progress.w)
         progress.n_passes += 1.0
+    if getattr(trainer, "compares_start", False) and keep_best and validation is None and reason in LIMITS:
+        progress.compare_start(start, problem)
     progress.seconds = perf_counter() - begin
     if checkpoint is not None and progress.reason in ("tolerance", "ended"):
         checkpoint.remove()

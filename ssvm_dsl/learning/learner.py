@@ -145,7 +145,11 @@ class Learner(Predictor):
                 )  # fmt: skip
             self._take(grounded, progress, problem, chosen, options)
             self._stream: tuple[Any, Any, int] | None = None
-        if progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
+        if progress.from_start:
+            text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
+            text += " its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        elif progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
             gap, limits = self.report_.relative_gap, "max_passes, max_seconds or tol"
             text = f"stopped at relative gap {gap:.2g} > tol={self.tol:g}; raise {limits}"
             text += "" if spec.name in AGGREGATING else "; with few weights try trainer='bundle'"

@@ -108,7 +108,7 @@ class MarginProblem(BaseProblem):
         planes = self.oracle(w, examples)
         coef = -self.objective.slopes(planes.value) * self.objective.weight[planes.examples]
         vector = self.accumulate(planes, coef, np.zeros(self.dim))
-        return RiskGradient.of(self.objective, planes.examples, planes.value, planes.bound, vector, w)
+        return RiskGradient.below(self.objective, planes.examples, planes.value, planes.bound, vector, planes.loss)
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.plugin_api.protocols import Iterate, TrainingEvent
+from ssvm_dsl.plugin_api.protocols import Iterate, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
 
@@ -18,6 +18,8 @@ class Progress:
     """What is known while training; values of the objective in lam convention.
 
     Of the plane behind ``dual`` only its ``offset`` b is kept, ``nan`` without a plane.
+    ``at_start`` is the objective of the weights at the start, ``nan`` while it is not known; with ``from_start`` these
+    are the ones kept, because all others are worse.
     """
 
     w: F64
@@ -29,6 +31,8 @@ class Progress:
     seconds: float = 0.0
     history: list[TrainingEvent] = field(default_factory=list)
     offset: float = np.nan
+    at_start: float = np.nan
+    from_start: bool = False
 
     def take(self, iterate: Iterate, keep_best: bool) -> None:
         """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest).
@@ -49,6 +53,27 @@ class Progress:
             np.copyto(self.w, iterate.w)
             self.primal = iterate.primal if known else np.inf
             self.upper = iterate.upper if known else np.nan
+
+    def compare_start(self, start: F64 | None, problem: TrainProblem) -> None:
+        """Keep the weights of the start where they are better; a pass, unless it is known that they are not.
+
+        They are not where their objective was evaluated; where they are 0 and the objective is at most the offset of
+        a plane (its value at 0); and where they are far away.  With the regulariser r and the optimum w*,
+
+            P(start) >= P(w*) + r(start - w*) ,        P(w) <= P(w*) + gap ,        r(w - w*) <= gap ,
+
+        and ``sqrt(r)`` is a norm, so that ``r(w - start) >= 4 gap`` is enough.
+        """
+        origin = np.zeros(len(self.w)) if start is None else start
+        cold = start is None and self.primal <= self.offset
+        if not np.isnan(self.at_start) or cold:
+            return
+        if np.isfinite(self.gap) and 4.0 * self.gap <= problem.objective.regularizer(self.w - origin):
+            return
+        self.at_start, upper = problem.value(origin)
+        self.n_passes += 1.0
+        if self.at_start < self.primal:
+            self.w, self.primal, self.upper, self.from_start = origin.copy(), self.at_start, upper, True
 
     @property
     def gap(self) -> float:

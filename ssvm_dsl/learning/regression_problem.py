@@ -87,7 +87,9 @@ class RegressionProblem(GradientProblem):
         self.parameters.accumulate(truth, -coef * (low > 0.0), vector, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
-        return RiskGradient.of(self.objective, ids, value, most, vector, w)
+        at_zero = np.where(low > 0.0, self.values[ids] - self.below, 0.0)
+        at_zero -= np.where(high > 0.0, self.values[ids] + self.above, 0.0)
+        return RiskGradient.below(self.objective, ids, value, most, vector, at_zero)
 
     def _part(self, w: F64, ids: I64) -> tuple[I32, F64, F64, F64]:
         """Return (best labels, their scores, bounds, scores of the labellings given) of one part of a batch."""

@@ -65,18 +65,23 @@ class WestonWatkins(GradientProblem):
         scores = self.scores(w, examples).node.reshape(self._wrong.shape)[ids]
         above = self._price[ids] + scores - scores[every, truth][:, None]
         hinges, slopes = self._hinge(np.where(self._wrong[ids], above, -np.inf))
-        value = hinges.sum(axis=1)
+        value, at_zero = hinges.sum(axis=1), (slopes * self._price[ids] - self._bend(slopes)).sum(axis=1)
         slopes *= (self.objective.slopes(value) * self.objective.weight[ids])[:, None]
         slopes[every, truth] = -slopes.sum(axis=1)
         self._mu.node.reshape(self._wrong.shape)[ids] = slopes
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
-        return RiskGradient.of(self.objective, ids, value, value, vector, w)
+        return RiskGradient.below(self.objective, ids, value, value, vector, at_zero)
 
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         """Return (hinges, slopes)."""
         return np.maximum(above, 0.0), (above > 0.0).astype(np.float64)
+
+
+    def _bend(self, slopes: F64) -> F64:
+        """Return how far the tangents of these slopes are below 0 at 0."""
+        return np.zeros_like(slopes)
 
 
 class SmoothHinge(WestonWatkins):
@@ -87,3 +92,7 @@ class SmoothHinge(WestonWatkins):
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         slope = np.clip(above, 0.0, 1.0)
         return np.where(above > 1.0, above - 0.5, 0.5 * slope**2), slope
+
+    def _bend(self, slopes: F64) -> F64:
+        """Return how far the tangents of these slopes are below 0 at 0."""
+        return 0.5 * slopes**2

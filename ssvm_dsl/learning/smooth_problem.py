@@ -9,6 +9,7 @@ with ``Delta = 0`` for the log-loss.  A gradient is the adjoint of the parameter
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -19,12 +20,16 @@ from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
+from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.plugin_api.protocols import RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: Relative error of a difference of two scores, each a sum of at most some thousand products.
+ROUNDING = 1e-12
 
 
 class SmoothProblem(GradientProblem):
@@ -57,17 +62,37 @@ class SmoothProblem(GradientProblem):
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(program.state_ptr[program.var_ptr], ids)
         found = self.executor.map(lambda part: self._part(w, part), parts)
-        value = np.concatenate([risks for risks, _ in found])
+        value = np.concatenate([risks for risks, _, _ in found])
         for number, table in enumerate(self._mu.tables):
             if self._shared[number]:
-                table[...] = sum(tables[number] for _, tables in found)
+                table[...] = sum(tables[number] for _, tables, _ in found)
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
-        return RiskGradient.of(self.objective, ids, value, value, vector, w)
+        size = np.concatenate([sizes for _, _, sizes in found])
+        made = RiskGradient.of(self.objective, ids, value, value, vector, w)
+        return replace(made, offset=made.offset - self._rounding(ids, value, vector, w, size))
 
-    def _part(self, w: F64, ids: I64) -> tuple[F64, list[F64]]:
-        """Return (risks, sums for the shared tables) of one part of a batch.
+    def _rounding(self, ids: I64, value: F64, vector: F64, w: F64, size: F64) -> float:
+        """Return a bound of the rounding error of a plane's offset, which is a difference of scores."""
+        objective = self.objective
+        error = float(np.dot(objective.weight[ids] * objective.slopes(value), size))
+        for part in stretches(len(w)):
+            error += float(np.dot(np.abs(vector[part]), np.abs(w[part])))
+        return ROUNDING * error
+
+    def _size(self, ids: I64) -> F64:
+        """Return the most that scores of labellings of some examples are sums of, in absolute numbers."""
+        theta, program = self._theta, self.program
+        node = theta.node[positions(program.state_ptr[program.var_ptr], ids)]
+        size = np.diff(program.var_ptr)[ids] * _largest(node)
+        for group, table, shared in zip(program.groups, theta.tables, self._shared, strict=True):
+            rows = table if shared else table[group.table[positions(group.ptr, ids)]]
+            size = size + np.diff(group.ptr)[ids] * _largest(rows)
+        return np.asarray(size, dtype=np.float64)
+
+    def _part(self, w: F64, ids: I64) -> tuple[F64, list[F64], F64]:
+        """Return (risks, sums for the shared tables, sizes of scores) of one part of a batch.
 
         Sums for what belongs to the examples alone go to ``_mu`` (parts are disjoint: safe in threads).
         """
@@ -94,7 +119,13 @@ class SmoothProblem(GradientProblem):
             coef = coef * self.objective.slopes(risk)
             add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
-        return risk, tables
+        return risk, tables, self._size(ids)
+
+
+def _largest(scores: F64) -> float:
+    """Return the largest finite size of a score."""
+    sizes = np.abs(scores)
+    return float(sizes.max(initial=0.0, where=sizes < np.inf))
 
 
 def _checked(risk: F64, ids: I64) -> F64:

@@ -264,9 +264,31 @@ class RiskGradient:
 
     @classmethod
     def of(cls, objective: Objective, examples: I64, value: F64, bound: F64, vector: F64, w: F64) -> RiskGradient:
-        """Return the gradient at w; the offset follows from the values."""
+        """Return the gradient at w; the offset follows from the values, so that it is as exact as scores at w are."""
         total = float(np.dot(objective.weight[examples], objective.powered(value)))
         return cls(value, bound, vector, total - float(np.dot(vector, w)))
+
+    @classmethod
+    def below(
+        cls, objective: Objective, examples: I64, value: F64, bound: F64, vector: F64, at_zero: F64
+    ) -> RiskGradient:
+        """Return the gradient of risks with planes ``risk_i(w') >= at_zero_i + g_i . w'``.
+
+        In ``offset = sum_i weight_i (value_i^q + q value_i^(q-1) (at_zero_i - value_i))`` are no differences of scores:
+        it is true however large w is.
+
+        Parameters
+        ----------
+        objective, examples, value, bound
+            As for ``of``.
+        vector : ndarray of float64, shape (dim,)
+            ``sum_i weight_i q value_i^(q-1) g_i``.
+        at_zero : ndarray of float64, shape (m,)
+            The planes at no weights.
+        """
+        weight, q = objective.weight[examples], objective.power
+        terms = at_zero if q == 1.0 else (1.0 - q) * objective.powered(value) + objective.slopes(value) * at_zero
+        return cls(value, bound, vector, float(np.dot(weight, terms)))
 
 
 class Objective(Protocol):
