@@ -23,7 +23,6 @@ import pluggy
 
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.plugin_api import hookspecs
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
@@ -34,6 +33,7 @@ from ssvm_dsl.plugin_api.specs import (
     Spec,
     TrainerSpec,
 )
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 GROUP = "ssvm"
 DISTRIBUTION = "ssvm-dsl"

@@ -12,7 +12,7 @@ from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.validation import scores_of
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.units import seconds_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.learning.progress import Progress
-from ssvm_dsl.plugin_api.protocols import ResumableTrainer, TrainingEvent, TrainProblem
+from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
 VERSION = 4

@@ -15,7 +15,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.learning.validation import Validation
-from ssvm_dsl.plugin_api.protocols import Iterate, StopRule, Trainer, TrainingEvent, TrainProblem
+from ssvm_dsl.plugin_api.training import Iterate, StopRule, Trainer, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
 
@@ -137,9 +137,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     return "seconds" if progress.seconds >= stop.max_seconds else None
 
 
-def _event(
-    progress: Progress, iterate: Iterate, problem: TrainProblem, iteration: int, unit: float
-) -> TrainingEvent:
+def _event(progress: Progress, iterate: Iterate, problem: TrainProblem, iteration: int, unit: float) -> TrainingEvent:
     known = np.isfinite(progress.primal)
     return TrainingEvent(
         iteration=iteration,

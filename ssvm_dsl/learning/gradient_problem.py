@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Planes, RiskGradient
+from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -31,8 +31,9 @@ from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.risks import RISKS, Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.validation import Scoring, Validation, scorer_of, scores_of
-from ssvm_dsl.plugin_api.protocols import Executor, StopRule
+from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]

@@ -26,7 +26,7 @@ from ssvm_dsl.ir.solution import Marginals, Solution, label_ptr, score_labels, s
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Planes, RiskGradient
+from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.plugin_api.protocols import Iterate, TrainingEvent, TrainProblem
+from ssvm_dsl.plugin_api.training import Iterate, TrainingEvent, TrainProblem
 
 F64 = NDArray[np.float64]
 

@@ -31,7 +31,8 @@ from ssvm_dsl.ir.solution import label_ptr, score_labels, select
 from ssvm_dsl.learning.gradient_problem import GradientProblem
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.problem import proved_share
-from ssvm_dsl.plugin_api.protocols import Executor, RiskGradient
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.training import RiskGradient
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]

@@ -30,7 +30,7 @@ from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_ma
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.problem import MarginProblem, proved
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
-from ssvm_dsl.plugin_api.protocols import Planes
+from ssvm_dsl.plugin_api.training import Planes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]

@@ -22,7 +22,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
-from ssvm_dsl.plugin_api.protocols import RiskGradient
+from ssvm_dsl.plugin_api.training import RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -77,7 +77,6 @@ class WestonWatkins(GradientProblem):
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         """Return (hinges, slopes)."""
         return np.maximum(above, 0.0), (above > 0.0).astype(np.float64)
-
 
     def _bend(self, slopes: F64) -> F64:
         """Return how far the tangents of these slopes are below 0 at 0."""

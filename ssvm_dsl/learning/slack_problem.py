@@ -30,7 +30,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.envelope import Envelope
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Planes
+from ssvm_dsl.plugin_api.training import Planes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -119,8 +119,7 @@ class SlackProblem(MarginProblem):
         """Return (labels, value, bound) from margin-rescaled questions, a round of them at a time."""
         ptr = label_ptr(self.program, ids)
         envelopes = [
-            Envelope(truth[ptr[k] : ptr[k + 1]], float(self.largest[i]), float(self.unit[i]))
-            for k, i in enumerate(ids)
+            Envelope(truth[ptr[k] : ptr[k + 1]], float(self.largest[i]), float(self.unit[i])) for k, i in enumerate(ids)
         ]
         plain = theta.node[self._states(ids)].copy()
         open_ = np.flatnonzero(self.largest[ids] > 0.0)

@@ -23,7 +23,7 @@ from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.gradient_problem import GradientProblem
-from ssvm_dsl.plugin_api.protocols import RiskGradient
+from ssvm_dsl.plugin_api.training import RiskGradient
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

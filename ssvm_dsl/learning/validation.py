@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError, SsvmError
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.learner import Learner

@@ -7,19 +7,10 @@ from ssvm_dsl.plugin_api.protocols import (
     Backend,
     CountingSession,
     Executor,
-    Iterate,
-    Objective,
     OptionedBackend,
-    Planes,
-    ResumableTrainer,
-    RiskGradient,
     Session,
     SlopeSession,
-    StopRule,
     SumSession,
-    Trainer,
-    TrainingEvent,
-    TrainProblem,
     Verdict,
 )
 from ssvm_dsl.plugin_api.specs import (
@@ -32,6 +23,17 @@ from ssvm_dsl.plugin_api.specs import (
     Option,
     TrainerNeeds,
     TrainerSpec,
+)
+from ssvm_dsl.plugin_api.training import (
+    Iterate,
+    Objective,
+    Planes,
+    ResumableTrainer,
+    RiskGradient,
+    StopRule,
+    Trainer,
+    TrainingEvent,
+    TrainProblem,
 )
 
 __all__ = [

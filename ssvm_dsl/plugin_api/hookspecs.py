@@ -18,8 +18,8 @@ from collections.abc import Iterable
 
 import pluggy
 
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec, ConstraintSpec, ExecutorSpec, LossSpec, TrainerSpec
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 PROJECT = "ssvm"
 

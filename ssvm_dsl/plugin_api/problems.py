@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
-from ssvm_dsl.plugin_api.protocols import Planes, TrainProblem
+from ssvm_dsl.plugin_api.training import Planes, TrainProblem
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.plugin_api.training import TrainingEvent
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.certificate import FitReport
@@ -89,9 +89,7 @@ def score_curves(report: FitReport, over: str) -> list[Curve]:
     return [Curve("value", x, np.array(list(scores.values()), dtype=float))] if scores else []
 
 
-def _known(
-    report: FitReport, over: str, read: Callable[[TrainingEvent], float], last: float
-) -> tuple[F64, F64]:
+def _known(report: FitReport, over: str, read: Callable[[TrainingEvent], float], last: float) -> tuple[F64, F64]:
     """Return (x, y) of the events and of the end, whose certificate may be newer; finite ones only.
 
     With held-out examples the weights returned are others than those of the best objective: they are shown only

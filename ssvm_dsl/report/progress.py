@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ssvm_dsl.plugin_api.protocols import TrainingEvent
+from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.report.curves import estimated
 
 

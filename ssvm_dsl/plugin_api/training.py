@@ -1,0 +1,326 @@
+"""What trainers implement, and what they are given: problems, planes, gradients, iterates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.solution import Marginals
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
+
+F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """Lower bounds of the risks, one for each listed example, kept as labellings.
+
+    The plane of example i is ``risk_i(w) >= loss - scale w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i, labels)``.
+
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (m,)
+    ptr : ndarray of int64, shape (m + 1,)
+        Where each labelling starts in ``labels``.
+    labels : ndarray of int32
+        The labellings, packed.
+    loss : ndarray of float64, shape (m,)
+        Loss of each labelling.
+    value : ndarray of float64, shape (m,)
+        ``loss - scale w . psi`` at the w of the oracle call: the risk when the oracle is exact.
+    bound : ndarray of float64, shape (m,)
+        Certified upper bound on the risk at that w; ``nan`` without one.
+    scale : ndarray of float64, shape (m,)
+        Ones but for slack rescaling, where it is the loss; ones where nothing is given.
+    marginals : Marginals, optional
+        Instead of labellings (``labels`` is empty): fractional ones, packed over the examples;
+        ``psi = Phi(x_i, y_i) - Phi' marginals``, and the loss is that of the marginals.
+    """
+
+    examples: I64
+    ptr: I64
+    labels: I32
+    loss: F64
+    value: F64
+    bound: F64
+    scale: F64 = field(default_factory=lambda: np.zeros(0))
+    marginals: Marginals | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.scale) != len(self.examples):
+            object.__setattr__(self, "scale", np.ones(len(self.examples)))
+
+
+@dataclass(frozen=True, eq=False)
+class RiskGradient:
+    """Risks of some examples at one w, and a subgradient of their weighted sum (the gradient of smooth risks).
+
+    The plane ``sum_i weight_i risk_i(w')^power >= offset + vector . w'`` holds for all w' and touches at w (with an
+    inexact oracle, it touches a lower bound of the risks).
+
+    Parameters
+    ----------
+    value : ndarray of float64, shape (m,)
+        The risks (not raised to the power).
+    bound : ndarray of float64, shape (m,)
+        Certified upper bounds on them; ``nan`` without.
+    vector : ndarray of float64, shape (dim,)
+        The receiver's: it may be changed.
+    offset : float
+    """
+
+    value: F64
+    bound: F64
+    vector: F64
+    offset: float
+
+    @classmethod
+    def of(cls, objective: Objective, examples: I64, value: F64, bound: F64, vector: F64, w: F64) -> RiskGradient:
+        """Return the gradient at w; the offset follows from the values, so that it is as exact as scores at w are."""
+        total = float(np.dot(objective.weight[examples], objective.powered(value)))
+        return cls(value, bound, vector, total - float(np.dot(vector, w)))
+
+    @classmethod
+    def below(
+        cls, objective: Objective, examples: I64, value: F64, bound: F64, vector: F64, at_zero: F64
+    ) -> RiskGradient:
+        """Return the gradient of risks with planes ``risk_i(w') >= at_zero_i + g_i . w'``.
+
+        In ``offset = sum_i weight_i (value_i^q + q value_i^(q-1) (at_zero_i - value_i))`` are no differences of scores:
+        it is true however large w is.
+
+        Parameters
+        ----------
+        objective, examples, value, bound
+            As for ``of``.
+        vector : ndarray of float64, shape (dim,)
+            ``sum_i weight_i q value_i^(q-1) g_i``.
+        at_zero : ndarray of float64, shape (m,)
+            The planes at no weights.
+        """
+        weight, q = objective.weight[examples], objective.power
+        terms = at_zero if q == 1.0 else (1.0 - q) * objective.powered(value) + objective.slopes(value) * at_zero
+        return cls(value, bound, vector, float(np.dot(weight, terms)))
+
+
+class Objective(Protocol):
+    """``lam/2 sum_j scale_j w_j^2 + 1/n sum_i weight_i risk_i(w)^power`` subject to ``w >= lower``."""
+
+    @property
+    def lam(self) -> float:
+        """Regularisation strength."""
+
+    @property
+    def weight(self) -> F64:
+        """Weight of each example's risk; ``shape (n,)``."""
+
+    @property
+    def scale(self) -> F64:
+        """Relative regularisation of each weight; ``shape (dim,)``."""
+
+    @property
+    def lower(self) -> F64:
+        """Lower bound of each weight; ``shape (dim,)``."""
+
+    @property
+    def power(self) -> float:
+        """Each risk is raised to this power; 1 unless the user asked for another."""
+
+    def regularizer(self, w: F64) -> float:
+        """Return ``lam/2 sum_j scale_j w_j^2``."""
+
+    def powered(self, risks: F64) -> F64:
+        """Return ``risk ** power``."""
+
+    def slopes(self, risks: F64) -> F64:
+        """Return the derivative of ``risk ** power``."""
+
+    def primal(self, w: F64, risks: F64) -> float:
+        """Return the objective for given risks of all examples."""
+
+    def dual(self, v: F64, b: float) -> float:
+        """Return the lower bound of the aggregated plane ``risk >= b - v . w``."""
+
+    def weights(self, v: F64) -> F64:
+        """Return the weights that attain the lower bound of an aggregated plane."""
+
+
+class TrainProblem(Protocol):
+    """A trainer's whole world: ``dim`` weights, ``n`` examples, oracles, and counters of what they cost.
+
+    Every risk gives ``value`` and ``gradient``.  Risks that are a maximum over labellings (``smooth`` is False) also
+    give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``; where ``relaxed``, planes hold marginals.
+    """
+
+    dim: int
+    n: int
+    n_oracle_calls: int
+    oracle_seconds: float
+    smooth: bool
+    relaxed: bool
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The layout of w."""
+
+    @property
+    def objective(self) -> Objective:
+        """The objective."""
+
+    @property
+    def parameters(self) -> ParameterMap:
+        """The map from weights to scores, with the program."""
+
+    @property
+    def loss(self) -> LossTerm:
+        """The loss of every labelling, with the truth."""
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
+
+    def scores(self, w: F64, examples: I64 | None = None) -> Theta:
+        """Return ``Phi w`` of the selected examples (in a buffer that the next call overwrites)."""
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w."""
+
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Return the most violated plane of each selected example."""
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Add ``sum_k coef_k scale_k psi_k`` to ``out`` and return it."""
+
+    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
+        """Return (objective, certified upper bound or nan, planes of all examples) at w."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When training ends.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap, ``(primal - dual) / |primal|``.
+    max_passes : float
+        Passes over the data with the exact oracle.
+    max_seconds : float
+    """
+
+    tol: float = 1e-3
+    max_passes: float = np.inf
+    max_seconds: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """What a trainer yields after each outer iteration; the driver stops, reports and keeps the best.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (dim,)
+        Current weights (the driver copies what it keeps).
+    n_passes : float
+        Passes over the data with the exact oracle so far.
+    primal : float
+        Objective at w; ``nan`` when it was not computed.
+    upper : float
+        Certified upper bound on the objective at w (equal to ``primal`` with an exact oracle), or ``nan``.
+    dual : float
+        Certified lower bound on the optimum, or ``-inf``.
+    extra : dict
+        Counters of the trainer's own, for reports; ``gap_estimate`` and ``dual_estimate`` are shown where there is no
+        certificate.
+    plane : tuple (v, b), optional
+        The aggregated plane whose value is ``dual``: ``1/n sum_i weight_i risk_i(w')^power >= b - v . w'`` for all
+        ``w' >= lower``.  With b the certificate holds for other regularisations, too: regularisation paths need it.
+        It may be what the trainer goes on with; the driver keeps no vector of it.
+    """
+
+    w: F64
+    n_passes: float
+    primal: float = np.nan
+    upper: float = np.nan
+    dual: float = -np.inf
+    extra: dict[str, float] = field(default_factory=dict)
+    plane: tuple[F64, float] | None = None
+
+
+class Trainer(Protocol):
+    """A learning method: a generator of iterates, driven and stopped from outside.
+
+    A trainer whose iterates do not all come with their certificate may have a method ``certified() -> Iterate | None``
+    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.
+    """
+
+    def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
+        """Yield an iterate after each outer iteration, without end.
+
+        Parameters
+        ----------
+        problem : TrainProblem
+        stop : StopRule
+            To know when it pays to compute a certificate; stopping itself is the driver's.
+        start : ndarray of float64, shape (dim,), optional
+            Weights to start from.
+        """
+
+
+class ResumableTrainer(Trainer, Protocol):
+    """A trainer that can be stopped after an iterate and go on later as if it had not been."""
+
+    def state(self) -> dict[str, Any]:
+        """Return everything the next iterate depends on: arrays, and values that JSON can hold."""
+
+    def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
+        """Yield the iterates that follow a state."""
+
+
+@dataclass(frozen=True)
+class TrainingEvent:
+    """What hook ``ssvm_training_event`` and callbacks are told once per outer iteration.
+
+    Objective values are in the convention the user chose (C or lam).
+
+    Parameters
+    ----------
+    iteration : int
+    n_passes : float
+    seconds : float
+    primal, dual, gap, relative_gap : float
+        ``nan`` where not computed in this iteration.
+    best_primal, best_dual : float
+        Best so far.
+    n_oracle_calls : int
+    oracle_seconds : float
+    extra : dict
+        Numbers of the trainer's own: ``gap_estimate`` and ``dual_estimate``, what it takes the gap of its newest
+        weights and the lower bound for, without a certificate; others in lam convention.  ``validation_score`` where
+        held-out examples were looked at.
+    """
+
+    iteration: int
+    n_passes: float
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    best_primal: float
+    best_dual: float
+    n_oracle_calls: int
+    oracle_seconds: float
+    extra: dict[str, float] = field(default_factory=dict)
