@@ -73,8 +73,8 @@ class StructuredSVM(Learner):
         ``(estimator, X, Y) -> float``, or the name of a scorer that suits what ``predict`` returns; by default the
         method ``score``.
     checkpoint : str, optional
-        A file that ``fit`` keeps its state in.  When it is there (the process was killed, or a limit was reached),
-        the same fit goes on from it, bit for bit; it is removed once the tolerance is reached.
+        A file that ``fit`` keeps its state in.  When it is there, the same fit goes on from it: bit for bit if the
+        process was killed, and after a limit from where that was.  It is removed once the tolerance is reached.
     checkpoint_seconds : float
         Least time between two writes of it.
 
