@@ -131,7 +131,8 @@ def test_pairs_is_a_table_that_fits_a_screen(capsys):
     status, out, _ = inside(capsys, "plugins", "pairs")
     assert status == 0
     rows = [line.split() for line in out.splitlines() if line.startswith("one-slack ")]
-    assert rows == [["one-slack", "EBh^q", "EB^q", "E^q", "EBh^q"], ["one-slack", "B^q", *3 * "-"], ["one-slack", "-", "-"]]
+    expected = [["EBh^q", "EB^q", "E^q", "EBh^q"], ["B^q", "-", "-", "-"], ["-", "-"]]
+    assert rows == [["one-slack", *row] for row in expected]
     assert ["n-slack", "EBh^2"] in [line.split()[:2] for line in out.splitlines()]
     assert ["perceptron", "ebh"] in [line.split()[:2] for line in out.splitlines()]
     assert all(risk in out.split() for risk in RISKS)
