@@ -15,7 +15,6 @@ from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers._fractional_kernels import Entries, Metric, Room, Store, aggregate, cached_pass, pack, plane_pass
 from ssvm_trainers._joint_kernels import fractional_rows
-from ssvm_trainers._joint_steps import KeptRows
 from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Stateful
 
@@ -101,23 +100,13 @@ class FractionalState(Stateful):
         )
 
     @property
-    def n_kept(self) -> int:
-        """How many planes are kept."""
-        return int(self.store.n_planes.sum())
+    def held(self) -> Store:
+        """The planes."""
+        return self.store
 
-    def rows(self) -> KeptRows:
-        """Return the kept planes as vectors."""
-        there = self._there()
-        psi = np.zeros((self.n_kept, self.problem.dim))
-        fractional_rows(self.maps, self.entries, self.fixed, self.store, self.work, psi)
-        return KeptRows(np.nonzero(there)[0], self.store.loss[there], psi, self.store.alpha[there])
-
-    def weigh(self, alpha: F64) -> None:
-        """Set the dual weights of the kept planes; ``refresh`` afterwards."""
-        self.store.alpha[self._there()] = alpha
-
-    def _there(self) -> NDArray[np.bool_]:
-        return np.arange(self.store.alpha.shape[1]) < self.store.n_planes[:, None]
+    def vectors(self, out: F64) -> None:
+        """Add the kept planes, example by example, to rows of zeros."""
+        fractional_rows(self.maps, self.entries, self.fixed, self.store, self.work, out)
 
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""

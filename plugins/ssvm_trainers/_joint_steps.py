@@ -9,7 +9,7 @@ example at some weights, the first one is that of the dual weights so far, and t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,33 @@ MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
 
 #: Most aggregated planes of one climb.
 MOST_CUTS = 100
+
+
+class Held(Protocol):
+    """Planes of every example; K is the capacity.
+
+    Parameters
+    ----------
+    n_planes : ndarray of int, shape (n,)
+    alpha, loss : ndarray of float64, shape (n, K)
+    """
+
+    @property
+    def n_planes(self) -> NDArray[Any]:
+        """How many each example keeps."""
+
+    @property
+    def alpha(self) -> F64:
+        """Dual weights."""
+
+    @property
+    def loss(self) -> F64:
+        """Losses."""
+
+
+def places(held: Held) -> NDArray[np.bool_]:
+    """Return where planes are kept; ``shape (n, K)``."""
+    return np.arange(held.alpha.shape[1]) < held.n_planes[:, None]
 
 
 class KeptRows(NamedTuple):
@@ -45,6 +72,12 @@ class KeptRows(NamedTuple):
     loss: F64
     psi: F64
     alpha: F64
+
+    @classmethod
+    def of(cls, held: Held, psi: F64) -> KeptRows:
+        """Return the planes kept, with their vectors."""
+        there = places(held)
+        return cls(np.nonzero(there)[0], held.loss[there], psi, held.alpha[there])
 
 
 def climb(objective: Objective, share: F64, rows: KeptRows, enough: float) -> tuple[F64, F64]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers._joint_steps import KeptRows
 from ssvm_trainers._plane_arrays import F64, I64, Cache, Fixed, Parts, Work
 from ssvm_trainers._resumable import Stateful
 
@@ -87,25 +86,15 @@ class DualState(Stateful):
         return v, b
 
     @property
-    def n_kept(self) -> int:
-        """How many planes are kept."""
-        return int(self.cache.n_planes.sum())
+    def held(self) -> Cache:
+        """The planes."""
+        return self.cache
 
-    def rows(self) -> KeptRows:
-        """Return the cached planes as vectors."""
+    def vectors(self, out: F64) -> None:
+        """Add the cached planes, example by example, to rows of zeros."""
         from ssvm_trainers._joint_kernels import plane_rows
 
-        there = self._there()
-        psi = np.zeros((self.n_kept, self.problem.dim))
-        plane_rows(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, psi)
-        return KeptRows(np.nonzero(there)[0], self.cache.loss[there], psi, self.cache.alpha[there])
-
-    def weigh(self, alpha: F64) -> None:
-        """Set the dual weights of the cached planes; ``refresh`` afterwards."""
-        self.cache.alpha[self._there()] = alpha
-
-    def _there(self) -> NDArray[np.bool_]:
-        return np.arange(self.capacity) < self.cache.n_planes[:, None]
+        plane_rows(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, out)
 
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""

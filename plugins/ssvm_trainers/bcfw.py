@@ -36,7 +36,7 @@ from ssvm_dsl.ir.flat import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
-from ssvm_trainers._joint_steps import MOST_NUMBERS, MOST_WEIGHTS, climb
+from ssvm_trainers._joint_steps import MOST_NUMBERS, MOST_WEIGHTS, KeptRows, climb, places
 from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
 from ssvm_trainers._resumable import Resumable, Run
@@ -262,10 +262,14 @@ class _Run(Run):
     def _joint(self) -> None:
         """Climb the dual over the kept planes of all examples, where there are few weights."""
         planes, dim = self.planes, self.problem.dim
-        if self.problem.n == 1 or dim > MOST_WEIGHTS or not 0 < planes.n_kept * dim <= MOST_NUMBERS:
+        n_kept = int(planes.held.n_planes.sum())
+        if self.problem.n == 1 or dim > MOST_WEIGHTS or not 0 < n_kept * dim <= MOST_NUMBERS:
             return
-        alpha, w = climb(self.problem.objective, planes.fixed.share, planes.rows(), ENOUGH * self._estimate())
-        planes.weigh(alpha)
+        psi = np.zeros((n_kept, dim))
+        planes.vectors(psi)
+        rows = KeptRows.of(planes.held, psi)
+        alpha, w = climb(self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate())
+        planes.held.alpha[places(planes.held)] = alpha
         self.dual, _ = planes.refresh()
         if self.options.averaging:
             self.average[:], self.averaged = w, 1
