@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -88,15 +89,20 @@ def naive_relaxation(problem, example):
 
 @contextmanager
 def interrupted_after(seconds):
-    """Send Ctrl-C to this process after a while (the handler is Python's own, also in a worker of pytest-xdist)."""
+    """Send Ctrl-C to this process after a while (the handler is Python's own, also in a worker of pytest-xdist).
+
+    No garbage is collected meanwhile: an exception within a callback of the collector (hypothesis has one) is lost.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    gc.disable()
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         timer.join()
+        gc.enable()
         signal.signal(signal.SIGINT, before)
 
 

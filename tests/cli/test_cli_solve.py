@@ -342,7 +342,14 @@ def test_an_interrupt_that_no_backend_catches_still_ends_with_a_table(tmp_path, 
     distribution(tmp_path, "slow", SLOW)
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "120"}
     command = [sys.executable, "-m", "ssvm_dsl.cli", "solve", str(tiny), "--backend", "slow"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # pytest in the background ignores it
+    )
     assert process.stdout.readline() == "solving\n"
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
