@@ -7,7 +7,8 @@ The dual restricted to one example's planes is a small quadratic over a simplex,
 with slopes ``g_k = loss_k - w . psi_k``.  A visit computes the slopes at the current w, takes pairwise steps
 with exact line search using the Gram matrix only, and moves w once at the end.  Products of features and
 weights go factor by factor over all planes at once, so that planes that agree on a factor share them.  With
-lower bounds on weights the quadratic is a lower bound of the dual, so steps still ascend.
+lower bounds on weights the quadratic is a lower bound of the dual, so steps still ascend.  (``forceinline``: see
+:mod:`ssvm_trainers._plane_products`.)
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ AHEAD = 2
 LINE = 16
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def pairwise_steps(alpha: F64, gram: F64, slope: F64, count: int, step: float, n_steps: int) -> float:
     """Take pairwise steps over one example's planes (and the truth, plane -1); return the gain over share.
 
@@ -115,7 +116,7 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
     n_planes[i] = count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def visit(
     maps: FlatMaps,
     fixed: Fixed,
@@ -228,7 +229,7 @@ def insert_plane(
     clear_parts(maps, parts, n_factors, n, k, work.direction)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def fetch_example(maps: FlatMaps, fixed: Fixed, cache: Cache, i: int) -> None:
     """Ask for the memory that a visit to example i begins with."""
     desc, ints, longs, _, _ = maps

@@ -20,6 +20,7 @@ from ssvm_dsl.ir.flat import (
     CSR_PTR,
     DENSE,
     FEATURE_STRIDE,
+    FEATURES,
     KIND,
     N_CONFIGS,
     NO_FEATURES,
@@ -34,13 +35,25 @@ from ssvm_dsl.ir.flat import (
 )
 from ssvm_dsl.ir.kernels import factor_add, factor_config, factor_dot, feature_row, weight_start
 from ssvm_dsl.ir.observed_kernels import weight_of
+from ssvm_dsl.ir.prefetch import prefetch
 from ssvm_trainers._plane_arrays import CACHE_LINE, F64, I8, I32, I64, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.
 PART_WORK = 320
 
+#: Features of a factor that are asked for ahead.
+MOST_FETCHED = 128
 
-@njit(cache=True, nogil=True)
+
+@njit(cache=True, nogil=True, inline="always")
+def fetch_row(desc: I64, ints: I32, features: F64, m: int, f: int) -> None:
+    """Ask for the dense features of factor f of map m: the first ones, from which processors foresee the rest."""
+    start = desc[m, FEATURES] + feature_row(desc, ints, m, f, 0) * desc[m, WIDTH]
+    for p in range(start, start + min(desc[m, WIDTH], MOST_FETCHED), CACHE_LINE):
+        prefetch(features, p)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def collect_parts(
     maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Parts
 ) -> tuple[int, int]:
@@ -48,13 +61,13 @@ def collect_parts(
 
     Returns (factors on which some labelling differs from the truth, parts).
     """
-    desc, ints, longs = borrow(maps.desc), borrow(maps.ints), borrow(maps.longs)
+    desc, ints, longs, features = borrow(maps.desc), borrow(maps.ints), borrow(maps.longs), borrow(maps.features)
     truth_config, config_start, labels = borrow(fixed.truth_config), borrow(fixed.config_start), borrow(labels)
     of_map, factor, config, _, first, which, joint = borrow(parts)
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     n_factors, n_parts = 0, 0
     for m in range(len(desc)):
-        arity, scope, strides = desc[m, ARITY], desc[m, SCOPE], desc[m, STRIDES]
+        arity, scope, strides, dense = desc[m, ARITY], desc[m, SCOPE], desc[m, STRIDES], desc[m, KIND] == DENSE
         for f in range(longs[desc[m, PTR] + i], longs[desc[m, PTR] + i + 1]):
             true, differs = truth_config[config_start[m] + f], False
             if arity == 1:
@@ -73,6 +86,8 @@ def collect_parts(
                     differs |= joint[k] != true
             if not differs:
                 continue
+            if dense:
+                fetch_row(desc, ints, features, m, f)
             start = n_parts
             of_map[start], factor[start], config[start] = m, f, true
             first[n_factors], n_parts = start, start + 1
@@ -88,7 +103,7 @@ def collect_parts(
     return n_factors, n_parts
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int, w: F64, out: F64) -> int:
     """Write ``w . psi_k`` of the n labellings whose parts were collected.
 
@@ -111,7 +126,7 @@ def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int
     return work
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def move_parts(
     maps: FlatMaps, fixed: Fixed, parts: Parts, n_factors: int, n_parts: int, n: int, metric: F64, bounded: I8,
     delta: F64, w: F64, free: F64,

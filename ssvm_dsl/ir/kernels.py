@@ -266,6 +266,28 @@ def dense_rows(
         q += 1
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def sparse_scores(
+    columns: I32, x: F64, lo: int, hi: int, w: F64, w_at: int, n: int, scale: float, out: F64, out_at: int
+) -> None:
+    """Add ``scale sum_k x[k] w[columns[k]]`` for ``lo <= k < hi`` to ``out``; the n weights of a column lie together.
+
+    Four columns at a time: their weights, which lie anywhere in memory, are waited for together.
+    """
+    target, k = out[out_at : out_at + n], lo
+    while k + 3 < hi:
+        at0, at1 = w_at + columns[k] * n, w_at + columns[k + 1] * n
+        at2, at3 = w_at + columns[k + 2] * n, w_at + columns[k + 3] * n
+        x0, x1, x2, x3 = scale * x[k], scale * x[k + 1], scale * x[k + 2], scale * x[k + 3]
+        w0, w1, w2, w3 = w[at0 : at0 + n], w[at1 : at1 + n], w[at2 : at2 + n], w[at3 : at3 + n]
+        for q in range(n):
+            target[q] += (x0 * w0[q] + x1 * w1[q]) + (x2 * w2[q] + x3 * w3[q])
+        k += 4
+    while k < hi:
+        add_scaled(w, w_at + columns[k] * n, scale * x[k], out, out_at, n)
+        k += 1
+
+
 @njit(cache=True, nogil=True)
 def basis_scores(
     desc: I64,
@@ -288,9 +310,9 @@ def basis_scores(
         width = desc[m, WIDTH]
         dense_rows(features, desc[m, FEATURES] + row * width, width, w, start, n, scale, out, out_at)
     elif kind == SPARSE:
-        for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
-            at = start + ints[desc[m, CSR_INDICES] + k] * n
-            add_scaled(w, at, scale * features[desc[m, FEATURES] + k], out, out_at, n)
+        lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
+        columns, values = ints[desc[m, CSR_INDICES] :], features[desc[m, FEATURES] :]
+        sparse_scores(columns, values, lo, hi, w, start, n, scale, out, out_at)
     else:
         observed_scores(desc, ints, longs, features, m, row, start, w, scale, out, out_at)
 
