@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+Index = NDArray[np.int32] | NDArray[np.int64]
 
 #: The number of the truth among planes; of a type, for numba compiles anew what is called with a literal.
 TRUTH: Any = np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def row_dot(ptr: I64, columns: I64, data: F64, k: int, w: F64) -> float:
+def row_dot(ptr: I64, columns: Index, data: F64, k: int, w: F64) -> float:
     """Return the product of a row with a dense vector."""
     total = 0.0
     for e in range(ptr[k], ptr[k + 1]):
@@ -35,7 +36,7 @@ def row_dot(ptr: I64, columns: I64, data: F64, k: int, w: F64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def add_row(ptr: I64, columns: I64, data: F64, k: int, factor: float, out: F64) -> None:
+def add_row(ptr: I64, columns: Index, data: F64, k: int, factor: float, out: F64) -> None:
     """Add a multiple of a row to a dense vector."""
     for e in range(ptr[k], ptr[k + 1]):
         out[columns[e]] += factor * data[e]
@@ -43,7 +44,7 @@ def add_row(ptr: I64, columns: I64, data: F64, k: int, factor: float, out: F64) 
 
 @njit(cache=True, nogil=True)
 def move_weights(
-    ptr: I64, columns: I64, data: F64, k: int, step: float, metric: F64, lower: F64, free: F64, w: F64
+    ptr: I64, columns: Index, data: F64, k: int, step: float, metric: F64, lower: F64, free: F64, w: F64
 ) -> None:
     """Follow a change of a plane's dual weight: ``free += step metric row``, ``w = max(free, lower)``."""
     for e in range(ptr[k], ptr[k + 1]):
@@ -53,7 +54,7 @@ def move_weights(
 
 
 @njit(cache=True, nogil=True)
-def curvature(ptr: I64, columns: I64, data: F64, up: int, down: int, metric: F64, work: F64) -> float:
+def curvature(ptr: I64, columns: Index, data: F64, up: int, down: int, metric: F64, work: F64) -> float:
     """Return the squared length of the difference of two rows (-1: the truth, zero) in the metric."""
     if up >= 0:
         add_row(ptr, columns, data, up, 1.0, work)
@@ -71,12 +72,12 @@ def curvature(ptr: I64, columns: I64, data: F64, up: int, down: int, metric: F64
 
 @njit(cache=True, nogil=True)
 def visit(
-    first: int, last: int, c: float, squared: bool, ptr: I64, columns: I64, data: F64, loss: F64, alpha: F64,
+    own: I64, c: float, squared: bool, ptr: I64, columns: Index, data: F64, loss: F64, alpha: F64,
     slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64,
 ) -> float:  # fmt: skip
-    """Take one step within an example (planes ``first .. last-1``); return its duality gap before the step."""
+    """Take one step within an example, whose planes are ``own``; return its duality gap before the step."""
     total, inner, top, low = 0.0, 0.0, TRUTH, TRUTH
-    for k in range(first, last):
+    for k in own:
         slope[k] = loss[k] - row_dot(ptr, columns, data, k, w)
         total += alpha[k]
         inner += alpha[k] * slope[k]
@@ -113,16 +114,19 @@ def visit(
 
 @njit(cache=True, nogil=True)
 def sweep(
-    order: I64, block: I64, share: F64, squared: bool, ptr: I64, columns: I64, data: F64, loss: F64, alpha: F64,
-    slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64, steps: int,
+    order: I64, block: I64, planes: I64, share: F64, squared: bool, ptr: I64, columns: Index, data: F64, loss: F64,
+    alpha: F64, slope: F64, metric: F64, lower: F64, free: F64, w: F64, work: F64, steps: int,
 ) -> float:  # fmt: skip
-    """Visit the listed examples, some steps each; return the sum of the gaps met first."""
+    """Visit the listed examples, some steps each; return the sum of the gaps met first.
+
+    Example i has the planes ``planes[block[i] : block[i + 1]]``.
+    """
     gap = 0.0
     for i in order:
         if block[i] < block[i + 1] and share[i] > 0.0:
             for repeat in range(steps):
                 found = visit(
-                    block[i], block[i + 1], share[i], squared, ptr, columns, data, loss, alpha,
+                    planes[block[i] : block[i + 1]], share[i], squared, ptr, columns, data, loss, alpha,
                     slope, metric, lower, free, w, work,
                 )  # fmt: skip
                 gap += found if repeat == 0 else 0.0

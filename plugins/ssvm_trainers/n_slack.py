@@ -103,19 +103,17 @@ class _Run(Run):
         fresh = len(self.kept) - len(self.alpha)
         self.alpha = np.append(self.alpha, np.zeros(fresh))
         self.idle = np.append(self.idle, np.zeros(fresh, dtype=np.int64))
-        order = np.argsort(self.kept.owner, kind="stable")
+        planes = np.argsort(self.kept.owner, kind="stable")  # rows stay where they are: they are what takes memory
         block = pointers(np.bincount(self.kept.owner, minlength=self.problem.n))
-        rows, loss, alpha = self.kept.rows[order], self.kept.loss[order], self.alpha[order]
-        ptr, columns = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
-        slope, work = np.empty(len(alpha)), np.zeros(self.problem.dim)
+        rows, ptr = self.kept.rows, self.kept.rows.indptr.astype(np.int64)
+        slope, work = np.empty(len(planes)), np.zeros(self.problem.dim)
         for _ in range(self.options.max_sweeps):
             gap = sweep(
-                self.random.permutation(self.problem.n), block, self.share, self.squared, ptr, columns, rows.data,
-                loss, alpha, slope, self.metric, self.lower, self.free, self.w, work, STEPS,
+                self.random.permutation(self.problem.n), block, planes, self.share, self.squared, ptr, rows.indices,
+                rows.data, self.kept.loss, self.alpha, slope, self.metric, self.lower, self.free, self.w, work, STEPS,
             )  # fmt: skip
             if gap <= 0.5 * enough:
                 break
-        self.alpha[order] = alpha
         self.refresh()
         self._drop()
 
