@@ -17,6 +17,8 @@ by a few pairwise steps with exact line search, then the variables, whose proble
 ``s`` bounds how far the dual curves when these marginals change and the weights follow (which they do, once a visit).
 Messages mean what they mean in message passing: for any of them the maxima of ``node + sum d`` and ``table - d`` add up
 to an upper bound of the risk (Meshi et al. 2010, equation 8).
+
+``forceinline``: calls pass the arrays of their tuples by value, which is much beside the arithmetic of a factor.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ class Dual(NamedTuple):
     free: F64
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def add_margins(factors: Factors, f: int, mu: F64, at: int, margin: F64) -> None:
     """Write the margins of the table ``mu[at:]`` of factor f, slot by slot."""
     g = factors.group[f]
@@ -128,7 +130,7 @@ def add_margins(factors: Factors, f: int, mu: F64, at: int, margin: F64) -> None
                 margin[factors.place[place + c * arity + k]] += mu[at + c]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def table_values(factors: Factors, f: int, scores: F64, table: int, pull: F64, out: F64) -> None:
     """Write ``table[c] - sum_k pull_k[c_k]`` of factor f; its table is at ``scores[table]``."""
     g = factors.group[f]
@@ -145,7 +147,7 @@ def table_values(factors: Factors, f: int, scores: F64, table: int, pull: F64, o
             out[c] -= pull[factors.place[place + c * arity + k]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def pull_on(factors: Factors, f: int, state_ptr: I64, dual: Dual, penalty: float, margin: F64, pull: F64) -> None:
     """Write ``message + penalty (margin - p)`` for each state of each slot of factor f."""
     x, mu, messages, message = 0, dual.mu, dual.messages, factors.message[f]
@@ -156,7 +158,7 @@ def pull_on(factors: Factors, f: int, state_ptr: I64, dual: Dual, penalty: float
             x += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def factor_step(
     factors: Factors, f: int, scores: F64, table: int, dual: Dual, penalty: float, curvature: float, n_steps: int,
     tol: float, space: Space, margin: F64,
@@ -193,7 +195,7 @@ def factor_step(
                 value[c] -= curvature * (mu[at + c] - space.before[c])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def project(belief: F64, at: int, card: int, order: F64) -> None:
     """Replace ``belief[at : at + card]`` by the closest distribution (Held et al. 1974)."""
     for k in range(card):  # insertion sort, descending
@@ -211,7 +213,7 @@ def project(belief: F64, at: int, card: int, order: F64) -> None:
         belief[at + k] = max(belief[at + k] - level, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def variable_step(
     belief: F64, at: int, card: int, mu: F64, first: int, curvature: float, pull: float, order: F64
 ) -> None:  # fmt: skip
@@ -230,7 +232,7 @@ def variable_step(
     project(belief, at, card, order)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def step_on(
     factors: Factors, f: int, state_ptr: I64, zero: int, dual: Dual, penalty: float, step: float,
     curvature: float, n_steps: int, tol: float, space: Space, entry: int, x_at: int,
