@@ -1,4 +1,4 @@
-"""What all tests share: the folder of real data, and the rule that CI never skips a test for want of it."""
+"""What all tests share: the folder of real data, which CI never skips a test for want of, and seeded draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+# Every run draws the same problems, whatever the machine's speed; SSVM_TEST_SEED=1, 2, ... explores others.
+SEED = int(os.environ.get("SSVM_TEST_SEED", "0"))
+settings.register_profile("same", derandomize=SEED == 0, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +26,18 @@ def data_dir() -> Path:
     path = Path(folder)
     assert path.is_dir(), f"SSVM_DATA={folder} is not a folder"
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_draws() -> Generator[None, None, None]:
+    """Let fits without random_state draw the same numbers in every run (others with SSVM_TEST_SEED=1, 2, ...)."""
+    made = np.random.default_rng
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np.random, "default_rng", lambda seed=None: made(SEED if seed is None else seed))
+        # hypothesis also draws constants of the modules that happen to be loaded: what a test draws would depend on
+        # the tests before it.
+        patch.setattr(providers, "_get_local_constants", lambda: providers._local_constants, raising=False)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

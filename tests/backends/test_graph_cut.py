@@ -110,7 +110,7 @@ def linked(n, tail, head):
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 40), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_flow_and_cut_are_those_of_scipy_however_often_it_is_interrupted(seed, n, m, budget):
     rng = np.random.default_rng(seed)
     tail = rng.integers(0, n, m).astype(np.int32)
@@ -139,7 +139,7 @@ def test_flow_and_cut_are_those_of_scipy_however_often_it_is_interrupted(seed, n
 
 
 @given(st.integers(0, 10**6), st.sampled_from([2, 3]), st.sampled_from(list(Scores)), st.booleans(), st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_graph_cut_is_exact_on_submodular_problems(seed, arity, scores, tied, masks):
     recipe = Recipe(max_arity=arity, max_card=2, max_variables=8, scores=scores, tied=tied, masks=masks, same_card=True)
     problem = repaired(seeded(recipe, seed), seed)
@@ -274,7 +274,7 @@ def test_ctrl_c_keeps_the_best_labelling_and_bound_so_far(monkeypatch):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(list(Scores)), st.booleans(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_roof_duality_is_the_linear_program_and_decided_states_are_optimal(seed, scores, masks, forbidden):
     recipe = Recipe(
         max_card=2, n_examples=2, max_variables=6, scores=scores, masks=masks, forbidden=forbidden, density=1.0

@@ -74,7 +74,7 @@ def test_clamps(solver):
 
 
 @given(seed=st.integers(0, 10**6), exponents=st.lists(st.integers(-12, 12), min_size=2, max_size=2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whole_numbers_prove_true_bounds(seed, exponents):
     """For every labelling: true score <= what its whole-number loss proves, and not far from it."""
     problem = seeded(Recipe(max_arity=3, density=1.0, n_examples=1, max_variables=4, forbidden=True), seed)

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_formats import fg_text, uai_text, wcsp_text
 
@@ -32,7 +32,7 @@ NASTY = [
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-fuzz = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+fuzz = settings(max_examples=150)
 
 
 def base_text(name, seed):

@@ -213,7 +213,7 @@ def test_truncated_files_are_refused(path, whole):
         refused(path, whole[:size])
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.data())
 def test_flipped_bytes_do_no_harm(whole, tmp_path_factory, data):
     """A damaged file is refused, or it still says exactly the same."""

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import small
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import Case, Data
 
@@ -87,7 +87,7 @@ def make(case: Case, seed: int) -> Data:
     return case.make(seed)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60)
 @given(cases(), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 1.0, 5.0]), st.booleans())
 def test_the_oracle_finds_the_best_labelling(case, seed, size, ties):
     """Weights of all sizes; whole numbers make ties of scores."""

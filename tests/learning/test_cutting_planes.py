@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import small
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -199,7 +199,7 @@ def random_cases(draw):
     return case.make(draw(st.integers(0, 10**6)))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12)
 @given(random_cases(), st.sampled_from(["margin", "slack"]), st.sampled_from([1, 2]))
 def test_all_reach_the_optimum_of_random_problems(data, risk, power):
     best, _ = data.optimum(risk, power)

@@ -75,7 +75,7 @@ BOUNDS = st.sampled_from([-np.inf, 0.0, -0.5, 0.7])
 NUMBERS = st.floats(-3, 3).filter(lambda x: x == 0 or abs(x) > 1e-3)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(NUMBERS, st.sampled_from([0.0, 0.2, 1.0, 5.0]), BOUNDS), min_size=1, max_size=5), NUMBERS)
 def test_the_dual_is_the_least_value_of_the_plane(coordinates, b):
     v, scale, lower = (np.array(values) for values in zip(*coordinates))

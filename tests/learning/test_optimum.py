@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import small
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small import CASES, Case, Data, Word
 
@@ -176,7 +176,7 @@ def chain_cases(draw) -> Data:
     return data
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30)
 @given(chain_cases(), st.booleans())
 def test_bcfw_on_random_chains(data, hide):
     best, w = data.optimum()

@@ -214,7 +214,7 @@ def test_what_cannot_be_certified_is_refused():
         ({"trainer": "perceptron", "risk": "hm"}, able),
         ({"trainer": "lbfgs", "risk": "log", "regularization": {"trans": 0}}, "a path needs every factor regularised"),
         ({"backend": "icm", "max_passes": 3}, "backend 'icm' gives no bounds, .*: backend='auto' with guarantee="),
-        ({"max_passes": 1}, "at C = 0.01 the fit certifies a relative gap of .*; raise max_passes or max_seconds"),
+        ({"max_passes": 1, "epsilon": 1e-4}, "at C = 0.01 the fit certifies a relative gap of .*; raise max_passes"),
     ):
         with pytest.raises(TrainingError, match=message):
             path(**options)

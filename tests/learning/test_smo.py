@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import small
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import CASES, Case, Word
 from test_optimum import TINY, check_certificate, check_optimal, fitted
@@ -92,7 +92,7 @@ def forest_cases(draw):
     return case.make(draw(st.integers(0, 10**6)))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12)
 @given(forest_cases())
 def test_it_meets_other_trainers_at_the_optimum_of_random_problems(data):
     best, w = data.optimum()

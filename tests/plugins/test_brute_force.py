@@ -70,7 +70,7 @@ def test_corner_cases_against_loops(name):
     check(CASES[name], np.random.default_rng(0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(recipe=recipes(), seed=st.integers(0, 1000))
 def test_random_problems_against_loops(recipe, seed):
     small = replace(recipe, max_variables=min(recipe.max_variables, 4), max_card=min(recipe.max_card, 3))
@@ -147,7 +147,7 @@ def test_missing_rows_have_no_score_and_labels_zero():
     assert solution.score[2, 1] == -inf
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(problem=problems())
 def test_scores_are_those_of_score_labels_to_the_last_bit(problem):
     solution = solve(problem)

@@ -176,7 +176,7 @@ def batches(draw):
     return n_variables, edges
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(batch=batches())
 def test_topology_against_networkx(batch):
     n_variables, edges = batch
@@ -186,7 +186,7 @@ def test_topology_against_networkx(batch):
     assert made.hardest_topology == max(expected)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(batch=batches())
 def test_order_eliminates_leaves_before_their_parents(batch):
     """In a forest every variable but one of each component has exactly one neighbour later in the order."""
@@ -206,7 +206,7 @@ def test_order_eliminates_leaves_before_their_parents(batch):
             assert later == [0] + [1] * (len(part) - 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(batch=batches())
 def test_order_walks_paths_from_one_end_to_the_other(batch):
     n_variables, edges = batch
@@ -302,7 +302,7 @@ def test_every_change_of_structure_changes_the_hash():
     assert len(set(hashes.values())) == len(hashes), sorted(hashes.items(), key=lambda pair: pair[1])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problem=problems())
 def test_the_hash_survives_a_copy_of_all_arrays(problem):
     groups = tuple(
@@ -419,7 +419,7 @@ def test_a_copy_of_theta_with_two_groups_keeps_them_apart():
     assert theta.pool.tolist() == [1.0] * 12 + [7.0] * 12
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_score_labels_by_loops(problem, seed):
     one, theta = problem.program, problem.theta

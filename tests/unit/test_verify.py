@@ -57,7 +57,7 @@ def test_selected_examples_are_checked_in_the_order_asked():
         verify(answer([1, 1, 1], (15.0, 6.0)), examples=np.array([1, 0]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(problem=problems(), task=st.sampled_from([Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS]))
 def test_brute_force_always_passes(problem, task):
     clamp = None
