@@ -46,10 +46,10 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "installing ssvm-dsl into $(VENV) ..."
-	@$(PIP) install --editable .
+	@$(PIP) install --no-compile --editable .
 	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@echo "installing ssvm-dsl with what '$*' needs into $(VENV) ..."
-	@$(PIP) install --editable '.[$*]'
+	@$(PIP) install --no-compile --editable '.[$*]'
 	@touch $@
