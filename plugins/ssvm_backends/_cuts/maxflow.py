@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 
 I32 = NDArray[np.int32]
@@ -355,7 +356,7 @@ def link(tail: I32, head: I32, first: I64, arc_head: I32, sister: I32, number: I
         place[head[e] + 1] += 1
     for v in range(n):
         place[v + 1] += place[v]
-    first[:] = place
+    assign(first, place)
     for e in range(len(tail)):
         a, b = place[tail[e]], place[head[e]]
         place[tail[e]] += 1

@@ -18,6 +18,7 @@ from numba import njit
 from ssvm_backends._cuts.graph import CutGraph, add_pair, whole
 from ssvm_backends._cuts.maxflow import Arcs, Nodes, advance, load, on_source_side, start
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 
 #: Numbers of ``state``: whether a flow is under way, the move, moves since the last improvement, score (whole number),
@@ -170,5 +171,5 @@ def _accept(
     if changed:
         total = whole_score(graph, score, pool, example, zero, scale)
         if total > state[3]:
-            labels[:] = zero
+            assign(labels, zero)
             state[2], state[3] = 1, total

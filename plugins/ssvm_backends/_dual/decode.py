@@ -9,6 +9,7 @@ from ssvm_backends._dual.kernels import MAX_ARITY
 from ssvm_backends._dual.progress import Progress
 from ssvm_backends._graphs.graph import F64, I32, Graph
 from ssvm_backends._local.search import score_of, settle
+from ssvm_dsl.ir.assign import assign
 
 #: Table entries that moves of two variables may look at, about 40 ms.
 POLISH = 20_000_000
@@ -115,7 +116,7 @@ def offer(
     found = score_of(g, node, pool, example, labels)
     if found > best.score[i]:
         best.score[i] = found
-        best.labels[packed : packed + n] = labels[:n]
+        assign(best.labels[packed : packed + n], labels)
     return max(score, best_decoded)
 
 
@@ -128,4 +129,4 @@ def polish(g: Graph, node: F64, pool: F64, example: int, i: int, best: Progress,
     score = score_of(g, node, pool, example, labels)
     if score > best.score[i]:
         best.score[i] = score
-        best.labels[packed : packed + n] = labels
+        assign(best.labels[packed : packed + n], labels)

@@ -7,6 +7,7 @@ from numba import njit
 
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
 from ssvm_backends._local.search import Bools, score_of, settle
+from ssvm_dsl.ir.assign import assign
 
 
 @njit(cache=True, nogil=True)
@@ -40,7 +41,7 @@ def icm_steps(
         reached = score_of(graph, node, pool, ids[i], mine)
         if run == 0 or reached > score[i]:
             score[i] = reached
-            best[:] = mine
+            assign(best, mine)
         cursor[1], cursor[2] = run + 1, 0
         if cursor[1] == runs:
             cursor[0], cursor[1] = i + 1, 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
 from ssvm_backends._local.search import Bools, score_of, settle
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 
 I8 = NDArray[np.int8]
@@ -88,7 +89,7 @@ def bp_steps(
         reached = score_of(g, node, pool, e, now)
         if reached > score[i]:
             score[i] = reached
-            best[:] = now
+            assign(best, now)
         left -= g.state_ptr[hi] - g.state_ptr[lo] + n_factors
         settled = z.change[0] <= _SETTLED * z.change[1]
         cursor[1], cursor[2] = cursor[1] + 1, 0

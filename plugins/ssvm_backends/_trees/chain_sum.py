@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from ssvm_backends._trees.forest import F64, I64
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 
 #: Finite scores lie at most this far below the maximum of their row or table: exp(-200) = 1e-87.
@@ -96,7 +97,7 @@ def forward(
             for t in range(c):
                 row[t] *= own[t]
         else:
-            row[:] = own
+            assign(row, own)
         summed = 0.0
         for t in range(c):
             summed += row[t]

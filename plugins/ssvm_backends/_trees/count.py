@@ -21,6 +21,7 @@ from numba import njit
 
 from ssvm_backends._trees.forest import F64, I32, I64, Forest
 from ssvm_backends._trees.max_product import edge_table
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 
 
@@ -95,7 +96,7 @@ def take_in(belief: F64, above: I64, message: F64, below: I64, whole: I64, c_p: 
     for t in range(c_p):
         mine, target = earlier[t * old : (t + 1) * old], belief[t * room : (t + 1) * room]
         for a in range(above[0] + 1):
-            mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)] = target[a * width : a * width + above[1] + 1]
+            assign(mine[a * (above[1] + 1) : (a + 1) * (above[1] + 1)], target[a * width :])
         came = message[t * new : (t + 1) * new]
         if old <= new:
             convolve(mine, above[0], above[1], came, below[0], below[1], target, a_most, b_most, width)

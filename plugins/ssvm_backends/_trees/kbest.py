@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ssvm_backends._trees.forest import F64, I32, I64, Forest
 from ssvm_backends._trees.max_product import edge_table
+from ssvm_dsl.ir.assign import assign
 
 I32s = NDArray[np.int32]
 
@@ -46,7 +47,7 @@ def merge_lists(mine: F64, message: F64, left: I32, right: I32) -> None:
         merged[r], left[r], right[r] = value, max(best, 0), heads[max(best, 0)]
         if best >= 0:
             heads[best] += 1
-    mine[:] = merged
+    assign(mine, merged)
 
 
 @njit(cache=True, nogil=True)
@@ -74,7 +75,7 @@ def k_best(
         lo, hi = forest.var_ptr[examples[n]], forest.var_ptr[examples[n] + 1]
         first = forest.state_ptr[lo]
         lists[:] = -np.inf
-        lists[: forest.state_ptr[hi] - first, 0] = node[first : forest.state_ptr[hi]]
+        assign(lists[: forest.state_ptr[hi] - first, 0], node[first:])
         root[:] = -np.inf
         root[0, 0] = 0.0
         for position in range(lo, hi):

@@ -12,6 +12,7 @@ from numba import cfunc, njit
 from numpy.typing import NDArray
 
 from ssvm_backends._trees.forest import F64, I32, I64, Forest
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.compiled import SIGNATURE
 
@@ -101,7 +102,7 @@ def descend(forest: Forest, lo: int, hi: int, pool: F64, beliefs: F64, work: F64
         v = forest.order[position]
         at, c_v, parent = forest.state_ptr[v] - first, forest.card[v], forest.parent[v]
         column = work[:c_v]
-        column[:] = beliefs[at : at + c_v]
+        assign(column, beliefs[at:])
         if parent >= 0:
             c_p, t = forest.card[parent], labels[parent - lo]
             for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
@@ -126,7 +127,7 @@ def max_product(
     for k in range(len(examples)):
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
         first, last = forest.state_ptr[lo], forest.state_ptr[hi]
-        beliefs[: last - first] = node[first:last]
+        assign(beliefs[: last - first], node[first:])
         score[k] = eliminate(forest, lo, hi, pool, beliefs, work)
         mine = labels[label_ptr[k] : label_ptr[k + 1]]
         if score[k] == -np.inf:

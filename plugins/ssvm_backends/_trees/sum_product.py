@@ -13,6 +13,7 @@ from numba import njit
 from ssvm_backends._trees.forest import F64, I64, Forest
 from ssvm_backends._trees.max_product import edge_table
 from ssvm_dsl.ir import Program, Theta
+from ssvm_dsl.ir.assign import assign
 from ssvm_dsl.ir.borrow import borrow
 from ssvm_dsl.ir.ragged import members
 
@@ -136,7 +137,7 @@ def sum_product(
         lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
         first = forest.state_ptr[lo]
         size = forest.state_ptr[hi] - first
-        up[:size] = node[first : first + size]
+        assign(up[:size], node[first:])
         total = 0.0
         for position in range(lo, hi):
             v = forest.order[position]
@@ -148,11 +149,12 @@ def sum_product(
             edge_table(forest, pool, v, c_v, c_p, table)
             offset = edge_factor(forest, factor, shift, v, c_v, c_p, linear)
             sum_message(up[at : at + c_v], table, linear, offset, c_v, c_p, np.bool_(True), sent[v - lo])
-            up[above : above + c_p] += sent[v - lo, :c_p]
+            for t in range(c_p):
+                up[above + t] += sent[v - lo, t]
         log_z[k] = total
         if total == -np.inf:
             continue
-        full[:size] = up[:size]
+        assign(full[:size], up)
         for position in range(hi - 1, lo - 1, -1):
             v = forest.order[position]
             at, c_v, parent = forest.state_ptr[v] - first, forest.card[v], forest.parent[v]
@@ -164,7 +166,8 @@ def sum_product(
                 edge_table(forest, pool, v, c_v, c_p, table)
                 offset = edge_factor(forest, factor, shift, v, c_v, c_p, linear)
                 sum_message(without[:c_p], table, linear, offset, c_p, c_v, np.bool_(False), message)
-                full[at : at + c_v] = up[at : at + c_v] + message[:c_v]
+                for s in range(c_v):
+                    full[at + s] = up[at + s] + message[s]
                 joint_weights(up[at : at + c_v], without, table, linear, c_v, c_p, left, right, joint)
                 write_marginals(forest, v, c_v, c_p, joint, table_first[:, k], table_offset, widths, out_tables)
             norm = log_sum(full[at : at + c_v])
