@@ -44,6 +44,7 @@ $(BIN)/python:
 	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ...' % sys.version_info[:2])"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
+# --no-compile: Python compiles what is imported, when it is; pip would take half a minute for everything.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "installing ssvm-dsl into $(VENV) ..."
 	@$(PIP) install --no-compile --editable .
