@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check bench fuzz docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -31,6 +31,9 @@ check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types an
 
 bench: $(VENV)/.installed-bench  ## measure speed beside the peers, in one run on one thread
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+fuzz: $(VENV)/.installed-test  ## attack every promise with random input, for minutes or hours
+	@$(BIN)/python tests/fuzz/run.py $(ARGS)
 
 docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
 	@$(BIN)/pdoc --docformat numpy --output-directory docs/_build $(PUBLIC)
