@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.session import CheckedSession, round_outwards
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -38,13 +38,16 @@ class PartedSession:
         With one plan for each part of the program.
     program : Program
     plugins : Registry
+    outwards : bool
+        Whether bounds (of the whole) are rounded outwards.
     """
 
-    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
-        self.plan, self.program = plan, program
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self.plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, part.program, plugins)
+            for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
 
@@ -112,7 +115,8 @@ class PartedSession:
             )
             joined.add(part, components, solution)
             kept[number] = solution.warm
-        return joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
 
     @staticmethod
     def _components(part: Part, ids: I64) -> I64:

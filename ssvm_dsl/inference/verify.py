@@ -5,6 +5,8 @@ Scores are recomputed here from the labels; what the backend says about them is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,11 +17,15 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import Primal, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+
+#: Says of numbers which differences from them may be rounding.
+Slack = Callable[[F64, F64], NDArray[np.bool_]]
 
 
 class Verifier:
@@ -65,7 +71,7 @@ class Verifier:
             scores[k] = self._check_labels(theta, labels, claimed[k], solution.primal, examples, clamp)
         solution.score = scores if solution.labels.ndim == 2 else scores[0]
         exact = self.caps.guarantee is Guarantee.EXACT and task in (Task.MAP, Task.MAP_CLAMPED, Task.KBEST)
-        self._bounds(solution, scores[0], self._slack(scores[0]), exact)
+        self._bounds(solution, scores[0], self._slack(theta, examples), exact)
         return solution
 
     def counted(self, theta: Theta, solution: Solution, tables: CountTables, examples: I64 | None) -> Solution:
@@ -82,8 +88,7 @@ class Verifier:
         score = self._scores(theta, solution.labels, solution.score, solution.primal, examples, None)
         offset, scale = tables.terms(self.program, solution.labels, examples)
         value = worth(offset, scale, score)
-        terms = np.abs(np.where(value > -np.inf, offset, 0.0)) + scale * np.abs(np.where(value > -np.inf, score, 0.0))
-        slack = self.caps.score_atol * np.maximum(1.0, terms)
+        slack = self._slack(theta, examples, offset, scale)
         self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), slack)
         solution.score = value
         self._bounds(solution, value, slack, exact=self.caps.guarantee is Guarantee.EXACT)
@@ -116,7 +121,7 @@ class Verifier:
     ) -> F64:
         """Return the recomputed scores of one labelling of all examples, ``-inf`` where there is none."""
         scores = self._scores(theta, labels, claimed, primal, examples, clamp)
-        self._agree(scores, claimed, scores > -np.inf, self._slack(scores))
+        self._agree(scores, claimed, scores > -np.inf, self._slack(theta, examples))
         return scores
 
     def _scores(
@@ -135,15 +140,24 @@ class Verifier:
             raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
         return np.where(there, scores, -np.inf)
 
-    def _slack(self, scores: F64) -> F64:
-        """Return what a score may be off by."""
-        finite = np.where(np.isfinite(scores), scores, 0.0)
-        return np.asarray(self.caps.score_atol * np.maximum(1.0, np.abs(finite)))
+    def _slack(self, theta: Theta, examples: I64 | None, offset: F64 | float = 0.0, scale: F64 | float = 1.0) -> Slack:
+        """Return what ``offset + scale * score`` may be off by, as a question that is cheap where that is plain."""
 
-    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], slack: F64) -> None:
+        def of(numbers: F64, difference: F64) -> NDArray[np.bool_]:
+            with np.errstate(invalid="ignore", over="ignore"):
+                plain = difference <= self.caps.score_atol * np.abs(numbers)
+                if plain.all():
+                    return plain
+                size = np.abs(offset) + np.abs(scale) * Terms.of(self.program, theta, examples).size
+                return np.asarray(plain | (difference <= self.caps.score_atol * size))
+
+        return of
+
+    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], close: Slack) -> None:
         """Compare recomputed scores with what the backend says."""
+        known = np.where(there, scores, 0.0)
         with np.errstate(invalid="ignore"):
-            wrong = there & ~(np.abs(scores - claimed) <= slack)
+            wrong = ~close(known, np.where(there, np.abs(known - claimed), 0.0))
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(claimed[i]), float(scores[i])
@@ -178,16 +192,18 @@ class Verifier:
                 broken |= np.bincount(owner, weights=~kept, minlength=program.n_examples) > 0
         return broken[ids]
 
-    def _bounds(self, solution: Solution, best: F64, slack: F64, exact: bool) -> None:
-        """Check ``score <= bound``, and that the bound of an exact answer is its score."""
-        with np.errstate(invalid="ignore"):
-            low = (best > -np.inf) & (solution.bound < best - slack)
-            loose = (solution.stop == 0) & (best > -np.inf) & ~(np.abs(solution.bound - best) <= 2 * slack)
+    def _bounds(self, solution: Solution, best: F64, close: Slack, exact: bool) -> None:
+        """Check ``score <= bound``, and that the bound of an exact answer is near its score."""
+        there, known = best > -np.inf, np.where(best > -np.inf, best, 0.0)
+        above = np.where(there, solution.bound, 0.0) - known
+        low = ~close(known, np.maximum(-np.where(np.isnan(above), 0.0, above), 0.0))
+        finished = there & (solution.stop == 0)
+        loose = ~close(known, np.where(finished, above / 2.0, 0.0)) if exact else np.zeros(len(best), dtype=bool)
         if low.any():
             i = int(np.flatnonzero(low)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
-        if exact and loose.any():
+        if loose.any():
             i = int(np.flatnonzero(loose)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")
