@@ -69,6 +69,7 @@ class MarginProblem(BaseProblem):
         planes = self.executor.map(lambda part: self._part(w, part), parts)
         self.n_oracle_calls += len(ids)
         joined = join_planes(planes)
+        self._remember(w, ids, joined.value, joined.bound)
         self.oracle_seconds += perf_counter() - start
         return joined
 
@@ -116,14 +117,14 @@ class MarginProblem(BaseProblem):
         return self.objective.primal(w, planes.value), self.objective.primal(w, planes.bound), planes
 
     def tightness(self, w: F64) -> float:
-        """Return the share of examples whose labelling at w is proved the worst one; one pass of an inexact oracle.
+        """Return the share of examples whose labelling at w is proved the worst one.
 
         ``nan`` where nothing is proved: the oracle is a heuristic.
         """
         if self.exact_with_backend and self.session.guarantee is Guarantee.EXACT:
             return 1.0
-        planes = self.oracle(w)
-        return proved_share(planes.value, planes.bound)
+        found = self.evaluation(w)
+        return proved_share(found.value, found.bound)
 
     def _part(self, w: F64, ids: I64) -> Planes:
         """Return the planes of one part of a batch."""

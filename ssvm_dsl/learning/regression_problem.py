@@ -88,6 +88,7 @@ class RegressionProblem(GradientProblem):
         self.parameters.accumulate(truth, -coef * (low > 0.0), vector, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
+        self._remember(w, ids, value, most)
         at_zero = np.where(low > 0.0, self.values[ids] - self.below, 0.0)
         at_zero -= np.where(high > 0.0, self.values[ids] + self.above, 0.0)
         return RiskGradient.below(self.objective, ids, value, most, vector, at_zero)
@@ -105,8 +106,8 @@ class RegressionProblem(GradientProblem):
         return labels.astype(np.int32), best, np.maximum(solution.bound, best), given
 
     def tightness(self, w: F64) -> float:
-        """Return the share of examples whose risk at w is proved; one pass of an inexact oracle."""
+        """Return the share of examples whose risk at w is proved."""
         if self.session.guarantee is Guarantee.EXACT:
             return 1.0
-        found = self.gradient(w)
+        found = self.evaluation(w)
         return proved_share(found.value, found.bound)

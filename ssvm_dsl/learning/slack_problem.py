@@ -76,6 +76,9 @@ class SlackProblem(MarginProblem):
         self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
         self.by_count = self.session.counts and self.tables is not None
 
+    def _reach(self) -> F64:
+        return 2.0 * self.largest
+
     def compiled(self) -> CompiledOracle | None:
         """Return ``None``: no single decoding answers."""
         return None

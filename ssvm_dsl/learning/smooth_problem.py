@@ -69,6 +69,7 @@ class SmoothProblem(GradientProblem):
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
+        self._remember(w, ids, value, value)
         size = np.concatenate([sizes for _, _, sizes in found])
         made = RiskGradient.of(self.objective, ids, value, value, vector, w)
         return replace(made, offset=made.offset - self._rounding(ids, value, vector, w, size))
