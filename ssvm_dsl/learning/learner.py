@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import Plan, accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
@@ -132,7 +132,7 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         aim = aim_at(grounded)
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            problem = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
             # a declared loss that the risk does not look at makes room: it is as large as the scores
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
@@ -141,10 +141,10 @@ class Learner(Predictor):
                 trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
                     trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
-                    checkpoint=self._checkpoint(problem, chosen, aim, spec, options, start),
+                    checkpoint=self._checkpoint(problem, aim, spec, options, start),
                     validation=self._validation(grounded, held_out),
                 )  # fmt: skip
-            self._take(grounded, progress, problem, chosen, options)
+            self._take(grounded, progress, problem, options)
             self._stream: tuple[Any, Any, int] | None = None
         if progress.from_start:
             text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
@@ -169,12 +169,12 @@ class Learner(Predictor):
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         seen = grounded.n_examples + (0 if stream is None else stream[2])
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim_at(grounded), executor, spec, sample_weight, seen)
+            problem = self._problem(grounded, aim_at(grounded), executor, spec, sample_weight, seen)
             trainer = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
             w, state = trainer.partial(problem, None if stream is None else stream[1])
             primal, upper = problem.value(w)
             passes = 1.0 + 1.0  # one to learn, one to look at the objective
-            self._take(grounded, Progress(w, primal, upper, n_passes=passes, reason="stream"), problem, chosen, options)
+            self._take(grounded, Progress(w, primal, upper, n_passes=passes, reason="stream"), problem, options)
             self._stream = (trainer, state, seen)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
@@ -186,8 +186,8 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[Problem, Plan]:
-        """Return the training problem and the plan for its oracle."""
+    ) -> Problem:
+        """Return the training problem, with its oracle."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
@@ -208,10 +208,10 @@ class Learner(Predictor):
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program)
-        return risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals), chosen
+        return risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
 
     def _checkpoint(
-        self, problem: Problem, chosen: Plan, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+        self, problem: Problem, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
     ) -> Checkpoint | None:
         """Return where the fit keeps its state, if it is to."""
         if self.checkpoint is None:
@@ -220,6 +220,7 @@ class Learner(Predictor):
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
         told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        chosen = problem.session.plan
         told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
         told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
         told |= {} if start is None else {"weights to start from": start}
@@ -263,13 +264,11 @@ class Learner(Predictor):
         """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
         return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
 
-    def _take(
-        self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan, options: dict[str, Any]
-    ) -> None:
+    def _take(self, grounded: Grounded, progress: Progress, problem: Problem, options: dict[str, Any]) -> None:
         """Take what was learnt: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
-        self.plan_ = chosen
+        self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
         self.report_ = self._report(progress, problem, options)
