@@ -115,6 +115,10 @@ class InfeasibleError(SsvmError, ValueError):
     """No labelling satisfies the masks, clamps and constraints of an example."""
 
 
+class NoLabellingError(SsvmError, ValueError):
+    """A backend has no labelling to show for some examples: a fractional solution only, or none in time."""
+
+
 class TrainingError(SsvmError):
     """Training cannot go on, or cannot start with this combination of trainer, risk and backend."""
 

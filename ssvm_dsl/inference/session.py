@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault, SsvmError
+from ssvm_dsl.errors import BackendFault, SsvmError, TooLargeError
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.ir.counts import CountTables
@@ -32,8 +33,11 @@ _NO_LIMITS = Limits()
 class PlannedSession(Protocol):
     """What the rest of the package asks questions of."""
 
-    plan: Plan
     program: Program
+
+    @property
+    def plan(self) -> Plan:
+        """The backend that answers, and how it was chosen."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -79,6 +83,9 @@ class PlannedSession(Protocol):
 class CheckedSession:
     """A session whose answers are verified; opened by :func:`open_plan`.
 
+    Where ``auto`` chose the backend and it cannot be opened, or refuses for its memory when asked, the next one in the
+    plan's order answers, and ``plan`` says so.
+
     Parameters
     ----------
     plan : Plan
@@ -89,13 +96,39 @@ class CheckedSession:
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self.program, self._plugins, self._outwards, self._moving = program, plugins, outwards, RLock()
+        self._open(plan)
+
+    def _open(self, plan: Plan) -> None:
+        """Open the backend of a plan, or the next one that can be opened."""
+        try:
+            self._open_only(plan)
+        except Exception as err:
+            following = plan.following(err, self._plugins)
+            if following is None:
+                raise
+            self._open(following)
+
+    def _open_only(self, plan: Plan) -> None:
+        """Open the backend of a plan."""
+        program, plugins = self.program, self._plugins
         spec = plugins.find(BackendSpec, plan.backend)
         kinds = {group.kind for group in program.constraints}
-        self.plan, self.program, self.spec, self._outwards = plan, program, spec, outwards
         self._session = spec.load()().open(program, plan.options)
         self._verify = Verifier(
             program, spec.name, spec.caps, {kind: plugins.find(ConstraintSpec, kind) for kind in kinds}
         )
+        self.plan, self.spec = plan, spec
+
+    def _move_on(self, refused: Plan, err: Exception) -> bool:
+        """Open the next backend in place of one that refused, if that is not done; return whether there is one."""
+        with self._moving:
+            if self.plan is not refused:
+                return True
+            following = refused.following(err, self._plugins)
+            if following is not None:
+                self._open(following)
+            return following is not None
 
     def solve(
         self,
@@ -114,12 +147,19 @@ class CheckedSession:
         ------
         BackendFault
             The backend crashed, or its answer breaks the contract.
+        TooLargeError
+            It needs more memory than it is allowed, and no other fits.
         """
+        plan = self.plan
         try:
             solution = self._session.solve(
                 theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k
             )
-        except (SsvmError, MemoryError):
+        except (TooLargeError, MemoryError) as err:
+            if not self._move_on(plan, err):
+                raise
+            return self.solve(theta, examples=examples, task=task, clamp=clamp, limits=limits, k=k)
+        except SsvmError:
             raise
         except Exception as err:
             raise BackendFault(self.spec.name, f"it failed with {type(err).__name__}: {err}") from err

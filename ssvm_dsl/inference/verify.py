@@ -15,7 +15,7 @@ from ssvm_dsl.ir.counts import CountTables, worth
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import Primal, Solution, label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
@@ -70,6 +70,7 @@ class Verifier:
         for k, labels in enumerate(rows):
             scores[k] = self._check_labels(theta, labels, claimed[k], solution.primal, examples, clamp)
         solution.score = scores if solution.labels.ndim == 2 else scores[0]
+        self._clear(solution, scores, examples)
         exact = self.caps.guarantee is Guarantee.EXACT and task in (Task.MAP, Task.MAP_CLAMPED, Task.KBEST)
         self._bounds(solution, scores[0], self._slack(theta, examples), exact)
         return solution
@@ -91,6 +92,7 @@ class Verifier:
         slack = self._slack(theta, examples, offset, scale)
         self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), slack)
         solution.score = value
+        self._clear(solution, value[None], examples)
         self._bounds(solution, value, slack, exact=self.caps.guarantee is Guarantee.EXACT)
         return solution
 
@@ -130,15 +132,31 @@ class Verifier:
         """Return the scores of one labelling of all examples, ``-inf`` where none is claimed; it must be feasible."""
         program = self.program
         variables = positions(program.var_ptr, examples)
+        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
+        if not there.all():  # nobody is to look at labels where none are claimed
+            labels = np.where(self._of_variables(there, examples), labels, np.int32(0))
         if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
             raise self._fault("a label is outside the states of its variable")
         scores = score_labels(program, theta, labels, examples)
-        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
         if np.isnan(claimed).any():
             raise self._fault("a score is nan")
         if (there & (scores == -np.inf)).any() or self._hurts(labels, variables, clamp, examples, there):
             raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
         return np.where(there, scores, -np.inf)
+
+    def _clear(self, solution: Solution, scores: F64, examples: I64 | None) -> None:
+        """Take the labels of examples without a labelling out: a state that nobody found is not to look like one."""
+        there = scores > -np.inf
+        if there.all():
+            return
+        kept = np.where(self._of_variables(there, examples), np.atleast_2d(solution.labels), np.int32(NO_STATE))
+        solution.labels = kept if solution.labels.ndim == 2 else kept[0]
+        unfound = ~there[0] & (solution.primal == Primal.FEASIBLE)
+        solution.primal = np.where(unfound, np.int8(Primal.NONE), solution.primal)
+
+    def _of_variables(self, there: NDArray[np.bool_], examples: I64 | None) -> NDArray[np.bool_]:
+        """Return for each variable what is true of its example (the last axis)."""
+        return np.repeat(there, np.diff(label_ptr(self.program, examples)), axis=-1)
 
     def _slack(self, theta: Theta, examples: I64 | None, offset: F64 | float = 0.0, scale: F64 | float = 1.0) -> Slack:
         """Return what ``offset + scale * score`` may be off by, as a question that is cheap where that is plain."""

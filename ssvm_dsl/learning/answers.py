@@ -92,7 +92,7 @@ def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
 
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
-    ranked = [grounded.layout.decode(labels) for labels in solution.labels]
+    ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
     found = []
     for i in range(grounded.n_examples):
         known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]

@@ -81,9 +81,10 @@ class MarginProblem(BaseProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.truth[members(program.var_ptr, ids)]
         found = self.session.solve(theta, examples=ids)
-        loss = self.loss.value(program, found.labels, ids)
+        labels = found.labels_or(truth)
+        loss = self.loss.value(program, labels, ids)
         value = loss + found.score - score_labels(program, theta, truth, ids)
-        planes = self._planes_of(ids, truth, found.labels, loss, value, np.full(len(ids), np.nan))
+        planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
         return planes
@@ -139,11 +140,11 @@ class MarginProblem(BaseProblem):
             theta.node[states] += self.loss.node[states]
             solution = self._best(theta, ids)
             shift = self.loss.const[ids] - of_truth
-            labels, value, bound = solution.labels, solution.score + shift, solution.bound + shift
+            labels, value, bound = solution.labels_or(truth), solution.score + shift, solution.bound + shift
         return self._planes_of(ids, truth, labels, self.loss.value(program, labels, ids), value, bound)
 
     def _planes_of(self, ids: I64, truth: I32, labels: I32, loss: F64, value: F64, bound: F64) -> Planes:
-        """Return planes; an inexact oracle may miss the truth itself, whose plane is zero, and which is better then."""
+        """Return planes; the truth's, which is zero, where an inexact oracle has found nothing better, or nothing."""
         ptr = label_ptr(self.program, ids)
         below = value < 0.0
         if below.any():

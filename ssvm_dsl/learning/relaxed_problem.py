@@ -149,7 +149,8 @@ class RelaxedProblem(MarginProblem):
         solution = self.session.solve(self._theta, examples=ids, task=task)
         if task is Task.MAP:  # labellings are points of the polytope, too
             full = np.zeros(program.n_variables, np.int32)
-            full[positions(program.var_ptr, ids)] = solution.labels
+            mine = positions(program.var_ptr, ids)
+            full[mine] = solution.labels_or(self.truth[mine])
             solution.marginals = marginals_of(program, full, ids)
         return self._planes(ids, solution, shift)
 

@@ -165,13 +165,14 @@ class SlackProblem(MarginProblem):
         solution = self.session.solve(theta, examples=ids[which])
         theta.node[self._states(ids)] = plain
         ptr = label_ptr(self.program, ids[which])
-        loss = self.loss.value(self.program, solution.labels, ids[which])
-        height = 1.0 + score_labels(self.program, theta, solution.labels, ids[which]) - of_truth[which]
+        labels = solution.labels_or(self.truth[positions(self.program.var_ptr, ids[which])])
+        loss = self.loss.value(self.program, labels, ids[which])
+        height = 1.0 + score_labels(self.program, theta, labels, ids[which]) - of_truth[which]
         top = solution.bound + 1.0 - of_truth[which] + slopes * self.loss.const[ids[which]]
         for k, envelope in enumerate(envelopes[i] for i in which):
             envelope.tell(float(slopes[k]), float(top[k]))
             if solution.score[k] > -np.inf:
-                envelope.found(float(loss[k]), float(height[k]), solution.labels[ptr[k] : ptr[k + 1]])
+                envelope.found(float(loss[k]), float(height[k]), labels[ptr[k] : ptr[k + 1]])
 
     def _k_best(self, theta: Theta, ids: I64, of_truth: F64, plain: F64, k: int, envelope: Envelope) -> float:
         """Look at the best labellings of one question, more and more of them; return the bound that is left."""
