@@ -173,8 +173,8 @@ EXPECTED = {
     "old-contract": "backend 'oldie' is made for contract version 0, this is 1",
     "typo": "there is no hook ssvm_backend; did you mean ssvm_backends?",
     "wrong-arguments": "its hooks do not fit",
-    "hook-fails": "ssvm_backends failed: ZeroDivisionError: at night",
-    "no-list": "ssvm_backends failed: TypeError",
+    "hook-fails": "ssvm_backends failed with ZeroDivisionError: at night",
+    "no-list": "ssvm_backends failed with TypeError",
     "not-specs": "expected a BackendSpec, got str",
     "second-door": "the same plug-in is already registered as 'ssvm-dsl",
 }
