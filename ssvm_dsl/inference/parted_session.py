@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -77,7 +79,9 @@ class PartedSession:
         """Return False: counts do not come apart."""
         return False
 
-    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+    def best_by_count(
+        self, theta: Theta, tables: CountTables, examples: I64 | None = None, known: F64 | None = None
+    ) -> Solution:
         """Raise: ``counts`` is False."""
         raise NotImplementedError("a session in parts does not count")
 
@@ -91,6 +95,7 @@ class PartedSession:
         warm: Any = None,
         limits: Limits = _NO_LIMITS,
         k: int = 1,
+        known: F64 | None = None,
     ) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         end = None if limits.time is None else perf_counter() + limits.time
@@ -112,7 +117,18 @@ class PartedSession:
             )
             joined.add(part, components, solution)
             kept[number] = solution.warm
-        return joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        if known is not None:
+            check_witness(solution, known, task, self._close, self._fault)
+        return solution
+
+    def _close(self, numbers: F64, difference: F64) -> NDArray[np.bool_]:
+        """Return which differences may be rounding of the parts' answers."""
+        atol = sum(session.spec.caps.score_atol for session in self.sessions)
+        return np.asarray(difference <= atol * np.maximum(1.0, np.abs(numbers)))
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.plan.backend, text)
 
     @staticmethod
     def _components(part: Part, ids: I64) -> I64:
