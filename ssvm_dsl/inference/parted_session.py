@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.session import CheckedSession, round_outwards
+from ssvm_dsl.inference.verify import slack
 from ssvm_dsl.inference.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
@@ -40,13 +41,16 @@ class PartedSession:
         With one plan for each part of the program.
     program : Program
     plugins : Registry
+    outwards : bool
+        Whether bounds (of the whole) are rounded outwards.
     """
 
-    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
-        self.plan, self.program = plan, program
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self.plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, part.program, plugins)
+            for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
 
@@ -119,13 +123,9 @@ class PartedSession:
             kept[number] = solution.warm
         solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
         if known is not None:
-            check_witness(solution, known, task, self._close, self._fault)
-        return solution
-
-    def _close(self, numbers: F64, difference: F64) -> NDArray[np.bool_]:
-        """Return which differences may be rounding of the parts' answers."""
-        atol = sum(session.spec.caps.score_atol for session in self.sessions)
-        return np.asarray(difference <= atol * np.maximum(1.0, np.abs(numbers)))
+            atol = sum(session.spec.caps.score_atol for session in self.sessions)
+            check_witness(solution, known, task, slack(self.program, theta, examples, atol), self._fault)
+        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
 
     def _fault(self, text: str) -> BackendFault:
         return BackendFault(self.plan.backend, text)

@@ -19,6 +19,7 @@ from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec
@@ -95,13 +96,15 @@ class CheckedSession:
     plan : Plan
     program : Program
     plugins : Registry
+    outwards : bool
+        Whether bounds are rounded outwards.
     """
 
-    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
         spec = plugins.find(BackendSpec, plan.backend)
         kinds = {group.kind for group in program.constraints}
         owner = plugins.owner(spec)
-        self.plan, self.program, self.spec = plan, program, spec
+        self.plan, self.program, self.spec, self._outwards = plan, program, spec, outwards
         self._origin = "" if owner.bundled else str(owner)
         self._contained = contained(plugins.whose(spec), self._fault)
         self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
@@ -140,7 +143,8 @@ class CheckedSession:
             solution = self._session.solve(
                 theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k
             )
-        return self._verify(theta, solution, examples, task, clamp, k, known)
+        solution = self._verify(theta, solution, examples, task, clamp, k, known)
+        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
 
     @property
     def guarantee(self) -> Guarantee:
@@ -203,9 +207,37 @@ class CheckedSession:
         return log_z
 
 
-def open_plan(plan: Plan, program: Program, plugins: Registry | None = None) -> PlannedSession:
-    """Open the planned backend (or one for each part) on a program."""
+def round_outwards(
+    program: Program, theta: Theta, solution: Solution, examples: I64 | None, task: Task
+) -> Solution:
+    """Return the solution with bounds that rounding cannot have left below the best score.
+
+    They then hold for exact arithmetic on the scores given (:mod:`ssvm_dsl.ir.tolerance`).
+    """
+    if task is not Task.MARGINALS:
+        score = solution.best if task is not Task.RELAXED else np.full_like(solution.bound, -np.inf)
+        solution.terms = Terms.of(program, theta, examples)
+        solution.bound = solution.terms.outwards(solution.bound, score, labelled=task is not Task.RELAXED)
+    return solution
+
+
+def open_plan(
+    plan: Plan, program: Program, plugins: Registry | None = None, outwards: bool = True
+) -> PlannedSession:
+    """Open the planned backend (or one for each part) on a program.
+
+    Parameters
+    ----------
+    plan : Plan
+    program : Program
+    plugins : Registry, optional
+        The installed plug-ins by default.
+    outwards : bool
+        Whether bounds are rounded outwards, so that they hold in exact arithmetic.  It costs a look at all scores;
+        training and prediction, which do not depend on the last digits, go without.
+    """
     from ssvm_dsl.inference.parted_session import PartedSession
 
     known = registry() if plugins is None else plugins
-    return PartedSession(plan, program, known) if plan.parts else CheckedSession(plan, program, known)
+    kind = PartedSession if plan.parts else CheckedSession
+    return kind(plan, program, known, outwards)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.errors import BackendFault, PluginError
 from ssvm_dsl.inference.form import LABELS_OPTIONAL, check_consistent, check_form
 from ssvm_dsl.inference.probabilities import SPOT, check_probabilities
 from ssvm_dsl.inference.ranking import check_ranking
@@ -21,6 +21,8 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import positions
 from ssvm_dsl.ir.solution import Primal, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 
 I32 = NDArray[np.int32]
@@ -29,6 +31,27 @@ F64 = NDArray[np.float64]
 
 #: Says of numbers which differences from them may be rounding.
 Slack = Callable[[F64, F64], NDArray[np.bool_]]
+
+
+def slack(
+    program: Program,
+    theta: Theta,
+    examples: I64 | None,
+    atol: float,
+    offset: F64 | float = 0.0,
+    scale: F64 | float = 1.0,
+) -> Slack:
+    """Return what ``offset + scale * score`` may be off by, as a question that is cheap where that is plain."""
+
+    def of(numbers: F64, difference: F64) -> NDArray[np.bool_]:
+        with np.errstate(invalid="ignore", over="ignore"):
+            plain = difference <= atol * np.abs(numbers)
+            if plain.all():
+                return np.asarray(plain)
+            size = np.abs(offset) + np.abs(scale) * Terms.of(program, theta, examples).size
+            return np.asarray(plain | (difference <= atol * size))
+
+    return of
 
 
 class Verifier:
@@ -90,6 +113,7 @@ class Verifier:
             check_probabilities(self.program, solution, examples, task, self.caps, most, self._fault)
         n = len(select(self.program, examples))
         if task not in LABELS_OPTIONAL or solution.labels.size:
+            close = slack(self.program, theta, examples, self.caps.score_atol)
             rows, claimed = np.atleast_2d(solution.labels), np.atleast_2d(solution.score)
             scores = np.empty((len(rows), n))
             for row, labels in enumerate(rows):
@@ -97,9 +121,8 @@ class Verifier:
             check_consistent(solution, task, self.caps, self._fault)
             solution.score = scores if solution.labels.ndim == 2 else scores[0]
             exact = self.caps.guarantee is Guarantee.EXACT and task not in LABELS_OPTIONAL
-            self._bounds(solution, scores[0], self._slack(scores[0]), exact)
+            self._bounds(solution, scores[0], close, exact)
             if task is Task.KBEST:
-                close = self._close(theta, examples)
                 check_ranking(self.program, theta, rows, scores, examples, close, self._fault)
         self._contradict(theta, solution, examples, task, clamp, known)
         return solution
@@ -114,15 +137,8 @@ class Verifier:
             known = score_labels(self.program, theta, labels, examples)
             known = np.where(self._hurt(labels, clamp, examples), -np.inf, known)
         if known is not None:
-            check_witness(solution, known, task, self._close(theta, examples), self._fault)
-
-    def _close(self, theta: Theta, examples: I64 | None) -> Slack:
-        """Return what says of numbers which differences from them may be rounding."""
-
-        def close(numbers: F64, difference: F64) -> NDArray[np.bool_]:
-            return np.asarray(difference <= self._slack(numbers))
-
-        return close
+            close = slack(self.program, theta, examples, self.caps.score_atol)
+            check_witness(solution, known, task, close, self._fault)
 
     def counted(
         self, theta: Theta, solution: Solution, tables: CountTables, examples: I64 | None, known: F64 | None = None
@@ -140,14 +156,13 @@ class Verifier:
         score = self._scores(theta, solution.labels, solution.score, solution.primal, examples, None)
         offset, scale = tables.terms(self.program, solution.labels, examples)
         value = worth(offset, scale, score)
-        terms = np.abs(np.where(value > -np.inf, offset, 0.0)) + scale * np.abs(np.where(value > -np.inf, score, 0.0))
-        slack = self.caps.score_atol * np.maximum(1.0, terms)
-        self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), slack)
-        solution.score = value
-        self._bounds(solution, value, slack, exact=self.caps.guarantee is Guarantee.EXACT)
+        close = slack(self.program, theta, examples, self.caps.score_atol, offset, scale)
+        self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), close)
         check_consistent(solution, Task.MAP, self.caps, self._fault)
+        solution.score = value
+        self._bounds(solution, value, close, exact=self.caps.guarantee is Guarantee.EXACT)
         if known is not None:
-            check_witness(solution, known, Task.MAP, lambda numbers, more: more <= slack, self._fault)
+            check_witness(solution, known, Task.MAP, close, self._fault)
         return solution
 
     def _fault(self, text: str) -> BackendFault:
@@ -158,7 +173,8 @@ class Verifier:
     ) -> F64:
         """Return the recomputed scores of one labelling of all examples, ``-inf`` where there is none."""
         scores = self._scores(theta, labels, claimed, primal, examples, clamp)
-        self._agree(scores, claimed, scores > -np.inf, self._slack(scores))
+        close = slack(self.program, theta, examples, self.caps.score_atol)
+        self._agree(scores, claimed, scores > -np.inf, close)
         return scores
 
     def _scores(
@@ -177,15 +193,11 @@ class Verifier:
             raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
         return np.where(there, scores, -np.inf)
 
-    def _slack(self, scores: F64) -> F64:
-        """Return what a score may be off by."""
-        finite = np.where(np.isfinite(scores), scores, 0.0)
-        return np.asarray(self.caps.score_atol * np.maximum(1.0, np.abs(finite)))
-
-    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], slack: F64) -> None:
+    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], close: Slack) -> None:
         """Compare recomputed scores with what the backend says."""
+        known = np.where(there, scores, 0.0)
         with np.errstate(invalid="ignore"):
-            wrong = there & ~(np.abs(scores - claimed) <= slack)
+            wrong = ~close(known, np.where(there, np.abs(known - claimed), 0.0))
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(claimed[i]), float(scores[i])
@@ -212,21 +224,26 @@ class Verifier:
             full = np.zeros(program.n_variables, dtype=np.int32)
             full[variables] = labels
             for group in program.constraints:
-                kept = np.asarray(self._feasible[group.kind](program, group, full), dtype=bool)
+                with contained(f"constraint '{group.kind}'"):
+                    kept = np.asarray(self._feasible[group.kind](program, group, full), dtype=bool)
+                if kept.shape != (len(group.literal_ptr) - 1,):
+                    raise PluginError(f"constraint '{group.kind}' gave truth values of shape {kept.shape}")
                 owner = np.repeat(np.arange(program.n_examples), np.diff(group.ptr))
                 broken |= np.bincount(owner, weights=~kept, minlength=program.n_examples) > 0
         return broken[ids]
 
-    def _bounds(self, solution: Solution, best: F64, slack: F64, exact: bool) -> None:
-        """Check ``score <= bound``, and that the bound of an exact answer is its score."""
-        with np.errstate(invalid="ignore"):
-            low = (best > -np.inf) & (solution.bound < best - slack)
-            loose = (solution.stop == 0) & (best > -np.inf) & ~(np.abs(solution.bound - best) <= 2 * slack)
+    def _bounds(self, solution: Solution, best: F64, close: Slack, exact: bool) -> None:
+        """Check ``score <= bound``, and that the bound of an exact answer is near its score."""
+        there, known = best > -np.inf, np.where(best > -np.inf, best, 0.0)
+        above = np.where(there, solution.bound, 0.0) - known
+        low = ~close(known, np.maximum(-np.where(np.isnan(above), 0.0, above), 0.0))
+        finished = there & (solution.stop == 0)
+        loose = ~close(known, np.where(finished, above / 2.0, 0.0)) if exact else np.zeros(len(best), dtype=bool)
         if low.any():
             i = int(np.flatnonzero(low)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
-        if exact and loose.any():
+        if loose.any():
             i = int(np.flatnonzero(loose)[0])
             said, true = float(solution.bound[i]), float(best[i])
             raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")

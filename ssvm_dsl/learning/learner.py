@@ -207,7 +207,7 @@ class Learner(Predictor):
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
-        session = open_plan(chosen, grounded.program)
+        session = open_plan(chosen, grounded.program, outwards=False)
         return risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals), chosen
 
     def _checkpoint(
