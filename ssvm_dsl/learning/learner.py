@@ -257,10 +257,7 @@ class Learner(Predictor):
     @contextmanager
     def _listeners(self) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
-        known = registry()
-        listeners: list[Callback] = list(self.callbacks or ())
-        if known.listens:
-            listeners.append(known.training_event)
+        listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
         if not self.verbose:
             yield listeners
             return
