@@ -204,8 +204,6 @@ class Verifier:
             return
         kept = np.where(self._of_variables(there, examples), np.atleast_2d(solution.labels), np.int32(NO_STATE))
         solution.labels = kept if solution.labels.ndim == 2 else kept[0]
-        unfound = ~there[0] & (solution.primal == Primal.FEASIBLE)
-        solution.primal = np.where(unfound, np.int8(Primal.NONE), solution.primal)
 
     def _of_variables(self, there: NDArray[np.bool_], examples: I64 | None) -> NDArray[np.bool_]:
         """Return for each variable what is true of its example (the last axis)."""
