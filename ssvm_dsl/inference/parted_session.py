@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan, joined_plan
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.session import CheckedSession, round_outwards
+from ssvm_dsl.inference.verify import slack
+from ssvm_dsl.inference.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -38,13 +41,16 @@ class PartedSession:
         With one plan for each part of the program.
     program : Program
     plugins : Registry
+    outwards : bool
+        Whether bounds (of the whole) are rounded outwards.
     """
 
-    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
-        self._plan, self.program = plan, program
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self._plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, part.program, plugins)
+            for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
 
@@ -83,7 +89,9 @@ class PartedSession:
         """Return False: counts do not come apart."""
         return False
 
-    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+    def best_by_count(
+        self, theta: Theta, tables: CountTables, examples: I64 | None = None, known: F64 | None = None
+    ) -> Solution:
         """Raise: ``counts`` is False."""
         raise NotImplementedError("a session in parts does not count")
 
@@ -97,6 +105,7 @@ class PartedSession:
         warm: Any = None,
         limits: Limits = _NO_LIMITS,
         k: int = 1,
+        known: F64 | None = None,
     ) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         end = None if limits.time is None else perf_counter() + limits.time
@@ -118,7 +127,14 @@ class PartedSession:
             )
             joined.add(part, components, solution)
             kept[number] = solution.warm
-        return joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        if known is not None:
+            atol = sum(session.spec.caps.score_atol for session in self.sessions)
+            check_witness(solution, known, task, slack(self.program, theta, examples, atol), self._fault)
+        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.plan.backend, text)
 
     @staticmethod
     def _components(part: Part, ids: I64) -> I64:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import NoBackendError, PluginError
+from ssvm_dsl.errors import NoBackendError, PluginError, SsvmError
 from ssvm_dsl.inference.parts import SEPARABLE, parts_of
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.properties import guaranteed_properties
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
@@ -146,13 +147,29 @@ def _consider(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[
     if reasons:
         return Candidate(spec.name, False, np.inf, tuple(reasons)), None
     try:
-        backend: Backend = spec.load()()
-        informed = getattr(backend, "check_with", None)
-        verdict: Verdict = backend.check(need) if informed is None else informed(need, resolved)
-        candidate = Candidate(spec.name, bool(verdict.ok), float(verdict.cost), tuple(verdict.reasons))
-    except Exception as err:  # a plug-in must not take the host down while others are considered
-        return Candidate(spec.name, False, np.inf, (f"failed: {type(err).__name__}: {err}",)), None
+        with contained(f"backend '{spec.name}'", PluginError):
+            backend: Backend = spec.load()()
+            informed = getattr(backend, "check_with", None)
+            verdict = backend.check(need) if informed is None else informed(need, dict(resolved))
+            candidate = _candidate(spec.name, verdict)
+    except SsvmError as err:  # a plug-in must not take the host down while others are considered
+        why = " ".join(str(err).removeprefix("it failed with ").split())
+        return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None
     return candidate, backend
+
+
+def _candidate(name: str, verdict: Verdict) -> Candidate:
+    """Return what a verdict says, if it is one."""
+    if not isinstance(verdict, Verdict):
+        raise PluginError(f"check returned a {type(verdict).__name__}, expected a Verdict")
+    ok, cost, reasons = verdict.ok, verdict.cost, verdict.reasons
+    if not isinstance(ok, bool | np.bool_):
+        raise PluginError(f"check returned Verdict(ok={ok!r:.40}), expected True or False")
+    if not isinstance(cost, int | float | np.number) or isinstance(cost, bool) or not cost >= 0.0:
+        raise PluginError(f"check returned Verdict(cost={cost!r:.40}), expected a number of operations")
+    if not isinstance(reasons, tuple | list) or not all(isinstance(reason, str) for reason in reasons):
+        raise PluginError(f"check returned Verdict(reasons={reasons!r:.40}), expected a tuple of texts")
+    return Candidate(name, bool(ok), float(cost), tuple(" ".join(reason.split()) for reason in reasons))
 
 
 def plan(

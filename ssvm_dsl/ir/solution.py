@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 
 F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
@@ -70,7 +71,8 @@ class Solution:
     score : ndarray of float64, shape (n,) or (k, n)
         Score of each labelling; the verifier recomputes it.  ``-inf`` where there is none.
     bound : ndarray of float64, shape (n,)
-        Certified upper bound on the best score, ``nan`` without one.
+        Certified upper bound on the best score, ``nan`` without one.  Backends owe it up to the rounding of a score
+        (:mod:`ssvm_dsl.ir.tolerance`); sessions of :func:`~ssvm_dsl.inference.session.open_plan` round it outwards.
     stop : ndarray of int8, shape (n,)
         :class:`Stop` values.
     primal : ndarray of int8, shape (n,)
@@ -83,6 +85,8 @@ class Solution:
         Opaque state to start the next call from.
     stats : dict
         Counters of the backend's own.
+    terms : Terms, optional
+        What the scores are sums of; filled in by sessions of :func:`~ssvm_dsl.inference.session.open_plan`.
     """
 
     labels: I32
@@ -94,6 +98,7 @@ class Solution:
     log_partition: F64 | None = None
     warm: Any = None
     stats: dict[str, Any] = field(default_factory=dict)
+    terms: Terms | None = None
 
     @classmethod
     def exact(cls, labels: I32, score: F64, **extra: Any) -> Solution:
@@ -107,12 +112,27 @@ class Solution:
         missing = self.labels == NO_STATE
         return np.where(missing, other, self.labels) if missing.any() else self.labels
 
-    def optimal(self, atol: float = 1e-6) -> NDArray[np.bool_]:
-        """Return which examples are proved optimal: feasible, and ``bound - score <= atol * max(1, |score|)``."""
-        best = self.score if self.score.ndim == 1 else self.score[0]
-        with np.errstate(invalid="ignore"):
-            closed = self.bound - best <= atol * np.maximum(1.0, np.abs(best))
-        return closed & (self.primal == Primal.FEASIBLE)
+    @property
+    def best(self) -> F64:
+        """Score of the best labelling of each example."""
+        return self.score if self.score.ndim == 1 else self.score[0]
+
+    def optimal(self) -> NDArray[np.bool_]:
+        """Return which examples are proved optimal, as far as double precision can tell; ``shape (n,)``.
+
+        An answer is optimal when it is feasible and no labelling can score more by as much as the tolerance: 1e-9 of
+        what scores can differ by, or less than 1 where all scores are integers (:mod:`ssvm_dsl.ir.tolerance`).
+
+        Raises
+        ------
+        ValueError
+            There are bounds, but ``terms`` is missing: the answer does not come from a session of ``open_plan``.
+        """
+        if self.terms is None:
+            if not np.isnan(self.bound).all():
+                raise ValueError("not known what scores are sums of: set terms=Terms.of(program, theta, examples)")
+            return np.zeros(len(self.bound), dtype=bool)
+        return self.terms.closed(self.best, self.bound) & (self.primal == Primal.FEASIBLE)
 
 
 def select(program: Program, examples: I64 | None) -> I64:

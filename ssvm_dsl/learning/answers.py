@@ -80,7 +80,8 @@ class Question:
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
-        session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
+        chosen = plan_program(grounded.program, need, self.backend, self.options)
+        session = open_plan(chosen, grounded.program, outwards=False)
         return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
 
 
