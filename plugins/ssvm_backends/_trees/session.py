@@ -85,8 +85,9 @@ class ForestSession:
         max_product(self.forest, theta.pool, node, ids, ptr, labels, score)
 
     def _k_best(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
-        from ssvm_backends._trees.kbest import k_best
+        from ssvm_backends._trees.kbest import check_room, k_best
 
+        check_room(self.program, ids, len(labels))
         k_best(self.forest, theta.pool, node, ids, ptr, labels, score)
 
     def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
