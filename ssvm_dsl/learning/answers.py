@@ -17,6 +17,7 @@ from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -74,7 +75,8 @@ class Question:
         read : callable
             Takes what is wanted from an answer.
         """
-        bounds = [(lo, min(lo + CHUNK, n)) for lo in range(0, n, CHUNK)]
+        size = max(1, CHUNK // self.k)
+        bounds = [(lo, min(lo + size, n)) for lo in range(0, n, size)]
         return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
@@ -82,7 +84,19 @@ class Question:
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
         chosen = plan_program(grounded.program, need, self.backend, self.options)
         session = open_plan(chosen, grounded.program, outwards=False)
-        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
+        k = min(self.k, most_labellings(grounded.program))
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first)
+
+
+def most_labellings(program: Program) -> int:
+    """Return how many labellings the example with the most of them has, its masks counted; at most 2^62."""
+    states = program.card.astype(np.float64)
+    if program.allowed is not None:
+        owner = np.repeat(np.arange(program.n_variables), program.card)
+        states = np.bincount(owner, weights=program.allowed, minlength=program.n_variables)
+    bits = np.concatenate([[0.0], np.cumsum(np.log2(np.maximum(states, 1.0)))])
+    most = float(np.diff(bits[program.var_ptr]).max(initial=0.0))
+    return round(2.0**most) + 1 if most < 40.0 else 2**62  # one more than it may be, for rounding
 
 
 def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
