@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verify import Verifier
-from ssvm_dsl.ir import Caps, ConstraintGroup, Group, Guarantee, Marginals, Primal, Program, Solution, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import (
+    Caps,
+    ConstraintGroup,
+    Group,
+    Guarantee,
+    Marginals,
+    Primal,
+    Program,
+    Solution,
+    Stop,
+    Task,
+    Theta,
+    Topology,
+)
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
