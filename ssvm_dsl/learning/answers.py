@@ -80,7 +80,8 @@ class Question:
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
-        session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
+        chosen = plan_program(grounded.program, need, self.backend, self.options)
+        session = open_plan(chosen, grounded.program, outwards=False)
         return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
 
 
@@ -91,7 +92,7 @@ def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
 
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
-    ranked = [grounded.layout.decode(labels) for labels in solution.labels]
+    ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
     found = []
     for i in range(grounded.n_examples):
         known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]
