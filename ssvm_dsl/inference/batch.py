@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import InfeasibleError
+from ssvm_dsl.errors import InfeasibleError, OutOfTime
+from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -49,30 +50,51 @@ def solve_batch(
     task: Task = Task.MAP,
     k: int = 1,
     first: int = 0,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Return the answers for all examples of a program under weights w.
 
-    ``first`` is the number of the first example in messages.
+    ``first`` is the number of the first example in messages.  Answers that the deadline cut short are what was found
+    by then; each example has its share of the time.
 
     Raises
     ------
     InfeasibleError
         An example has no labelling that masks and constraints allow.
+    OutOfTime
+        An example has no answer when time is up.
+    KeyboardInterrupt
+        Ctrl-C came, even if the backend caught it.
     """
     program = parameters.program
     theta = Theta.zeros(program)
+    until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
     def part(ids: I64) -> Solution:
         parameters.fill_examples(w, theta, ids)
-        return session.solve(theta, examples=ids, task=task, k=k)
+        mine = until.share(len(ids) / (program.n_examples - int(ids[0]))) if len(ids) else until
+        return refuse_interrupted(answer_within(session, mine, theta, examples=ids, task=task, k=k))
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
+    unanswered = np.flatnonzero((solution.stop == Stop.TIME) & ~answered(solution, task))
+    if len(unanswered):
+        what = "marginals" if task is Task.MARGINALS else "labelling"
+        text = f"example {first + int(unanswered[0])} has no {what} yet, and the time limit is over"
+        raise OutOfTime(f"{text}; raise time_limit, or name a backend that is faster here (ssvm plugins list)")
     bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
     if len(bad):
         raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
     return solution
+
+
+def answered(solution: Solution, task: Task) -> NDArray[np.bool_]:
+    """Return which examples have an answer to use, whether or not it is the best one."""
+    if task is Task.MARGINALS:  # those of a sum that is not finished are no probabilities
+        return np.asarray(solution.stop == Stop.FINISHED)
+    there: NDArray[np.bool_] = np.atleast_2d(solution.score)[0] > -np.inf
+    return there
 
 
 def join_solutions(parts: Sequence[Solution]) -> Solution:

@@ -6,7 +6,7 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.plugin_api.protocols import Executor
 
 T = TypeVar("T")
@@ -43,6 +44,8 @@ class Question:
         How many labellings, for ``kbest``.
     guarantee : Guarantee
         The weakest that ``auto`` may take.
+    deadline : Deadline
+        When the call must end; each example has its share of the time.
     """
 
     w: NDArray[np.float64]
@@ -51,6 +54,7 @@ class Question:
     task: Task = Task.MAP
     k: int = 1
     guarantee: Guarantee = Guarantee.EXACT
+    deadline: Deadline = field(default_factory=Deadline)
 
     def each(
         self,
@@ -75,13 +79,14 @@ class Question:
             Takes what is wanted from an answer.
         """
         bounds = [(lo, min(lo + CHUNK, n)) for lo in range(0, n, CHUNK)]
-        return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
+        return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
 
-    def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
+    def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
         session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
-        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
+        mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first, mine)
 
 
 def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
@@ -109,3 +114,40 @@ def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64],
     """Return (loss of each answer, largest loss of each example)."""
     assert grounded.loss is not None
     return grounded.loss.value(grounded.program, solution.labels), grounded.loss.largest(grounded.program)
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """What is known of answers: scores, upper bounds of any labelling's, and which are proved best.
+
+    Parameters
+    ----------
+    score, bound : ndarray of float64, shape (n,)
+        ``bound`` is ``nan`` where there is none.
+    proved, late : ndarray of bool, shape (n,)
+        ``late``: time ended the search.
+    """
+
+    score: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    proved: NDArray[np.bool_]
+    late: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, solutions: list[Solution]) -> Worth:
+        """Return what is known of the answers of several chunks."""
+        scores = [np.atleast_2d(solution.score)[0] for solution in solutions]
+        bounds, stops = ([getattr(solution, name) for solution in solutions] for name in ("bound", "stop"))
+        proved = [solution.optimal() for solution in solutions]
+        joined = [np.concatenate([*parts, np.zeros(0)]) for parts in (scores, bounds, proved, stops)]
+        return cls(joined[0], joined[1], joined[2] > 0.0, joined[3] == Stop.TIME)
+
+    def unproved(self) -> str:
+        """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
+        open_ = self.late & ~self.proved
+        if not open_.any():
+            return ""
+        text = f"time ended the search before {int(open_.sum())} of {len(open_)} labellings were proved best"
+        gaps = (self.bound - self.score)[open_]
+        known = gaps[np.isfinite(gaps)]
+        return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import Plan, accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
@@ -25,6 +26,7 @@ from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
+from ssvm_dsl.learning.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.predictor import Predictor
@@ -35,6 +37,7 @@ from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
+from ssvm_dsl.units import seconds_text
 
 F64 = NDArray[np.float64]
 
@@ -124,6 +127,7 @@ class Learner(Predictor):
     ) -> None:
         """Learn the weights from labelled examples; ``aim_at`` says what is minimised on them."""
         self._check()
+        deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
         check_validation(self, held_out)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
@@ -142,10 +146,16 @@ class Learner(Predictor):
                 progress = train(
                     trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
                     checkpoint=self._checkpoint(problem, chosen, aim, spec, options, start),
-                    validation=self._validation(grounded, held_out),
+                    validation=self._validation(grounded, held_out, deadline), deadline=deadline,
                 )  # fmt: skip
+            progress.compile_seconds = deadline.compiled
             self._take(grounded, progress, problem, chosen, options)
             self._stream: tuple[Any, Any, int] | None = None
+        if progress.reason == "interrupt":
+            if ends_the_caller(followed) or progress.interrupted_twice:
+                raise KeyboardInterrupt
+            text = f"interrupted after {seconds_text(progress.seconds)}: the best model so far is kept"
+            warnings.warn(f"{text} ({_known(self.report_)})", ConvergenceWarning, stacklevel=3)
         if progress.from_start:
             text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
             text += " its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
@@ -156,6 +166,9 @@ class Learner(Predictor):
             text += "" if spec.name in AGGREGATING else "; with few weights try trainer='bundle'"
             if np.isnan(gap):
                 text = "stopped at a limit; the backend gives no bounds, so the gap is not known"
+            if progress.reason == "seconds" and np.isnan(progress.primal):
+                text = f"stopped at max_seconds={self.max_seconds:g}, before anything was known of how good the weights"
+                text += f" are ({_known(self.report_)}); raise max_seconds, or see guarantee= and risk='relaxed'"
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
@@ -226,7 +239,7 @@ class Learner(Predictor):
         told |= aim.told
         return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)
 
-    def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
+    def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
         """Return what watches the score on held-out examples, if there are any."""
         if held_out is None:
             return None
@@ -242,6 +255,7 @@ class Learner(Predictor):
             score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
         except DataError as err:
             raise err.of("validation") from err.__cause__
+        probe._deadline = deadline
         return Validation(score, self.patience)
 
     @contextmanager
@@ -293,13 +307,14 @@ class Learner(Predictor):
             n_oracle_calls=problem.n_oracle_calls,
             seconds=progress.seconds,
             oracle_seconds=problem.oracle_seconds,
+            compile_seconds=progress.compile_seconds,
             plan=self.plan_,
             trainer=self.trainer,
             options=options,
             convention=convention,
             n_examples=problem.n,
             n_weights=problem.dim,
-            tightness=problem.tightness(progress.w),
+            tightness=progress.tightness,
             validation_score=max(scores_of(progress.history).values(), default=np.nan),
             history=tuple(progress.history),
         )
@@ -319,3 +334,12 @@ class Learner(Predictor):
         if not (is_number(C) and 0 < C < np.inf):
             raise OptionError(f"C is a positive number, got {C!r}")
         return self._certificate.relative_gap(C)
+
+
+def _known(report: FitReport) -> str:
+    """Return what is known of the weights of a fit that did not come to its end."""
+    if np.isnan(report.primal):
+        return f"{report.n_oracle_calls} oracle calls on {report.n_examples} examples; the objective is not known"
+    if np.isnan(report.relative_gap):
+        return f"objective {report.primal:.6g}, without a certificate"
+    return f"relative gap {report.relative_gap:.2g}"

@@ -19,7 +19,8 @@ class Progress:
 
     Of the plane behind ``dual`` only its ``offset`` b is kept, ``nan`` without a plane.
     ``at_start`` is the objective of the weights at the start, ``nan`` while it is not known; with ``from_start`` these
-    are the ones kept, because all others are worse.
+    are the ones kept, because all others are worse.  ``tightness`` is the share of the oracle's answers at the weights
+    that are proved best.  ``interrupted_twice``: Ctrl-C came again while the weights were looked at for the last time.
     """
 
     w: F64
@@ -33,6 +34,9 @@ class Progress:
     offset: float = np.nan
     at_start: float = np.nan
     from_start: bool = False
+    tightness: float = np.nan
+    interrupted_twice: bool = False
+    compile_seconds: float = 0.0
 
     def take(self, iterate: Iterate, keep_best: bool) -> None:
         """Take an iterate: the dual bound only rises, the weights follow the best objective (or the newest).
