@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import InfeasibleError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.inference.unanswered import require_answers
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
+from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.protocols import Executor
 
 F64 = NDArray[np.float64]
@@ -61,8 +62,8 @@ def solve_batch(
     ------
     InfeasibleError
         An example has no labelling that masks and constraints allow.
-    OutOfTime
-        An example has no answer when time is up.
+    NoLabellingError
+        The backend has none to show for an example, maybe because time was up.
     KeyboardInterrupt
         Ctrl-C came, even if the backend caught it.
     """
@@ -78,23 +79,10 @@ def solve_batch(
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
-    unanswered = np.flatnonzero((solution.stop == Stop.TIME) & ~answered(solution, task))
-    if len(unanswered):
-        what = "marginals" if task is Task.MARGINALS else "labelling"
-        text = f"example {first + int(unanswered[0])} has no {what} yet, and the time limit is over"
-        raise OutOfTime(f"{text}; raise time_limit, or name a backend that is faster here (ssvm plugins list)")
-    bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
-    if len(bad):
-        raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
+    require_answers(session.plan, solution, task, first)
+    if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
+        solution.terms = Terms.of(program, theta)
     return solution
-
-
-def answered(solution: Solution, task: Task) -> NDArray[np.bool_]:
-    """Return which examples have an answer to use, whether or not it is the best one."""
-    if task is Task.MARGINALS:  # those of a sum that is not finished are no probabilities
-        return np.asarray(solution.stop == Stop.FINISHED)
-    there: NDArray[np.bool_] = np.atleast_2d(solution.score)[0] > -np.inf
-    return there
 
 
 def join_solutions(parts: Sequence[Solution]) -> Solution:

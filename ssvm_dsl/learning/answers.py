@@ -84,7 +84,8 @@ class Question:
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
-        session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
+        chosen = plan_program(grounded.program, need, self.backend, self.options)
+        session = open_plan(chosen, grounded.program, outwards=False)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
         return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first, mine)
 
@@ -96,7 +97,7 @@ def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
 
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
-    ranked = [grounded.layout.decode(labels) for labels in solution.labels]
+    ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
     found = []
     for i in range(grounded.n_examples):
         known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]
@@ -118,36 +119,37 @@ def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64],
 
 @dataclass(frozen=True, eq=False)
 class Worth:
-    """What is known of answers: scores, upper bounds of any labelling's, and which are proved best.
+    """What is known of answers: scores, and upper bounds of any labelling's.
 
     Parameters
     ----------
     score, bound : ndarray of float64, shape (n,)
         ``bound`` is ``nan`` where there is none.
-    proved, late : ndarray of bool, shape (n,)
-        ``late``: time ended the search.
+    open : ndarray of bool, shape (n,)
+        Whether time ended the search before the answer was proved best.
     """
 
     score: NDArray[np.float64]
     bound: NDArray[np.float64]
-    proved: NDArray[np.bool_]
-    late: NDArray[np.bool_]
+    open: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, solutions: list[Solution]) -> Worth:
+    def of(cls, solution: Solution) -> Worth:
+        """Return what is known of the answers of a chunk."""
+        late = solution.stop == Stop.TIME
+        return cls(solution.best, solution.bound, late & ~solution.optimal() if late.any() else late)
+
+    @classmethod
+    def joined(cls, parts: list[Worth]) -> Worth:
         """Return what is known of the answers of several chunks."""
-        scores = [np.atleast_2d(solution.score)[0] for solution in solutions]
-        bounds, stops = ([getattr(solution, name) for solution in solutions] for name in ("bound", "stop"))
-        proved = [solution.optimal() for solution in solutions]
-        joined = [np.concatenate([*parts, np.zeros(0)]) for parts in (scores, bounds, proved, stops)]
-        return cls(joined[0], joined[1], joined[2] > 0.0, joined[3] == Stop.TIME)
+        names = (("score", np.float64), ("bound", np.float64), ("open", np.bool_))
+        return cls(*(np.concatenate([np.zeros(0, kind), *(getattr(p, name) for p in parts)]) for name, kind in names))
 
     def unproved(self) -> str:
         """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
-        open_ = self.late & ~self.proved
-        if not open_.any():
+        if not self.open.any():
             return ""
-        text = f"time ended the search before {int(open_.sum())} of {len(open_)} labellings were proved best"
-        gaps = (self.bound - self.score)[open_]
+        text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
+        gaps = (self.bound - self.score)[self.open]
         known = gaps[np.isfinite(gaps)]
         return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, OptionError, TimeLimitWarning
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
@@ -37,8 +36,6 @@ from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]
 T = TypeVar("T")
-
-_NO_LABELS = np.zeros(0, dtype=np.int32)
 
 
 class Predictor(BaseEstimator):  # type: ignore[misc]
@@ -85,7 +82,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        OutOfTime
+        NoLabellingError
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
         return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit)))
@@ -122,7 +119,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         Warns of answers that the time limit ended before they were proved best.
         """
         self._check_fitted()
-        examples = check_sequence(X, "X")
+        examples = self._examples(X)
         labels = None if Y is None else check_sequence(Y, "Y")
         if labels is not None and len(labels) != len(examples):
             raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
@@ -134,23 +131,31 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded
 
-        solutions: list[Solution] = []
+        worths: list[Worth] = []
 
         def noted(grounded: Grounded, solution: Solution) -> T:
-            bare = replace(solution, labels=_NO_LABELS, marginals=None, warm=None)
-            solutions.append(bare)
+            worths.append(Worth.of(solution))
             return read(grounded, solution)
 
         guarantee = Guarantee(self.guarantee)
         deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
         question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee, deadline)
-        with self._executor() as executor:
-            found = question.each(grounder, len(examples), executor, noted)
-        worth = Worth.of(solutions)
+        try:
+            with self._executor() as executor:
+                found = question.each(grounder, len(examples), executor, noted)
+        except NoLabellingError as err:
+            if self._deadline is not None:
+                self._deadline.check()
+            raise err
+        worth = Worth.joined(worths)
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warnings.warn(text, TimeLimitWarning, stacklevel=4)
         return found, worth
+
+    def _examples(self, X: Any) -> Sequence[Any]:
+        """Return X if it is a list of examples, or a sparse matrix with a row for each."""
+        return check_sequence(X, "X", self.model.declaration)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

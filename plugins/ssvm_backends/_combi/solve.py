@@ -37,9 +37,7 @@ from ssvm_backends._graphs.graph import F64, I32, I64, Instance, make_graph
 from ssvm_backends._graphs.reduce import condition
 from ssvm_backends._local.search import improve, score_of, settle
 from ssvm_dsl.ir import Limits
-
-#: Relative accuracy to which labellings are proved optimal.
-TOLERANCE = 1e-9
+from ssvm_dsl.ir.tolerance import RELATIVE, Terms, block_terms
 
 #: Table entries that message passing looks at between two looks at the clock.
 RELAX_PART = 10_000_000
@@ -71,6 +69,10 @@ Listener = Callable[[I32 | None, float], None]
 _ONE = np.zeros(1, dtype=np.int64)
 
 
+#: Rounding of costs that are moved about by branch and bound, in units of that of a plain sum.
+MOVES = 16.0
+
+
 class TimeUp(Exception):
     """The clock has run out; what was found is with the listeners."""
 
@@ -90,6 +92,8 @@ class Setup:
         Size of tables that elimination may make.
     stats : dict
         Counters.
+    whole : bool
+        Whether all scores are integers that double precision adds up exactly: then 1/2 more is no better.
     slices : float
         Most slices of branch and bound; then :class:`GaveUp` is raised.
     """
@@ -98,6 +102,7 @@ class Setup:
     most_entries: int
     most_arity: int
     stats: dict[str, float]
+    whole: bool = False
     slices: float = np.inf
 
     @property
@@ -106,9 +111,25 @@ class Setup:
         return self.slices < np.inf
 
 
-def slack_of(score: float) -> float:
-    """Return by how much a bound may exceed a score that counts as optimal."""
-    return TOLERANCE * max(1.0, abs(score)) if np.isfinite(score) else 0.0
+def slack_of(instance: Instance, whole: bool) -> float:
+    """Return by how much a bound may exceed a score that counts as optimal, for an instance of one example."""
+    return 0.5 if whole else accuracy(terms_of(instance))
+
+
+def terms_of(instance: Instance) -> Terms:
+    """Return what the scores of an instance of one example are sums of."""
+    g = instance.graph
+    node, pool = block_terms(instance.node, g.state_ptr[:-1]), block_terms(instance.pool, g.table_ptr)
+    size, spread = (node[k].sum() + pool[k].sum() for k in (0, 1))
+    const = instance.const
+    integers = node[2].all() and pool[2].all() and const[0] == np.rint(const[0])
+    count = np.array([g.n_variables + g.n_factors])
+    return Terms(count, size + np.abs(const), np.array([spread]), np.array([integers]))
+
+
+def accuracy(terms: Terms) -> float:
+    """Return how far from the best a labelling may be that counts as optimal: a tenth of the tolerance, or rounding."""
+    return float(max(0.1 * RELATIVE * terms.spread[0], MOVES * terms.rounding[0]))
 
 
 def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, start: I32 | None = None) -> None:
@@ -239,6 +260,7 @@ class Part:
     ) -> None:
         self.instance, self.setup, self.tell, self.labels = instance, setup, tell, labels
         self.best, self.bound = cutoff, np.inf
+        self.slack = slack_of(instance, setup.whole)
 
     def solve(self) -> None:
         """Bound, fix states, branch."""
@@ -299,7 +321,7 @@ class Part:
             self.tell(None, max(bound, self.best))
 
     def _closed(self) -> bool:
-        if self.bound <= self.best + slack_of(self.best):
+        if self.bound <= self.best + self.slack:
             self.proved()
             return True
         return False
@@ -312,7 +334,7 @@ class Part:
         """Tell the search state what there is to beat."""
         known = self.best > -np.inf
         state.real[UB] = self.instance.const[0] - self.best if known else self.dearest
-        state.real[EPS] = slack_of(self.best)
+        state.real[EPS] = self.slack
         gap = self.bound - self.best
         state.real[TAU] = max(1e-12, 1e-3 * gap) if np.isfinite(gap) else 1e-6
 
