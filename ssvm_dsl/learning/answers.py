@@ -81,7 +81,7 @@ class Question:
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
-        need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
+        need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
         chosen = plan_program(grounded.program, need, self.backend, self.options)
         session = open_plan(chosen, grounded.program, outwards=False)
         k = min(self.k, most_labellings(grounded.program))
