@@ -85,7 +85,7 @@ class Question:
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
-        need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
+        need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
         chosen = plan_program(grounded.program, need, self.backend, self.options)
         session = open_plan(chosen, grounded.program, outwards=False)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
