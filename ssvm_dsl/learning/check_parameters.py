@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import DefaultC
 
