@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +14,8 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.accuracy import Accuracy
+from ssvm_dsl.learning.evaluations import Evaluation, Evaluations
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -18,7 +23,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
-class BaseProblem:
+class BaseProblem(ABC):
     """A trainer's world without its risk.
 
     Parameters
@@ -59,11 +64,44 @@ class BaseProblem:
         self.blocks: tuple[Block, ...] = parameters.blocks
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
+        self.evaluations = Evaluations()
         self._theta = Theta.zeros(self.program)
         self._prepare()
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> None:  # noqa: B027 - nothing to add for most
         """Check what else the problem needs, and make what it keeps; subclasses add to it."""
+
+    @abstractmethod
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective with the answers found, certified upper bound or nan) at w; remembers the evaluation."""
+
+    @abstractmethod
+    def tightness(self, w: F64) -> float:
+        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is."""
+
+    def evaluation(self, w: F64) -> Evaluation:
+        """Return the objective at w; a pass of the oracle unless it is one of the newest evaluations."""
+        found = self.evaluations.at(w)
+        if found is None:
+            self.value(w)
+            found = self.evaluations.at(w)
+            assert found is not None
+        return found
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """What rounding may do to objectives and lower bounds."""
+        return Accuracy(self.parameters, self.objective, self._reach())
+
+    def _reach(self) -> F64:
+        """Return how many labellings a plane of each example is made of, times what scales them."""
+        return np.full(self.n, 2.0)
+
+    def _remember(self, w: F64, ids: I64, value: F64, bound: F64) -> None:
+        """Keep the risks at w, where they are those of all examples."""
+        if len(ids) == self.n:
+            estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
+            self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy()))
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""

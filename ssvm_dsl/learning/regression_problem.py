@@ -88,6 +88,7 @@ class RegressionProblem(GradientProblem):
         self.parameters.accumulate(truth, -coef * (low > 0.0), vector, ids)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
+        self._remember(w, ids, value, most)
         at_zero = np.where(low > 0.0, self.values[ids] - self.below, 0.0)
         at_zero -= np.where(high > 0.0, self.values[ids] + self.above, 0.0)
         return RiskGradient.below(self.objective, ids, value, most, vector, at_zero)
@@ -98,15 +99,15 @@ class RegressionProblem(GradientProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         given = score_labels(program, theta, truth, ids)
-        solution = self.session.solve(theta, examples=ids)
+        solution = self.session.solve(theta, examples=ids, known=given)
         worse = solution.score < given  # an inexact oracle may miss the labelling that is known
         labels = np.where(worse[owners(label_ptr(program, ids))], truth, solution.labels)
         best = np.maximum(solution.score, given)
         return labels.astype(np.int32), best, np.maximum(solution.bound, best), given
 
     def tightness(self, w: F64) -> float:
-        """Return the share of examples whose risk at w is proved; one pass of an inexact oracle."""
+        """Return the share of examples whose risk at w is proved."""
         if self.session.guarantee is Guarantee.EXACT:
             return 1.0
-        found = self.gradient(w)
+        found = self.evaluation(w)
         return proved_share(found.value, found.bound)

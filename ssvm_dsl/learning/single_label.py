@@ -72,7 +72,11 @@ class WestonWatkins(GradientProblem):
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
+        self._remember(w, ids, value, value)
         return RiskGradient.below(self.objective, ids, value, value, vector, at_zero)
+
+    def _reach(self) -> F64:
+        return np.full(self.n, 2.0 * self.program.uniform_card)
 
     def _hinge(self, above: F64) -> tuple[F64, F64]:
         """Return (hinges, slopes)."""

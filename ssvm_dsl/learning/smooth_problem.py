@@ -69,6 +69,7 @@ class SmoothProblem(GradientProblem):
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
+        self._remember(w, ids, value, value)
         size = np.concatenate([sizes for _, _, sizes in found])
         made = RiskGradient.of(self.objective, ids, value, value, vector, w)
         return replace(made, offset=made.offset - self._rounding(ids, value, vector, w, size))
@@ -112,7 +113,7 @@ class SmoothProblem(GradientProblem):
         if log_z is not None:
             risk = _checked(log_z + shift, ids)
         else:
-            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
+            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS, known=-shift)
             assert solution.log_partition is not None
             assert solution.marginals is not None
             risk = _checked(solution.log_partition + shift, ids)

@@ -218,7 +218,10 @@ def test_a_heuristic_backend_gives_no_certificate(trainer, case):
     assert not report.converged
     assert report.reason == "passes"
     assert report.dual <= best + 1e-7  # planes of any labelling bound the optimum from below
-    assert report.primal <= data.objective(data.flat(svm.weights_)) + 1e-9  # as the report says: a lower estimate
+    assert np.isnan(report.primal)
+    assert report.estimate <= data.objective(data.flat(svm.weights_)) + 1e-9
+    assert np.isnan([event.primal for event in report.history]).all()
+    assert f"{report.estimate:.6g} (with the labellings found" in str(report)
     assert "not certified" in str(report)
     assert report.summary()["gap"] is None
     texts = [str(one.message) for one in caught if one.category is ConvergenceWarning]
@@ -238,7 +241,9 @@ def test_a_bounding_backend_gives_a_true_certificate(trainer, case):
     report, truth = svm.report_, data.objective(data.flat(svm.weights_))
     assert report.certified
     assert report.dual <= best + 1e-7
-    assert report.dual + report.gap >= truth - 1e-9 >= best - 1e-7  # the upper bound holds at the true objective
+    assert report.primal >= truth - 1e-9 >= best - 1e-7  # an upper bound of the objective
+    assert report.estimate <= truth + 1e-9
+    assert report.inference_gap == pytest.approx(report.primal - report.estimate)
     assert report.gap > 0
     assert report.relative_gap == pytest.approx(report.gap / report.primal)
 
