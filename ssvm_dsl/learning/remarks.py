@@ -58,7 +58,8 @@ def _limit(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Problem)
         text += f", {report.inference_gap / report.gap:.0%} of which are bounds of {backend} above its answers"
         return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
     few = problem.dim <= FEW and spec.name not in AGGREGATING
-    return f"{text}; raise {limit} or tol" + ("; with so few weights try trainer='bundle'" if few else "")
+    advice = _scale_advice(problem, svm.model.declaration) or ("; with so few weights try trainer='bundle'" if few else "")
+    return f"{text}; raise {limit} or tol{advice}"
 
 
 def _scale_advice(problem: Problem, declaration: Declaration) -> str:
