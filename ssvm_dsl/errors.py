@@ -7,10 +7,23 @@ of trouble.  A child also derives from the built-in error Python users expect (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class SsvmError(Exception):
     """Base class of every error this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let errors cross to other processes: they are made anew without ``__init__``, which has other arguments."""
+        return _made_anew, (type(self), self.args, dict(self.__dict__))
+
+
+def _made_anew(kind: type[SsvmError], args: tuple[Any, ...], state: dict[str, Any]) -> SsvmError:
+    """Return an error with the arguments and attributes of another one."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class ModelError(SsvmError, ValueError):
@@ -101,18 +114,31 @@ class NoBackendError(PluginError):
 
 
 class BackendFault(PluginError):
-    """A backend broke its contract: wrong score, impossible labelling, or a bound below its own score."""
+    """A backend broke its contract: wrong score, impossible labelling, or a bound below its own score.
 
-    def __init__(self, backend: str, fault: str) -> None:
-        self.backend, self.fault = backend, fault
+    Parameters
+    ----------
+    backend, fault : str
+        Its name, and what it did.
+    origin : str
+        The plug-in and distribution it comes from, where that is not this one.
+    """
+
+    def __init__(self, backend: str, fault: str, origin: str = "") -> None:
+        self.backend, self.fault, self.origin = backend, fault, origin
+        where = f" ({origin})" if origin else ""
         super().__init__(
-            f"backend '{backend}' broke its contract: {fault}\n"
+            f"backend '{backend}'{where} broke its contract: {fault}\n"
             f"  hint: run `ssvm plugins check {backend}` and report the result to its authors"
         )
 
 
 class InfeasibleError(SsvmError, ValueError):
     """No labelling satisfies the masks, clamps and constraints of an example."""
+
+
+class NoLabellingError(SsvmError, ValueError):
+    """A backend has no labelling to show for some examples: a fractional solution only, or none in time."""
 
 
 class TrainingError(SsvmError):

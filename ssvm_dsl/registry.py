@@ -13,16 +13,22 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
+from threading import RLock
 from typing import Any, TypeVar
 
 import pluggy
 
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api import hookspecs
+from ssvm_dsl.plugin_api.check_spec import mistakes
+from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
@@ -49,6 +55,9 @@ KINDS: dict[str, type[Spec]] = {
 }
 
 S = TypeVar("S", bound=Spec)
+
+#: More descriptions than this from one hook are a generator without end.
+MAX_SPECS = 1000
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,13 @@ class PluginInfo:
         """Unique name: two distributions may use the same entry-point name."""
         return f"{self.distribution}/{self.name}"
 
+    def __str__(self) -> str:
+        return f"plug-in '{self.name}', {self.distribution}"
+
+    def whose(self, spec: Spec) -> str:
+        """Return what errors call one of its specs: ``"backend 'x' (plug-in 'y', z 1.0)"``."""
+        return f"{word(type(spec))} '{spec.name}'" + ("" if self.bundled else f" ({self})")
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -84,6 +100,11 @@ class Problem:
 
     plugin: str
     text: str
+
+
+def word(kind: type[Spec]) -> str:
+    """Return what a kind of spec describes, in one word: ``"backend"``, ``"trainer"`` ..."""
+    return kind.__name__.removesuffix("Spec").lower()
 
 
 @dataclass
@@ -94,6 +115,7 @@ class Registry:
     plugins: list[PluginInfo] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     _specs: dict[type[Spec], dict[str, tuple[Spec, PluginInfo]]] = field(default_factory=dict)
+    _turns: defaultdict[str, Any] = field(default_factory=lambda: defaultdict(RLock))
 
     # -- looking things up -----------------------------------------------------------------------------
 
@@ -123,42 +145,60 @@ class Registry:
         found = self._specs.get(kind, {}).get(name)
         if found is not None and isinstance(found[0], kind):
             return found[0]
-        word = kind.__name__.removesuffix("Spec").lower()
         known = [spec.name for spec in self.specs(kind)]
         close = difflib.get_close_matches(str(name), known, n=1)
         meant = f"; write {advice}" if advice else f"; did you mean '{close[0]}'?" if close else ""
-        text = f"there is no {word} '{name}'{meant}\n  known: {', '.join(known) or 'none'}"
+        text = f"there is no {word(kind)} '{name}'{meant}\n  known: {', '.join(known) or 'none'}"
         broken = [f"\n  {problem.plugin}: {problem.text}" for problem in self.problems]
         raise PluginError(text + "".join(broken))
 
-    def training_event(self, event: TrainingEvent) -> bool:
-        """Tell every plug-in about an iteration; return whether one asks to stop."""
-        return any(self.manager.hook.ssvm_training_event(event=event))
+    def whose(self, spec: Spec) -> str:
+        """Return what errors call a spec, with the plug-in it came from."""
+        return self.owner(spec).whose(spec)
 
-    @property
-    def listens(self) -> bool:
-        """Whether any plug-in wants training events."""
-        return bool(self.manager.hook.ssvm_training_event.get_hookimpls())
+    def load(self, spec: Spec) -> Any:
+        """Return what a spec's factory names.
+
+        Raises
+        ------
+        PluginError
+            It cannot be imported; names the plug-in, says why and what to install.
+        """
+        return spec.load(self.whose(spec))
+
+    def turn(self, spec: Spec) -> Any:
+        """Return the lock of a backend that takes one call at a time."""
+        return self._turns[spec.name]
+
+    def listeners(self) -> list[Callable[[TrainingEvent], bool]]:
+        """Return what to call after each iteration of a fit: one for each plug-in that listens."""
+        found = self.manager.hook.ssvm_training_event.get_hookimpls()
+        infos = {info.key: info for info in self.plugins}
+        return [_Listener(one.function, one.argnames, str(infos[one.plugin_name])) for one in reversed(found)]
 
     # -- registering -----------------------------------------------------------------------------------
 
     def register(self, plugin: object, info: PluginInfo) -> bool:
         """Register a plug-in object; return whether it was accepted, noting a problem otherwise."""
-        if self.manager.is_registered(plugin):
-            return self._reject(info, f"the same plug-in is already registered as '{self.manager.get_name(plugin)}'")
         try:
-            self.manager.register(plugin, info.key)
-        except (ValueError, pluggy.PluginValidationError) as err:
-            return self._reject(info, f"its hooks do not fit: {err}", plugin)
+            with contained("looking for its hooks"):
+                if self.manager.is_registered(plugin):
+                    name = self.manager.get_name(plugin)
+                    return self._reject(info, f"the same plug-in is already registered as '{name}'")
+                self.manager.register(plugin, info.key)
+        except SsvmError as err:
+            return self._reject(info, f"its hooks do not fit: {err.__cause__ or err}", info.key)
         callers = self.manager.get_hookcallers(plugin) or ()
         if not callers:
             text = f"it has none of the hooks ({', '.join([*KINDS, 'ssvm_training_event'])})"
-            return self._reject(info, f"{text}; write one as a function marked with @hookimpl", plugin)
+            return self._reject(info, f"{text}; write one as a function marked with @hookimpl", info.key)
+        if any(i.hookwrapper or i.wrapper for c in callers for i in c.get_hookimpls() if i.plugin is plugin):
+            return self._reject(info, "it wraps the hooks of other plug-ins, which is not supported", info.key)
         unknown = [c.name for c in callers if not c.has_spec()]
         if unknown:
             close = difflib.get_close_matches(unknown[0], [*KINDS, "ssvm_training_event"], n=1)
             meant = f"; did you mean {close[0]}?" if close else ""
-            return self._reject(info, f"there is no hook {unknown[0]}{meant}", plugin)
+            return self._reject(info, f"there is no hook {unknown[0]}{meant}", info.key)
         self.plugins.append(info)
         for hook in KINDS:
             self._collect(plugin, hook, info)
@@ -173,10 +213,10 @@ class Registry:
         for kind, taken in self._specs.items():
             self._specs[kind] = {name: pair for name, pair in taken.items() if pair[1] != info}
 
-    def _reject(self, info: PluginInfo, text: str, plugin: object | None = None) -> bool:
-        if plugin is not None and self.manager.is_registered(plugin):
-            self.manager.unregister(plugin)
-        self.problems.append(Problem(info.name, text))
+    def _reject(self, info: PluginInfo, text: str, key: str | None = None) -> bool:
+        if key is not None and self.manager.has_plugin(key):
+            self.manager.unregister(name=key)
+        self._note(info, text)
         return False
 
     def _collect(self, plugin: object, hook: str, info: PluginInfo) -> None:
@@ -187,24 +227,35 @@ class Registry:
         if implementation is None:
             return
         try:
-            specs = list(implementation())
-        except Exception as err:
-            self.problems.append(Problem(info.name, f"{hook} failed: {type(err).__name__}: {err}"))
+            with contained(f"{hook} of {info}", lambda text: PluginError(f"{hook}{text.removeprefix('it')}")):
+                specs = [_plain(spec, KINDS[hook]) for spec in islice(implementation(), MAX_SPECS + 1)]
+        except SsvmError as err:
+            self._note(info, str(err))
+            return
+        if len(specs) > MAX_SPECS:
+            self._note(info, f"{hook} returned more than {MAX_SPECS} descriptions; all are left out")
             return
         for spec in specs:
             self._take(spec, KINDS[hook], info)
 
+    def _note(self, info: PluginInfo, text: str) -> None:
+        self.problems.append(Problem(info.name, " ".join(text.split())))
+
     def _take(self, spec: Spec, kind: type[Spec], info: PluginInfo) -> None:
-        word = kind.__name__.removesuffix("Spec").lower()
         taken = self._specs.setdefault(kind, {})
         if not isinstance(spec, kind):
-            self.problems.append(Problem(info.name, f"expected a {kind.__name__}, got {type(spec).__name__}"))
+            self._note(info, f"expected a {kind.__name__}, got {type(spec).__name__}")
+            return
+        wrong = mistakes(spec)
+        if wrong:
+            called = f" '{spec.name}'" if isinstance(spec.name, str) and spec.name.isprintable() else ""
+            self._note(info, f"{word(kind)}{called} is left out: {'; '.join(wrong)}")
         elif spec.api_version != API_VERSION:
-            text = f"{word} '{spec.name}' is made for contract version {spec.api_version}, this is {API_VERSION}"
-            self.problems.append(Problem(info.name, text))
+            text = f"{word(kind)} '{spec.name}' is made for contract version {spec.api_version}, this is {API_VERSION}"
+            self._note(info, text)
         elif spec.name in taken:
-            text = f"{word} '{spec.name}' is already registered by '{taken[spec.name][1].name}'; the second is left out"
-            self.problems.append(Problem(info.name, text))
+            other = taken[spec.name][1].name
+            self._note(info, f"{word(kind)} '{spec.name}' is already registered by '{other}'; the second is left out")
         else:
             taken[spec.name] = (spec, info)
 
@@ -215,6 +266,33 @@ class Registry:
             made.register(self.manager.get_plugin(info.key), info)
         made.problems = list(self.problems)
         return made
+
+
+class _Listener:
+    """A plug-in's ``ssvm_training_event`` during one fit; one that fails is not called again, and the fit goes on."""
+
+    def __init__(self, function: Callable[..., Any], names: tuple[str, ...], whose: str) -> None:
+        self.function, self.names, self.whose, self.alive = function, names, whose, True
+
+    def __call__(self, event: TrainingEvent) -> bool:
+        """Return whether the plug-in asks to stop; it gets a copy of what can be changed."""
+        if not self.alive:
+            return False
+        given = {"event": replace(event, extra=dict(event.extra))}
+        try:
+            with contained(f"ssvm_training_event of {self.whose}"):
+                return bool(self.function(*(given[name] for name in self.names)))
+        except SsvmError as err:
+            self.alive = False
+            warnings.warn(f"{err}; it is not called again in this fit, which goes on", RuntimeWarning, stacklevel=2)
+            return False
+
+
+def _plain(spec: Any, kind: type[Spec]) -> Any:
+    """Return a spec of exactly its kind: what a subclass overrides, such as the property ``name``, is read once."""
+    if type(spec) is kind or not isinstance(spec, kind):
+        return spec
+    return kind(**{one.name: getattr(spec, one.name) for one in fields(kind)})
 
 
 def _empty() -> Registry:
@@ -235,9 +313,10 @@ def registry() -> Registry:
     made = _empty()
     for point, info in _discover():
         try:
-            plugin = point.load()
-        except (Exception, SystemExit) as err:  # a module may call sys.exit() when its library is missing
-            made.problems.append(Problem(info.name, f"cannot be imported: {type(err).__name__}: {err}"))
+            with contained(f"the import of {info} (leave it out with --no-plugins or SSVM_PLUGINS)", PluginError):
+                plugin = point.load()
+        except SsvmError as err:  # a module may call sys.exit() when its library is missing
+            made.problems.append(Problem(info.name, f"cannot be imported: {words(err.__cause__ or err)}"))
             continue
         made.register(plugin, info)
     if not any(info.bundled for info in made.plugins):
@@ -273,18 +352,25 @@ def register(plugin: Any, name: str) -> None:
         raise PluginError(f"plug-in '{name}': " + "; ".join(problem.text for problem in known.problems[before:]))
 
 
+def _distribution(point: EntryPoint) -> tuple[str, str]:
+    """Return (name, version) of the distribution of an entry point, as far as its metadata can be read."""
+    try:
+        return (str(point.dist.name), str(point.dist.version)) if point.dist is not None else ("unknown", "")
+    except Exception:  # METADATA is missing or has no name
+        return "unknown", ""
+
+
 def _discover() -> Iterator[tuple[EntryPoint, PluginInfo]]:
     """Yield the entry points to load, bundled first."""
     allow = {name.strip() for name in os.environ.get("SSVM_PLUGINS", "").split(",") if name.strip()}
     bundled_only = os.environ.get("SSVM_DISABLE_PLUGIN_AUTOLOAD", "") not in ("", "0")
     found = []
     for point in entry_points(group=GROUP):
-        distribution = point.dist.name if point.dist is not None else "unknown"
+        distribution, version = _distribution(point)
         bundled = distribution.lower().replace("_", "-") == DISTRIBUTION
         named = bool({point.name, distribution} & allow)
         if not bundled and (bundled_only or (allow and not named)):
             continue
-        version = point.dist.version if point.dist is not None else ""
         found.append((point, PluginInfo(point.name, f"{distribution} {version}".strip(), bundled, bundled or named)))
     found.sort(key=lambda pair: (not pair[1].bundled, pair[1].distribution, pair[1].name))
     seen: set[tuple[str, str]] = set()

@@ -11,6 +11,8 @@ from math import prod
 
 import numpy as np
 
+from ssvm_dsl.ir.tolerance import Terms
+
 
 def sizes_of(declaration, inputs, labels=None):
     """Axis sizes of one example, read off its inputs."""
@@ -353,3 +355,8 @@ def reference_optimum(planes, C, sample_weight=None, scale=1.0, nonneg=None, pow
     found = clarabel.DefaultSolver(quadratic, linear, A, b, [clarabel.NonnegativeConeT(len(b))], settings).solve()
     assert str(found.status) in ("Solved", "AlmostSolved"), found.status
     return found.obj_val, np.array(found.x)[:dim]
+
+
+def proved(problem, solution):
+    """Return which answers of a backend by itself (no host has looked at its scores) are optimal."""
+    return Terms.of(problem.program, problem.theta).closed(solution.best, solution.bound) & (solution.primal == 0)

@@ -33,23 +33,25 @@ class CombiSession(ExampleSession):
 
     def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> Answer:
         """Return the optimum, or the best labelling and bound at the time limit."""
-        from ssvm_backends._combi.solve import Setup, TimeUp, quick_labelling, solve_task, trivial_bound
+        from ssvm_backends._combi import solve
         from ssvm_backends._combi.split import single
 
         alone = single(instance, example)
-        watch = Incumbent(alone, clock, trivial_bound(alone))
-        setup = Setup(clock, int(self.options["max_entries"]), int(self.options["max_arity"]), {})
+        terms = solve.terms_of(alone)
+        watch = Incumbent(alone, clock, solve.trivial_bound(alone) + float(terms.rounding[0]))
+        whole = bool(terms.whole[0]) and solve.MOVES * terms.rounding[0] < 0.25
+        setup = solve.Setup(clock, int(self.options["max_entries"]), int(self.options["max_arity"]), {}, whole)
         stop = Stop.FINISHED
         try:
-            solve_task(alone, -np.inf, setup, watch)
-        except TimeUp:
+            solve.solve_task(alone, -np.inf, setup, watch)
+        except solve.TimeUp:
             stop = Stop.TIME
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
         if stop is Stop.FINISHED:
-            watch.bound = watch.score
+            watch.bound = watch.score + (0.0 if whole else 2.0 * solve.accuracy(terms))
         elif watch.labels is None:
-            watch(quick_labelling(alone), watch.bound)
+            watch(solve.quick_labelling(alone), watch.bound)
         return Answer(watch.labels, watch.bound, stop, stats=setup.stats)
 
 

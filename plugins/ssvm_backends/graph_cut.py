@@ -18,7 +18,7 @@ import numpy as np
 
 from ssvm_backends._cuts.score_errors import lacking
 from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._graphs.graph import I32, I64, build_graph
+from ssvm_backends._graphs.graph import F64, I32, I64, build_graph
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.solution import select
@@ -85,14 +85,20 @@ class GraphCutSession:
         """
         ids, clock = select(self.program, examples), Clock.start(limits)
         reduced = reduce_problem(self.program, self.graph, theta, ids, clamp, always=self._single)
-        labels, reached, stop = self._labels(reduced, ids, clock)
+        lost = np.zeros(len(ids))
+        labels, reached, stop = self._labels(reduced, ids, clock, lost)
         there = (np.arange(len(ids)) < reached) & reduced.feasible
         bound = np.where(there, -np.inf, np.nan)  # lifted to the score of the labelling
         stops = np.where(np.arange(len(ids)) < reached, Stop.FINISHED, stop).astype(np.int8)
-        return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stops)
+        solution = pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stops)
+        solution.bound += lost
+        return solution
 
-    def _labels(self, reduced: Reduced, ids: I64, clock: Clock) -> tuple[I32, int, Stop]:
-        """Return (packed labels of the reduced instance, examples that are finished, why not more)."""
+    def _labels(self, reduced: Reduced, ids: I64, clock: Clock, lost: F64) -> tuple[I32, int, Stop]:
+        """Return (packed labels of the reduced instance, examples that are finished, why not more).
+
+        How far the best scores may be above those of the labels goes to ``lost``.
+        """
         from ssvm_backends._cuts.graph import build_cut_graph
         from ssvm_backends._cuts.kernels import STATE_SIZE, cut_batch
         from ssvm_backends._cuts.maxflow import CONTROL_SIZE, workspace
@@ -106,8 +112,8 @@ class GraphCutSession:
         try:
             while not clock.over:
                 if cut_batch(
-                    instance.graph, cut, instance.node, instance.pool, reduced.ids, ptr, labels, node, arc, control,
-                    state, BUDGET,
+                    instance.graph, cut, instance.node, instance.pool, reduced.ids, ptr, labels, lost, node, arc,
+                    control, state, BUDGET,
                 ):  # fmt: skip
                     return labels, len(ids), Stop.FINISHED
                 if state[2] >= 0:

@@ -6,16 +6,12 @@ from collections.abc import Set
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+from math import isfinite
 from typing import Any
 
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.plugin_api.specs import BackendSpec, OptionedSpec, Spec, TrainerSpec
-from ssvm_dsl.registry import KINDS, Registry
-
-
-def kind_of(spec: Spec) -> str:
-    """Return what a spec describes, in one word: ``"backend"``, ``"trainer"`` ..."""
-    return type(spec).__name__.removesuffix("Spec").lower()
+from ssvm_dsl.registry import KINDS, Registry, word
 
 
 def all_specs(known: Registry) -> list[Spec]:
@@ -26,7 +22,7 @@ def all_specs(known: Registry) -> list[Spec]:
 def describe(spec: Spec, known: Registry) -> dict[str, Any]:
     """Return everything there is to know about a spec."""
     owner, missing = known.owner(spec), spec.missing()
-    told: dict[str, Any] = {"name": spec.name, "kind": kind_of(spec), "summary": spec.summary}
+    told: dict[str, Any] = {"name": spec.name, "kind": word(type(spec)), "summary": spec.summary}
     told |= {"plugin": owner.name, "distribution": owner.distribution, "bundled": owner.bundled}
     told |= {"usable": not missing, "missing": missing, "install_hint": spec.install_hint}
     told |= {"factory": spec.factory, "api_version": spec.api_version, "requires": list(spec.requires)}
@@ -69,6 +65,8 @@ def plain(value: Any) -> Any:
         return sorted(map(str, value))
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):  # JSON has no such numbers
+        return str(value)
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
 
 

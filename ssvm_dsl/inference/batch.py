@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import InfeasibleError
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.inference.unanswered import require_answers
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution
+from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -58,6 +58,8 @@ def solve_batch(
     ------
     InfeasibleError
         An example has no labelling that masks and constraints allow.
+    NoLabellingError
+        The backend has none to show for an example.
     """
     program = parameters.program
     theta = Theta.zeros(program)
@@ -69,9 +71,7 @@ def solve_batch(
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
-    bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
-    if len(bad):
-        raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
+    require_answers(session.plan, solution, task, first)
     return solution
 
 

@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
-from ssvm_dsl.inference.planner import Plan
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.planner import Plan, joined_plan
+from ssvm_dsl.inference.session import CheckedSession, round_outwards
+from ssvm_dsl.inference.verify import slack
+from ssvm_dsl.inference.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, runs
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, label_ptr, select
+from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop, label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
@@ -38,15 +41,24 @@ class PartedSession:
         With one plan for each part of the program.
     program : Program
     plugins : Registry
+    outwards : bool
+        Whether bounds (of the whole) are rounded outwards.
     """
 
-    def __init__(self, plan: Plan, program: Program, plugins: Registry) -> None:
-        self.plan, self.program = plan, program
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self._plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, part.program, plugins)
+            for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
+
+    @property
+    def plan(self) -> Plan:
+        """The plans of the parts, as they are now: one whose backend refused has gone on with the next."""
+        plans = [session.plan for session in self.sessions]
+        return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.parts])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -77,7 +89,9 @@ class PartedSession:
         """Return False: counts do not come apart."""
         return False
 
-    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+    def best_by_count(
+        self, theta: Theta, tables: CountTables, examples: I64 | None = None, known: F64 | None = None
+    ) -> Solution:
         """Raise: ``counts`` is False."""
         raise NotImplementedError("a session in parts does not count")
 
@@ -91,6 +105,7 @@ class PartedSession:
         warm: Any = None,
         limits: Limits = _NO_LIMITS,
         k: int = 1,
+        known: F64 | None = None,
     ) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         end = None if limits.time is None else perf_counter() + limits.time
@@ -112,7 +127,14 @@ class PartedSession:
             )
             joined.add(part, components, solution)
             kept[number] = solution.warm
-        return joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
+        if known is not None:
+            atol = sum(session.spec.caps.score_atol for session in self.sessions)
+            check_witness(solution, known, task, slack(self.program, theta, examples, atol), self._fault)
+        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.plan.backend, text)
 
     @staticmethod
     def _components(part: Part, ids: I64) -> I64:
@@ -197,4 +219,6 @@ class _Joined:
             unknown = np.where(self.stop == Stop.FINISHED, self.log_z, np.nan)
             return Solution(nothing, none, none.copy(), self.stop, primal, marginals, unknown)
         score = np.where(primal == Primal.FEASIBLE, self.score, -np.inf)
-        return Solution(self.labels, score, bound, self.stop, primal, warm=warm)
+        there = np.repeat(primal == Primal.FEASIBLE, np.diff(self.program.var_ptr)[self.ids])
+        labels = np.where(there, self.labels, np.int32(NO_STATE))
+        return Solution(labels, score, bound, self.stop, primal, warm=warm)

@@ -37,8 +37,8 @@ F64 = NDArray[np.float64]
 
 BINARY, SUBMODULAR, METRIC, SEMIMETRIC = "binary", "submodular", "metric", "semimetric"
 
-#: Violations up to this fraction of the entries they come from are rounding.
-ROUNDING = 1e-12
+#: Violations up to this fraction of the entries they come from are rounding, where these are no integers.
+ROUNDING = 2.0**-46
 
 
 def table_properties(program: Program, theta: Theta) -> frozenset[str]:
@@ -116,10 +116,15 @@ def _lacking(tables: F64, cards: tuple[int, ...], wanted: frozenset[str]) -> fro
 
 
 def _holds(*terms: F64) -> bool:
-    """Whether ``terms[0] + terms[1] >= terms[2] + terms[3]`` up to rounding, entry by entry."""
+    """Whether ``terms[0] + terms[1] >= terms[2] + terms[3]``, entry by entry; up to rounding, integers exactly."""
     left, right = terms[0] + terms[1], terms[2] + terms[3]
+    low = left < right
+    if not low.any():
+        return True
+    terms = tuple(np.broadcast_to(term, low.shape)[low] for term in terms)
     size = sum(np.where(np.isfinite(term), np.abs(term), 0.0) for term in terms)
-    return bool((left >= right - ROUNDING * size).all())
+    integers = np.logical_and.reduce([np.rint(term) == term for term in terms])
+    return bool((left[low] >= right[low] - np.where(integers, 0.0, ROUNDING * size)).all())
 
 
 def _submodular(tables: F64) -> bool:

@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 
 F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+
+#: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
+NO_STATE = -1
 
 
 class Stop(IntEnum):
@@ -61,11 +66,13 @@ class Solution:
     Parameters
     ----------
     labels : ndarray of int32, shape (n_variables,) or (k, n_variables)
-        The labelling (the k best ones, best first, for the task ``kbest``).
+        The labelling (the k best ones, best first, for the task ``kbest``).  Where there is none the verifier sets
+        :data:`NO_STATE`, so that nobody takes a state for an answer.
     score : ndarray of float64, shape (n,) or (k, n)
         Score of each labelling; the verifier recomputes it.  ``-inf`` where there is none.
     bound : ndarray of float64, shape (n,)
-        Certified upper bound on the best score, ``nan`` without one.
+        Certified upper bound on the best score, ``nan`` without one.  Backends owe it up to the rounding of a score
+        (:mod:`ssvm_dsl.ir.tolerance`); sessions of :func:`~ssvm_dsl.inference.session.open_plan` round it outwards.
     stop : ndarray of int8, shape (n,)
         :class:`Stop` values.
     primal : ndarray of int8, shape (n,)
@@ -78,6 +85,8 @@ class Solution:
         Opaque state to start the next call from.
     stats : dict
         Counters of the backend's own.
+    terms : Terms, optional
+        What the scores are sums of; filled in by sessions of :func:`~ssvm_dsl.inference.session.open_plan`.
     """
 
     labels: I32
@@ -89,6 +98,7 @@ class Solution:
     log_partition: F64 | None = None
     warm: Any = None
     stats: dict[str, Any] = field(default_factory=dict)
+    terms: Terms | None = None
 
     @classmethod
     def exact(cls, labels: I32, score: F64, **extra: Any) -> Solution:
@@ -97,12 +107,32 @@ class Solution:
         primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
         return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), primal, **extra)
 
-    def optimal(self, atol: float = 1e-6) -> NDArray[np.bool_]:
-        """Return which examples are proved optimal: feasible, and ``bound - score <= atol * max(1, |score|)``."""
-        best = self.score if self.score.ndim == 1 else self.score[0]
-        with np.errstate(invalid="ignore"):
-            closed = self.bound - best <= atol * np.maximum(1.0, np.abs(best))
-        return closed & (self.primal == Primal.FEASIBLE)
+    def labels_or(self, other: I32) -> I32:
+        """Return the labels, with those of another labelling for the examples that have none."""
+        missing = self.labels == NO_STATE
+        return np.where(missing, other, self.labels) if missing.any() else self.labels
+
+    @property
+    def best(self) -> F64:
+        """Score of the best labelling of each example."""
+        return self.score if self.score.ndim == 1 else self.score[0]
+
+    def optimal(self) -> NDArray[np.bool_]:
+        """Return which examples are proved optimal, as far as double precision can tell; ``shape (n,)``.
+
+        An answer is optimal when it is feasible and no labelling can score more by as much as the tolerance: 1e-9 of
+        what scores can differ by, or less than 1 where all scores are integers (:mod:`ssvm_dsl.ir.tolerance`).
+
+        Raises
+        ------
+        ValueError
+            There are bounds, but ``terms`` is missing: the answer does not come from a session of ``open_plan``.
+        """
+        if self.terms is None:
+            if not np.isnan(self.bound).all():
+                raise ValueError("not known what scores are sums of: set terms=Terms.of(program, theta, examples)")
+            return np.zeros(len(self.bound), dtype=bool)
+        return self.terms.closed(self.best, self.bound) & (self.primal == Primal.FEASIBLE)
 
 
 def select(program: Program, examples: I64 | None) -> I64:

@@ -17,6 +17,7 @@ from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -74,14 +75,28 @@ class Question:
         read : callable
             Takes what is wanted from an answer.
         """
-        bounds = [(lo, min(lo + CHUNK, n)) for lo in range(0, n, CHUNK)]
+        size = max(1, CHUNK // self.k)
+        bounds = [(lo, min(lo + size, n)) for lo in range(0, n, size)]
         return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
-        session = open_plan(plan_program(grounded.program, need, self.backend, self.options), grounded.program)
-        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, self.k, first)
+        chosen = plan_program(grounded.program, need, self.backend, self.options)
+        session = open_plan(chosen, grounded.program, outwards=False)
+        k = min(self.k, most_labellings(grounded.program))
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first)
+
+
+def most_labellings(program: Program) -> int:
+    """Return how many labellings the example with the most of them has, its masks counted; at most 2^62."""
+    states = program.card.astype(np.float64)
+    if program.allowed is not None:
+        owner = np.repeat(np.arange(program.n_variables), program.card)
+        states = np.bincount(owner, weights=program.allowed, minlength=program.n_variables)
+    bits = np.concatenate([[0.0], np.cumsum(np.log2(np.maximum(states, 1.0)))])
+    most = float(np.diff(bits[program.var_ptr]).max(initial=0.0))
+    return round(2.0**most) + 1 if most < 40.0 else 2**62  # one more than it may be, for rounding
 
 
 def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
@@ -91,7 +106,7 @@ def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
 
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
-    ranked = [grounded.layout.decode(labels) for labels in solution.labels]
+    ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
     found = []
     for i in range(grounded.n_examples):
         known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]

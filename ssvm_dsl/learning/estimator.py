@@ -14,7 +14,7 @@ from ssvm_dsl.learning.answers import losses
 from ssvm_dsl.learning.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.fit import Callback
 from ssvm_dsl.learning.learner import Aim, Learner
-from ssvm_dsl.learning.objective import check_sample_weight
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks import find_risk
 from ssvm_dsl.learning.validation import Scoring
 
@@ -99,7 +99,7 @@ class StructuredSVM(Learner):
     def __init__(
         self,
         model: type[Model],
-        C: float = 1.0,
+        C: float = DEFAULT_C,
         lam: float | None = None,
         risk: str = "margin",
         power: float = 1.0,
@@ -208,6 +208,7 @@ class StructuredSVM(Learner):
         """
         self._check_fitted()
         self._check()
+        X = self._examples(X)
         weight = check_sample_weight(sample_weight, len(X))
         lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score")), strict=True)
         lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))

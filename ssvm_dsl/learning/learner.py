@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import Plan, accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
@@ -132,7 +132,7 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         aim = aim_at(grounded)
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            problem = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
             # a declared loss that the risk does not look at makes room: it is as large as the scores
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
@@ -141,10 +141,10 @@ class Learner(Predictor):
                 trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
                     trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
-                    checkpoint=self._checkpoint(problem, chosen, aim, spec, options, start),
+                    checkpoint=self._checkpoint(problem, aim, spec, options, start),
                     validation=self._validation(grounded, held_out),
                 )  # fmt: skip
-            self._take(grounded, progress, problem, chosen, options)
+            self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
         text = shortfall(self.report_, self, spec, problem, progress)
         if text:
@@ -172,7 +172,7 @@ class Learner(Predictor):
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             begin = perf_counter()
-            problem, chosen = self._problem(grounded, aim, executor, spec, sample_weight, seen)
+            problem = self._problem(grounded, aim, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self.random_state)
                 found = trainer.partial(problem, None if stream is None else stream.state())
@@ -181,7 +181,7 @@ class Learner(Predictor):
             progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
             progress.value(problem.evaluation(w), problem)
             progress.seconds = perf_counter() - begin
-            self._take(grounded, progress, problem, chosen, options)
+            self._take(grounded, progress, problem, options)
             self._stream = stream
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
@@ -193,8 +193,8 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[Problem, Plan]:
-        """Return the training problem and the plan for its oracle."""
+    ) -> Problem:
+        """Return the training problem, with its oracle."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
@@ -214,13 +214,13 @@ class Learner(Predictor):
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
-        session = open_plan(chosen, grounded.program)
+        session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
         refuse_excess(problem.accuracy, self.model.declaration)
-        return problem, chosen
+        return problem
 
     def _checkpoint(
-        self, problem: Problem, chosen: Plan, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+        self, problem: Problem, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
     ) -> Checkpoint | None:
         """Return where the fit keeps its state, if it is to."""
         if self.checkpoint is None:
@@ -229,6 +229,7 @@ class Learner(Predictor):
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
         told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        chosen = problem.session.plan
         told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
         told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
         told |= {} if start is None else {"weights to start from": start}
@@ -256,10 +257,7 @@ class Learner(Predictor):
     @contextmanager
     def _listeners(self) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
-        known = registry()
-        listeners: list[Callback] = list(self.callbacks or ())
-        if known.listens:
-            listeners.append(known.training_event)
+        listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
         if not self.verbose:
             yield listeners
             return
@@ -272,13 +270,11 @@ class Learner(Predictor):
         """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
         return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
 
-    def _take(
-        self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan, options: dict[str, Any]
-    ) -> None:
+    def _take(self, grounded: Grounded, progress: Progress, problem: Problem, options: dict[str, Any]) -> None:
         """Take what was learnt: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
-        self.plan_ = chosen
+        self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
         self.report_ = self._report(progress, problem, options)

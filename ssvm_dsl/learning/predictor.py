@@ -86,7 +86,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     ) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
         self._check_fitted()
-        examples = check_sequence(X, "X")
+        examples = self._examples(X)
         labels = None if Y is None else check_sequence(Y, "Y")
         if labels is not None and len(labels) != len(examples):
             raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
@@ -102,6 +102,10 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee)
         with self._executor() as executor:
             return question.each(grounder, len(examples), executor, read)
+
+    def _examples(self, X: Any) -> Sequence[Any]:
+        """Return X if it is a list of examples, or a sparse matrix with a row for each."""
+        return check_sequence(X, "X", self.model.declaration)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):

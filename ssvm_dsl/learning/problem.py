@@ -80,10 +80,12 @@ class MarginProblem(BaseProblem):
         self.parameters.fill_shared(w, theta)
         self.parameters.fill_examples(w, theta, ids)
         truth = self.truth[members(program.var_ptr, ids)]
-        found = self.session.solve(theta, examples=ids)
-        loss = self.loss.value(program, found.labels, ids)
-        value = loss + found.score - score_labels(program, theta, truth, ids)
-        planes = self._planes_of(ids, truth, found.labels, loss, value, np.full(len(ids), np.nan))
+        of_truth = score_labels(program, theta, truth, ids)
+        found = self.session.solve(theta, examples=ids, known=of_truth)
+        labels = found.labels_or(truth)
+        loss = self.loss.value(program, labels, ids)
+        value = loss + found.score - of_truth
+        planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += perf_counter() - start
         return planes
@@ -137,13 +139,13 @@ class MarginProblem(BaseProblem):
         else:
             states = positions(program.state_ptr[program.var_ptr], ids)
             theta.node[states] += self.loss.node[states]
-            solution = self._best(theta, ids)
             shift = self.loss.const[ids] - of_truth
-            labels, value, bound = solution.labels, solution.score + shift, solution.bound + shift
+            solution = self._best(theta, ids, known=-shift)
+            labels, value, bound = solution.labels_or(truth), solution.score + shift, solution.bound + shift
         return self._planes_of(ids, truth, labels, self.loss.value(program, labels, ids), value, bound)
 
     def _planes_of(self, ids: I64, truth: I32, labels: I32, loss: F64, value: F64, bound: F64) -> Planes:
-        """Return planes; an inexact oracle may miss the truth itself, whose plane is zero, and which is better then."""
+        """Return planes; the truth's, which is zero, where an inexact oracle has found nothing better, or nothing."""
         ptr = label_ptr(self.program, ids)
         below = value < 0.0
         if below.any():
@@ -151,16 +153,19 @@ class MarginProblem(BaseProblem):
             loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
         return Planes(ids, ptr, labels, loss, value, bound if np.isnan(bound).any() else np.fmax(bound, value))
 
-    def _best(self, theta: Theta, ids: I64) -> Solution:
-        """Return the best labellings for loss-augmented scores, with what the loss adds by counts."""
+    def _best(self, theta: Theta, ids: I64, known: F64) -> Solution:
+        """Return the best labellings for loss-augmented scores, with what the loss adds by counts.
+
+        ``known`` are the scores of the truth, whose loss is zero.
+        """
         if self.loss.tables is None:
-            return self.session.solve(theta, examples=ids)
-        return self.session.best_by_count(theta, self.loss.tables.select(ids), ids)
+            return self.session.solve(theta, examples=ids, known=known)
+        return self.session.best_by_count(theta, self.loss.tables.select(ids), ids, known=known)
 
     def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return the most violated labelling for the zero-one loss, from the two best ones."""
         program = self.program
-        solution = self.session.solve(theta, examples=ids, task=Task.KBEST, k=2)
+        solution = self.session.solve(theta, examples=ids, task=Task.KBEST, k=2, known=of_truth)
         owner = owners(label_ptr(program, ids))
         first, second = solution.labels
         is_truth = np.bincount(owner, weights=first != truth, minlength=len(ids)) == 0

@@ -99,7 +99,7 @@ class RegressionProblem(GradientProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         given = score_labels(program, theta, truth, ids)
-        solution = self.session.solve(theta, examples=ids)
+        solution = self.session.solve(theta, examples=ids, known=given)
         worse = solution.score < given  # an inexact oracle may miss the labelling that is known
         labels = np.where(worse[owners(label_ptr(program, ids))], truth, solution.labels)
         best = np.maximum(solution.score, given)

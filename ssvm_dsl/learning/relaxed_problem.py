@@ -118,7 +118,8 @@ class RelaxedProblem(MarginProblem):
         begin = perf_counter()
         self.parameters.fill_shared(w, self._theta)
         shift = self._fill(w, ids)
-        found = self.session.solve(self._theta, examples=ids, warm=warm, limits=Limits(iterations=passes))
+        limits = Limits(iterations=passes)
+        found = self.session.solve(self._theta, examples=ids, warm=warm, limits=limits, known=-shift)
         marginals = self.session.slope(self._theta, ids, found.warm)
         if marginals is None:
             backend = self.session.plan.backend
@@ -146,10 +147,11 @@ class RelaxedProblem(MarginProblem):
         """Return the planes of one part of a batch."""
         shift, program = self._fill(w, ids), self.program
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
-        solution = self.session.solve(self._theta, examples=ids, task=task)
+        solution = self.session.solve(self._theta, examples=ids, task=task, known=-shift)
         if task is Task.MAP:  # labellings are points of the polytope, too
             full = np.zeros(program.n_variables, np.int32)
-            full[positions(program.var_ptr, ids)] = solution.labels
+            mine = positions(program.var_ptr, ids)
+            full[mine] = solution.labels_or(self.truth[mine])
             solution.marginals = marginals_of(program, full, ids)
         return self._planes(ids, solution, shift)
 

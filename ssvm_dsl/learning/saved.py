@@ -77,7 +77,9 @@ def from_saved(
         report = FitReport.of_summary(saved.report)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         raise FileFormatError(f"{path}: not a report of a fit ({type(err).__name__}: {err})") from err
-    made = kind(model, **saved.parameters)
+    # beside lam, C was not given; the file holds it all the same
+    without = {"C"} if saved.parameters.get("lam") is not None else set()
+    made = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
     made.report_, made.plan_ = report, report.plan
     lam, n, *rest = saved.certificate.tolist()

@@ -110,7 +110,8 @@ class SlackProblem(MarginProblem):
         wanted = prices.offset > -np.inf
         scale = np.where(wanted, prices.offset, 0.0)
         offset = np.where(wanted, scale * (1.0 - np.repeat(of_truth, prices.n_cells)), -np.inf)
-        solution = self.session.best_by_count(theta, replace(prices, offset=offset, scale=scale), ids)
+        tables, of_zero = replace(prices, offset=offset, scale=scale), np.zeros(len(ids))
+        solution = self.session.best_by_count(theta, tables, ids, known=of_zero)  # the truth is worth nothing
         value = np.maximum(solution.score, 0.0)
         owner = owners(label_ptr(self.program, ids))
         labels = np.where((value > 0.0)[owner], solution.labels, truth).astype(np.int32)
@@ -162,24 +163,27 @@ class SlackProblem(MarginProblem):
     ) -> None:
         """Ask one question for each of some examples."""
         self._augment(theta, ids, plain, which, slopes)
-        solution = self.session.solve(theta, examples=ids[which])
+        known = of_truth[which] - slopes * self.loss.const[ids[which]]
+        solution = self.session.solve(theta, examples=ids[which], known=known)
         theta.node[self._states(ids)] = plain
         ptr = label_ptr(self.program, ids[which])
-        loss = self.loss.value(self.program, solution.labels, ids[which])
-        height = 1.0 + score_labels(self.program, theta, solution.labels, ids[which]) - of_truth[which]
+        labels = solution.labels_or(self.truth[positions(self.program.var_ptr, ids[which])])
+        loss = self.loss.value(self.program, labels, ids[which])
+        height = 1.0 + score_labels(self.program, theta, labels, ids[which]) - of_truth[which]
         top = solution.bound + 1.0 - of_truth[which] + slopes * self.loss.const[ids[which]]
         for k, envelope in enumerate(envelopes[i] for i in which):
             envelope.tell(float(slopes[k]), float(top[k]))
             if solution.score[k] > -np.inf:
-                envelope.found(float(loss[k]), float(height[k]), solution.labels[ptr[k] : ptr[k + 1]])
+                envelope.found(float(loss[k]), float(height[k]), labels[ptr[k] : ptr[k + 1]])
 
     def _k_best(self, theta: Theta, ids: I64, of_truth: F64, plain: F64, k: int, envelope: Envelope) -> float:
         """Look at the best labellings of one question, more and more of them; return the bound that is left."""
         only, slope = ids[k : k + 1], envelope.steepest()
         self._augment(theta, ids, plain, np.array([k]), np.array([slope]))
         n_best, bound = 16, envelope.bound()
+        known = of_truth[k : k + 1] - slope * self.loss.const[only]
         while n_best <= MAX_K:
-            solution = self.session.solve(theta, examples=only, task=Task.KBEST, k=n_best)
+            solution = self.session.solve(theta, examples=only, task=Task.KBEST, k=n_best, known=known)
             for labels, score in zip(solution.labels, solution.score[:, 0], strict=True):
                 if score > -np.inf:
                     loss = float(self.loss.value(self.program, labels, only)[0])

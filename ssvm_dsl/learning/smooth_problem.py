@@ -113,7 +113,7 @@ class SmoothProblem(GradientProblem):
         if log_z is not None:
             risk = _checked(log_z + shift, ids)
         else:
-            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS)
+            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS, known=-shift)
             assert solution.log_partition is not None
             assert solution.marginals is not None
             risk = _checked(solution.log_partition + shift, ids)

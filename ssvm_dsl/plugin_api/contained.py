@@ -82,7 +82,7 @@ def _code(handler: Any) -> CodeType | None:
     """Return the code of a signal handler written in Python."""
     while hasattr(handler, "func"):  # functools.partial
         handler = handler.func
-    if not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
-        handler = getattr(type(handler), "__call__", None)
+    if callable(handler) and not hasattr(handler, "__code__") and not hasattr(handler, "__func__"):
+        handler = type(handler).__call__
     code = getattr(getattr(handler, "__func__", handler), "__code__", None)
     return code if isinstance(code, CodeType) else None

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.errors import OptionError, PluginError, SsvmError
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.plugin_api.contained import contained
 
 #: Version of this contract.  A plug-in made for another one is not loaded.
 API_VERSION = 1
@@ -87,30 +88,40 @@ class Spec:
         """Return the required modules that are not installed."""
         return [name for name in self.requires if not _importable(name)]
 
-    def load(self) -> Any:
+    def load(self, whose: str = "") -> Any:
         """Return what ``factory`` names.
+
+        Parameters
+        ----------
+        whose : str
+            What errors call the plug-in; its kind and name by default.
 
         Raises
         ------
         PluginError
             It cannot be imported; says why and what to install.
         """
+        whose = whose or f"{type(self).__name__.removesuffix('Spec').lower()} '{self.name}'"
+        hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
+
+        def error(text: str) -> PluginError:
+            why = text.removeprefix("it failed with ")
+            return PluginError(f"{whose} cannot be loaded from {self.factory}: {why}{hint}")
+
         module, _, attribute = self.factory.partition(":")
-        try:
+        with contained(f"the import of {whose}", error):
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
-        except Exception as err:
-            hint = f"\n  hint: {self.install_hint}" if self.install_hint else ""
-            text = f"plug-in '{self.name}' cannot be loaded from {self.factory}: {type(err).__name__}: {err}{hint}"
-            raise PluginError(text) from err
         return found
 
 
 def _importable(module: str) -> bool:
+    """Return whether a module is installed; the package of a dotted name is imported for that."""
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package of a dotted name is not there
+        with contained(f"the import of {module}"):
+            return importlib.util.find_spec(module) is not None
+    except SsvmError:
         return False
 
 

@@ -14,6 +14,7 @@ from lp_problems import complete, grid_edges, naive_relaxation, pairwise
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from naive import proved
 from ssvm_backends._cuts import kernels as _cut_kernels
 from ssvm_backends._cuts import move_kernels as _move_kernels
 from ssvm_backends._cuts import roof_batch as _roof_batch
@@ -151,7 +152,9 @@ def test_graph_cut_is_exact_on_submodular_problems(seed, arity, scores, tied, ma
         return
     solution, optimum = solve(GraphCut, problem), best(problem)
     np.testing.assert_allclose(solution.score, optimum, rtol=1e-11, atol=1e-9)
-    np.testing.assert_array_equal(solution.bound, solution.score)
+    assert (solution.bound >= solution.score).all()  # above where a table misses submodularity by rounding
+    if scores is not Scores.MIXED:  # constants of 1e6 hide tables of 1e-6
+        assert proved(problem, solution).all()
 
 
 def supermodular_triples(n, n_triples, rng):
@@ -189,7 +192,7 @@ def test_forbidden_pairs_are_never_cut(table):
 
 def test_rounding_is_forgiven_and_more_is_refused():
     rng = np.random.default_rng(0)
-    for slip, fine in [(1e-13, True), (1e-9, False)]:
+    for slip, fine in [(1e-15, True), (1e-12, False)]:
         problem = pairwise(3, 2, [(0, 1), (1, 2)], rng, tables=np.array([[0.1, 0.3, 0.0, 0.2 - slip], [1, 0, 0, 1.0]]))
         assert ("submodular" in table_properties(problem.program, problem.theta)) == fine
         if fine:

@@ -19,6 +19,7 @@ from lp_problems import (
     timed,
 )
 
+from naive import proved
 from ssvm_backends._programs.local_polytope import build_polytope
 from ssvm_backends._programs.rounding import rounded
 from ssvm_backends.lp import LP
@@ -66,7 +67,7 @@ def test_bound_is_the_naive_relaxation_and_above_brute_force(problem, solver):
 def test_trees_are_solved_exactly(topology, seed):
     problem = seeded(Recipe(topology=topology, max_variables=7, max_card=4), seed)
     solution = session(problem).solve(problem.theta)
-    assert solution.optimal(1e-9).all()
+    assert proved(problem, solution).all()
     np.testing.assert_allclose(solution.score, best(problem), rtol=1e-12)
 
 
@@ -168,7 +169,7 @@ def test_arity_eight():
     problem = eight_wide()
     solution = session(problem).solve(problem.theta)
     assert solution.bound[0] == pytest.approx(naive_relaxation(problem, 0))
-    assert solution.optimal(1e-9).all()
+    assert proved(problem, solution).all()
     np.testing.assert_allclose(solution.score, best(problem))
 
 

@@ -32,6 +32,7 @@ from ssvm_dsl.inference.verify import Verifier
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Limits, Task
 from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 
@@ -73,7 +74,8 @@ class Instance:
         solution = session.solve(theta, task=Task.MAP_CLAMPED, clamp=self.clamp, limits=Limits(time=seconds))
         took = time.perf_counter() - start
         solution = Verifier(program, "combi", spec.caps)(theta, solution, None, Task.MAP_CLAMPED, self.clamp)
-        return took, float(solution.score[0]), float(solution.bound[0]), bool(solution.optimal(1e-7)[0])
+        closed = Terms.of(program, theta).closed(solution.score, solution.bound)
+        return took, float(solution.score[0]), float(solution.bound[0]), bool(closed[0])
 
     def toulbar2(self, seconds: float) -> tuple[float, float, bool]:
         """Return (seconds, score of its labelling as we score it, whether it says proved), start-up included."""

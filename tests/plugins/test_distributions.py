@@ -173,8 +173,8 @@ EXPECTED = {
     "old-contract": "backend 'oldie' is made for contract version 0, this is 1",
     "typo": "there is no hook ssvm_backend; did you mean ssvm_backends?",
     "wrong-arguments": "its hooks do not fit",
-    "hook-fails": "ssvm_backends failed: ZeroDivisionError: at night",
-    "no-list": "ssvm_backends failed: TypeError",
+    "hook-fails": "ssvm_backends failed with ZeroDivisionError: at night",
+    "no-list": "ssvm_backends failed with TypeError",
     "not-specs": "expected a BackendSpec, got str",
     "second-door": "the same plug-in is already registered as 'ssvm-dsl",
 }
@@ -207,7 +207,7 @@ def test_backends_that_cannot_run_say_why(everything):
 
 def test_a_lie_about_the_bound_is_a_fault_of_the_backend(everything):
     text = everything["scores"]["liar"]
-    assert text.startswith("BackendFault: backend 'liar' broke its contract: its bound ")
+    assert text.startswith("BackendFault: backend 'liar' (plug-in 'plugin-liar', liar 1.0) broke its contract: its bo")
     assert "ssvm plugins check liar" in text
 
 

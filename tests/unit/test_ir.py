@@ -452,25 +452,6 @@ def test_exact_solutions_carry_their_score_as_bound():
     solution = Solution.exact(np.zeros(2, np.int32), np.array([1.0, -np.inf]))
     assert solution.bound.tolist() == [1.0, -np.inf]
     assert solution.primal.tolist() == [Primal.FEASIBLE, Primal.INFEASIBLE]
-    assert solution.optimal().tolist() == [True, False]
     several = Solution.exact(np.zeros((2, 1), np.int32), np.array([[3.0], [2.0]]))
     assert several.bound.tolist() == [3.0]
     assert several.bound.base is None
-
-
-@pytest.mark.parametrize(
-    ("score", "bound", "primal", "expected"),
-    [
-        (1.0, 1.0, Primal.FEASIBLE, True),
-        (1.0, 1.0 + 5e-7, Primal.FEASIBLE, True),
-        (1.0, 1.1, Primal.FEASIBLE, False),
-        (1.0, np.nan, Primal.FEASIBLE, False),
-        (1.0, 1.0, Primal.FRACTIONAL, False),
-        (-np.inf, -np.inf, Primal.INFEASIBLE, False),
-        (1e9, 1e9 + 100.0, Primal.FEASIBLE, True),
-    ],
-)
-def test_optimality_is_derived(score, bound, primal, expected):
-    one = np.zeros(1, np.int8)
-    solution = Solution(np.zeros(1, np.int32), np.array([score]), np.array([bound]), one, np.array([primal], np.int8))
-    assert solution.optimal().tolist() == [expected]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import signal
 import sys
 from importlib.metadata import Distribution, EntryPoint
 from types import ModuleType
@@ -9,8 +12,19 @@ from types import ModuleType
 import pytest
 
 import ssvm_dsl.registry as module
-from ssvm_dsl.errors import PluginError
-from ssvm_dsl.plugin_api import API_VERSION, BackendSpec, ConstraintSpec, LossSpec, TrainerSpec, TrainingEvent, hookimpl
+from ssvm_dsl.errors import BackendFault, DataError, ModelError, NoBackendError, OptionError, PluginError
+from ssvm_dsl.ir import Caps
+from ssvm_dsl.plugin_api import (
+    API_VERSION,
+    BackendSpec,
+    ConstraintSpec,
+    LossSpec,
+    Option,
+    TrainerSpec,
+    TrainingEvent,
+    hookimpl,
+)
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.registry import PluginInfo, Problem, register, registry
 
 
@@ -154,7 +168,7 @@ def test_wrong_arguments_reject_the_plugin(known):
 
     assert not known.register(Wrong(), info("wrong"))
     assert known.problems[0].text.startswith("its hooks do not fit")
-    assert not known.listens
+    assert not known.listeners()
 
 
 def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
@@ -168,7 +182,7 @@ def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
             return [LossSpec("l", "nowhere:l")]
 
     known.register(Half(), info("half"))
-    assert known.problems == [Problem("half", "ssvm_backends failed: OSError: disk full")]
+    assert known.problems == [Problem("half", "ssvm_backends failed with OSError: disk full")]
     assert "l" in names(known, LossSpec)
 
 
@@ -220,13 +234,31 @@ def test_training_events_reach_every_plugin_and_one_can_stop(known):
             return self.answer
 
     event = TrainingEvent(7, 1.0, 0.1, *[0.0] * 6, 3, 0.05)
-    assert not known.listens
+    assert not known.listeners()
     known.register(Watcher(None), info("quiet"))
-    assert known.listens
-    assert known.training_event(event) is False
+    assert [listener(event) for listener in known.listeners()] == [False]
     known.register(Watcher(True), info("stopper"))
-    assert known.training_event(event) is True
+    assert sorted(listener(event) for listener in known.listeners()) == [False, True]
     assert seen == [7, 7, 7]
+
+
+def test_a_listener_that_fails_is_named_and_not_called_again(known):
+    called = []
+
+    class Failing:
+        @hookimpl
+        def ssvm_training_event(self, event):
+            called.append(event.extra.pop("theirs"))
+            sys.exit(3)
+
+    known.register(Failing(), info("failing"))
+    (listener,) = known.listeners()
+    event = TrainingEvent(7, 1.0, 0.1, *[0.0] * 6, 3, 0.05, {"theirs": 1.0})
+    with pytest.warns(RuntimeWarning, match="plug-in 'failing', toys 1.0: it failed with SystemExit: 3"):
+        assert listener(event) is False
+    assert listener(event) is False
+    assert called == [1.0]
+    assert event.extra == {"theirs": 1.0}
 
 
 @pytest.mark.usefixtures("fresh")
@@ -345,3 +377,138 @@ class TestDiscovery:
         assert {one.name for one in foreign} == loaded
         assert {one.name for one in foreign if one.allowed} == allowed
         assert {one.name for one in known.plugins if one.bundled} == {"b"}
+
+
+class Odd(BackendSpec):
+    """A description whose name is made anew each time, and fails."""
+
+    @property
+    def name(self):
+        raise RuntimeError("no name today")
+
+    @name.setter
+    def name(self, value):
+        pass
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError
+
+    __str__ = __hash__ = __eq__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"name": 3}, "name is a str, got 3"),
+        ({"name": ["x"]}, "name is a str, got ['x']"),
+        ({"name": Unprintable()}, "name is a str, got a Unprintable that cannot be printed"),
+        ({"name": ""}, "name is one word"),
+        ({"name": "a\nb"}, r"name is one word of letters, digits and . _ + -, got 'a\nb'"),
+        ({"name": "auto"}, "the name 'auto' is taken"),
+        ({"factory": 3}, "factory is a str"),
+        ({"factory": "os"}, "factory is 'package.module:Class', got 'os'"),
+        ({"summary": "two\nlines"}, "summary is one line"),
+        ({"caps": 3}, "caps is a Caps, got 3"),
+        ({"caps": Caps(tasks=["map"])}, "caps.tasks is a frozenset of Task, got ['map']"),
+        ({"caps": Caps(max_arity=2.5)}, "caps.max_arity is an int, got 2.5"),
+        ({"caps": Caps(score_atol=float("nan"))}, "caps.score_atol is a number of at least 0"),
+        ({"requires": (3,)}, "requires is a tuple of str"),
+        ({"requires": ("..",)}, "requires lists names of modules, got '..'"),
+        ({"options": (3,)}, "options is a tuple of Option"),
+        ({"options": (Option("a", 1, 3),)}, "options[0].doc is a str, got 3"),
+        ({"options": (Option("a", 1, ""), Option("a", 1, ""))}, "there are two options 'a'"),
+        ({"options": (Option("a", 1, "", choices=(2,)),)}, "option 'a' is one of [2], but its default is 1"),
+        ({"api_version": "1"}, "api_version is an int, got '1'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_badly_typed_description_is_left_out_and_the_others_count(known, changes, text):
+    wrong = BackendSpec(**{"name": "wrong", "factory": "nowhere:Backend", **changes})
+    assert known.register(plugin(backend("before"), wrong, backend("after")), info("half"))
+    assert [problem.plugin for problem in known.problems] == ["half"]
+    assert text in known.problems[0].text
+    assert {"before", "after"} <= set(names(known))
+
+
+def test_what_a_description_computes_is_read_once_and_may_fail(known):
+    known.register(plugin(Odd("odd", "nowhere:Backend")), info("odd"))
+    assert known.problems == [Problem("odd", "ssvm_backends failed with RuntimeError: no name today")]
+
+
+def test_a_generator_of_descriptions_that_never_ends_is_left_out(known):
+    class Endless:
+        @hookimpl
+        def ssvm_backends(self):
+            return (backend(f"b{n}") for n in itertools.count())
+
+    known.register(Endless(), info("endless"))
+    assert "more than 1000 descriptions" in known.problems[0].text
+
+
+class Quits(BaseException):
+    """Neither an ``Exception`` nor one of Python's own."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(9), GeneratorExit(), Quits("late"), RecursionError()], ids=repr)
+def test_whatever_a_plugin_raises_leaves_out_the_plugin_only(known, error):
+    class Hooks:
+        @hookimpl
+        def ssvm_backends(self):
+            raise error
+
+    class Members:
+        @hookimpl
+        def ssvm_backends(self):
+            return []
+
+        @property
+        def other(self):
+            raise error
+
+    known.register(Hooks(), info("hooks"))
+    known.register(Members(), info("members"))
+    assert {"hooks", "members"} >= {problem.plugin for problem in known.problems} >= {"hooks"}
+    assert type(error).__name__ in known.problems[0].text
+
+
+def test_ctrl_c_in_a_plugin_says_where_it_struck(known):
+    class Hangs:
+        @hookimpl
+        def ssvm_backends(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        known.register(Hangs(), info("hangs"))
+    assert caught.value.__notes__ == ["interrupted in ssvm_backends of plug-in 'hangs', toys 1.0"]
+
+
+def test_the_exceptions_of_signal_handlers_are_not_the_plugins():
+    def leave(*args):
+        sys.exit(0)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit), contained("a backend"):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(PluginError, match="a backend: it failed with SystemExit"), contained("a backend"):
+        sys.exit(0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendFault("b", "it lies", "plug-in 'p'"),
+        NoBackendError("map", [("chain", ["no"])], "go"),
+        DataError("X", expected="a", found="b", example=3, hint="c"),
+        ModelError("M", [("m.py:3", "wrong")]),
+        OptionError("o"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_the_way_to_another_process(error):
+    made = pickle.loads(pickle.dumps(error))
+    assert (type(made), str(made), vars(made)) == (type(error), str(error), vars(error))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations, pairwise
 from time import perf_counter
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends._combi.branch import Branch
-from ssvm_backends._combi.core import C0, EPS, TAU, UB, Core, State, make_core, make_state
+from ssvm_backends._combi.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, Core, State, make_core, make_state
 from ssvm_backends._combi.eliminate import eliminate, untouched
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends._combi.search import make_tree, root_of, search
@@ -37,9 +37,7 @@ from ssvm_backends._graphs.graph import F64, I32, I64, Instance, make_graph
 from ssvm_backends._graphs.reduce import condition
 from ssvm_backends._local.search import improve, score_of, settle
 from ssvm_dsl.ir import Limits
-
-#: Relative accuracy to which labellings are proved optimal.
-TOLERANCE = 1e-9
+from ssvm_dsl.ir.tolerance import RELATIVE, Terms, block_terms
 
 #: Table entries that message passing looks at between two looks at the clock.
 RELAX_PART = 10_000_000
@@ -49,6 +47,9 @@ LARGE = 2_000_000
 
 #: Table entries that local search looks at between two looks at the clock.
 LOOK_PART = 1_000_000
+
+#: Table entries that propagation of the root looks at between two looks at the clock, and for each entry in all.
+ROOT_PART, ROOT_SWEEPS = 3_000_000, 200
 
 #: Seconds for each variable and factor that must be left for elimination to be tried (it takes a third of that).
 ELIMINATION = 5e-5
@@ -66,6 +67,10 @@ BRIEF_ITERATIONS = 20
 Listener = Callable[[I32 | None, float], None]
 
 _ONE = np.zeros(1, dtype=np.int64)
+
+
+#: Rounding of costs that are moved about by branch and bound, in units of that of a plain sum.
+MOVES = 16.0
 
 
 class TimeUp(Exception):
@@ -87,6 +92,8 @@ class Setup:
         Size of tables that elimination may make.
     stats : dict
         Counters.
+    whole : bool
+        Whether all scores are integers that double precision adds up exactly: then 1/2 more is no better.
     slices : float
         Most slices of branch and bound; then :class:`GaveUp` is raised.
     """
@@ -95,6 +102,7 @@ class Setup:
     most_entries: int
     most_arity: int
     stats: dict[str, float]
+    whole: bool = False
     slices: float = np.inf
 
     @property
@@ -103,9 +111,25 @@ class Setup:
         return self.slices < np.inf
 
 
-def slack_of(score: float) -> float:
-    """Return by how much a bound may exceed a score that counts as optimal."""
-    return TOLERANCE * max(1.0, abs(score)) if np.isfinite(score) else 0.0
+def slack_of(instance: Instance, whole: bool) -> float:
+    """Return by how much a bound may exceed a score that counts as optimal, for an instance of one example."""
+    return 0.5 if whole else accuracy(terms_of(instance))
+
+
+def terms_of(instance: Instance) -> Terms:
+    """Return what the scores of an instance of one example are sums of."""
+    g = instance.graph
+    node, pool = block_terms(instance.node, g.state_ptr[:-1]), block_terms(instance.pool, g.table_ptr)
+    size, spread = (node[k].sum() + pool[k].sum() for k in (0, 1))
+    const = instance.const
+    integers = node[2].all() and pool[2].all() and const[0] == np.rint(const[0])
+    count = np.array([g.n_variables + g.n_factors])
+    return Terms(count, size + np.abs(const), np.array([spread]), np.array([integers]))
+
+
+def accuracy(terms: Terms) -> float:
+    """Return how far from the best a labelling may be that counts as optimal: a tenth of the tolerance, or rounding."""
+    return float(max(0.1 * RELATIVE * terms.spread[0], MOVES * terms.rounding[0]))
 
 
 def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, start: I32 | None = None) -> None:
@@ -236,6 +260,7 @@ class Part:
     ) -> None:
         self.instance, self.setup, self.tell, self.labels = instance, setup, tell, labels
         self.best, self.bound = cutoff, np.inf
+        self.slack = slack_of(instance, setup.whole)
 
     def solve(self) -> None:
         """Bound, fix states, branch."""
@@ -246,7 +271,7 @@ class Part:
         state = make_state(self.instance.graph, core)
         self.arm(state)
         load(core, state, messages)
-        if not propagate_root(core, state):
+        if not self.propagate(core, state):
             self.proved()
             return
         self.lower(float(self.instance.const[0] - state.real[C0]))
@@ -255,10 +280,31 @@ class Part:
         else:
             Branch(self, core, state).solve()
 
+    def propagate(self, core: Core, state: State) -> bool:
+        """Propagate the root, looking at the clock in between; return False when nothing beats the best."""
+        most = state.tally[WORK] + ROOT_PART + ROOT_SWEEPS * len(core.cost)
+        ok = propagate_root(core, state, True, ROOT_PART)
+        while ok and state.tally[[N_AC, N_DAC, N_EAC]].any() and state.tally[WORK] < most:
+            self.pause()
+            ok = propagate_root(core, state, False, ROOT_PART)
+        return bool(ok)
+
     def open_share(self, state: State) -> float:
         """Return the share of states besides one for each variable that is still open."""
         n = self.instance.graph.n_variables
         return float((state.size.sum() - n) / (len(self.instance.node) - n))
+
+    @cached_property
+    def dearest(self) -> float:
+        """More than any labelling of finite score costs, without the constant."""
+        g, total, size = self.instance.graph, 0.0, 0.0
+        for scores, starts in ((self.instance.node, g.state_ptr[:-1]), (self.instance.pool, g.table_ptr)):
+            if len(scores):
+                finite = np.where(scores > -np.inf, scores, np.inf)
+                least = np.minimum.reduceat(finite, starts)
+                least = least[least < np.inf]
+                total, size = total - float(least.sum()), size + float(np.abs(least).sum())
+        return total + 1.0 + 1e-6 * size
 
     def offer(self, labels: I32) -> None:
         """Hear of a labelling."""
@@ -275,7 +321,7 @@ class Part:
             self.tell(None, max(bound, self.best))
 
     def _closed(self) -> bool:
-        if self.bound <= self.best + slack_of(self.best):
+        if self.bound <= self.best + self.slack:
             self.proved()
             return True
         return False
@@ -286,8 +332,9 @@ class Part:
 
     def arm(self, state: State) -> None:
         """Tell the search state what there is to beat."""
-        state.real[UB] = self.instance.const[0] - self.best
-        state.real[EPS] = slack_of(self.best)
+        known = self.best > -np.inf
+        state.real[UB] = self.instance.const[0] - self.best if known else self.dearest
+        state.real[EPS] = self.slack
         gap = self.bound - self.best
         state.real[TAU] = max(1e-12, 1e-3 * gap) if np.isfinite(gap) else 1e-6
 
@@ -409,6 +456,6 @@ def prepare() -> None:
     part = Part(instance, -np.inf, Setup(Clock.start(Limits()), 1, 1, {}), lambda labels, bound: None)
     part.look(np.zeros(5, dtype=np.int32))
     part.relax()
-    propagate_root(core, state)
+    propagate_root(core, state, True, ROOT_PART)
     search(core, state, make_tree(15, 5), root_of(state), 1000)
     condition(instance, _ONE, np.ones(15, dtype=bool))

@@ -14,8 +14,11 @@ which is a sum of pairs (Freedman and Drineas, CVPR 2005); what remains are pair
 
 Capacities are whole numbers: scores times a power of two, so large that the rounding of one score is at most
 ``2**-57`` (with tables of three variables ``2**-53``) of the sum of all scores of an example, and so small that no sum
-of capacities overflows.  Scores with few binary digits are represented exactly.  ``D`` may be negative by
-``RELATIVE_ROUNDING`` of the sum of the table's entries, which is then ignored.
+of capacities overflows.  Scores with few binary digits are represented exactly, integers among them.
+
+Tables that are computed from weights may miss ``D >= 0`` by the rounding of that computation.  A ``D`` below zero by
+up to ``FORGIVEN`` of the sum of the table's sizes is taken for zero, unless the entries are integers.  The network then
+rates labellings too high by up to ``-D``; the sum of these *losses* is part of the bound.
 """
 
 from __future__ import annotations
@@ -28,10 +31,15 @@ from numba import njit
 
 from ssvm_backends._cuts.maxflow import UNBOUNDED, Arcs, Nodes, link
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph
+from ssvm_dsl.ir.properties import ROUNDING
 from ssvm_dsl.ir.ragged import pointers
 
-#: Violations of submodularity that count as rounding, relative to the sum of the entries they come from.
-RELATIVE_ROUNDING = 1e-12
+#: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
+#: more than what :mod:`ssvm_dsl.ir.properties` forgives, which adds the same numbers in another way.
+FORGIVEN = 2.0 * ROUNDING
+
+#: What a table misses submodularity by when ``-inf`` is in its way.
+FAR = 1 << 62
 
 
 class CutGraph(NamedTuple):
@@ -123,10 +131,23 @@ def whole(x: float, scale: float) -> np.int64:
 
 
 @njit(cache=True, nogil=True)
+def forgiven(table: F64, size: int, scale: float) -> int:
+    """Return what a table of this size (in whole numbers) may miss ``D >= 0`` by: nothing when it holds integers."""
+    integers = scale >= 1.0
+    for x in table:
+        integers &= x == np.rint(x)
+    return np.int64(0) if integers else np.int64(4 + FORGIVEN * size)
+
+
+@njit(cache=True, nogil=True)
 def pair_terms(t00: float, t01: float, t10: float, t11: float, scale: float) -> tuple[int, int, int, int, int]:
-    """Return (constant, unary of x, unary of y, link x to y, link y to x) of a table; links of -1 if not submodular."""
+    """Return (constant, unary of x, unary of y, link x to y, link y to x) of a table.
+
+    Links of -1 say that the table is not submodular; where all entries are finite, the constant is what it misses
+    that by, negative.
+    """
     if t00 == -np.inf or t11 == -np.inf:
-        return 0, 0, 0, -1, -1
+        return -FAR, 0, 0, -1, -1
     a, d = whole(t00, scale), whole(t11, scale)
     if t01 == -np.inf and t10 == -np.inf:
         return a, d - a, 0, UNBOUNDED, UNBOUNDED
@@ -139,31 +160,39 @@ def pair_terms(t00: float, t01: float, t10: float, t11: float, scale: float) -> 
     b, c = whole(t01, scale), whole(t10, scale)
     gain = a + d - b - c
     if gain < 0:
-        if gain < -4 - RELATIVE_ROUNDING * (abs(a) + abs(b) + abs(c) + abs(d)):
-            return 0, 0, 0, -1, -1
-        gain = 0
+        return gain, 0, 0, -1, -1
     half = gain // 2
     return a, c - a + half, b - a + gain - half, half, gain - half
 
 
 @njit(cache=True, nogil=True)
-def add_pair(
-    node: Nodes, arc: Arcs, a: int, x: int, y: int, t00: float, t01: float, t10: float, t11: float, scale: float
-) -> bool:
-    """Add a table to nodes x and y and to arc a between them; return False when it is not submodular."""
-    _, e_x, e_y, c_xy, c_yx = pair_terms(t00, t01, t10, t11, scale)
+def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: float) -> int:
+    """Add a table to nodes x and y and to arc a between them; return what is lost, -1 when it is not submodular.
+
+    Parameters
+    ----------
+    table : ndarray of float64, shape (4,)
+    """
+    miss, e_x, e_y, c_xy, c_yx = pair_terms(table[0], table[1], table[2], table[3], scale)
+    lost = np.int64(0)
     if c_xy < 0:
-        return False
+        if miss == -FAR:
+            return np.int64(-1)
+        first = whole(table[0], scale)
+        b, c, d = whole(table[1], scale), whole(table[2], scale), whole(table[3], scale)
+        if -miss > forgiven(table, abs(first) + abs(b) + abs(c) + abs(d), scale):
+            return np.int64(-1)
+        lost, e_x, e_y, c_xy, c_yx = -miss, c - first, b - first, 0, 0
     node[x].excess += e_x
     node[y].excess += e_y
     arc[a].cap += c_xy
     arc[arc[a].sister].cap += c_yx
-    return True
+    return lost
 
 
 @njit(cache=True, nogil=True)
-def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> bool:
-    """Add a table of three variables; return False when it is not submodular.
+def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> int:
+    """Add a table of three variables; return what is lost, -1 when it is not submodular.
 
     Parameters
     ----------
@@ -175,10 +204,10 @@ def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, sc
         The further node.
     table : ndarray of float64, shape (8,)
     """
-    t, size = np.empty(8, np.int64), 0
+    t, size, lost = np.empty(8, np.int64), np.int64(0), np.int64(0)
     for k in range(8):
         if table[k] == -np.inf:
-            return False
+            return np.int64(-1)
         t[k] = whole(table[k], scale)
         size += abs(t[k])
     top = t[7] - t[6] - t[5] - t[3] + t[4] + t[2] + t[1] - t[0]
@@ -197,12 +226,13 @@ def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, sc
         i, j = (0, 1) if k == 0 else ((0, 2) if k == 1 else (1, 2))
         gain = t[bits[i] + bits[j]] - t[bits[i]] - t[bits[j]] + t[0]
         if gain < 0:
-            if gain < -8 - RELATIVE_ROUNDING * size:
-                return False
-            gain = 0
+            if -gain > forgiven(table, size, scale):
+                return np.int64(-1)
+            lost -= gain
+            gain = np.int64(0)
         half, a = gain // 2, edge[k]
         node[x[i]].excess += sign * half
         node[x[j]].excess += sign * (gain - half)
         arc[arc[a].sister if turned else a].cap += half
         arc[a if turned else arc[a].sister].cap += gain - half
-    return True
+    return lost

@@ -15,8 +15,11 @@ STATE_SIZE = 3
 
 
 @njit(cache=True, nogil=True)
-def price(graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, node: Nodes, arc: Arcs) -> int:
-    """Write one example's capacities; return a factor that is not submodular, -1 when all are."""
+def price(graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, node: Nodes, arc: Arcs, lost: F64) -> int:
+    """Write one example's capacities; return a factor that is not submodular, -1 when all are.
+
+    ``lost``, of shape (1,), becomes what the scores of labellings may be above those of the network.
+    """
     lo, nodes = graph.var_ptr[example], cut.node_ptr[example]
     base = cut.first[nodes]
     load(cut.first, cut.head, cut.sister, nodes, cut.node_ptr[example + 1], node, arc)
@@ -24,27 +27,29 @@ def price(graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, node
     for v in range(lo, graph.var_ptr[example + 1]):
         s = graph.state_ptr[v]
         node[cut.var_node[v] - nodes].excess = whole(score[s + 1], scale) - whole(score[s], scale)
-    x, edge = np.empty(3, np.int64), np.empty(6, np.int32)
+    x, edge, total = np.empty(3, np.int64), np.empty(6, np.int32), np.int64(0)
     for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
         k, t, e = graph.slot_ptr[f], graph.table_ptr[f], cut.edge_ptr[f]
         if cut.extra[f] < 0:
             u, v = cut.var_node[graph.scope[k]] - nodes, cut.var_node[graph.scope[k + 1]] - nodes
             a = cut.number[e] - base
-            good = add_pair(node, arc, a, u, v, pool[t], pool[t + 1], pool[t + 2], pool[t + 3], scale)
+            less = add_pair(node, arc, a, u, v, pool[t : t + 4], scale)
         else:
             for i in range(3):
                 x[i] = cut.var_node[graph.scope[k + i]] - nodes
             for i in range(6):
                 edge[i] = cut.number[e + i] - base
-            good = add_triple(node, arc, edge, x, cut.extra[f] - nodes, pool[t : t + 8], scale)
-        if not good:
+            less = add_triple(node, arc, edge, x, cut.extra[f] - nodes, pool[t : t + 8], scale)
+        if less < 0:
             return f
+        total += less
+    lost[0] = total / scale
     return -1
 
 
 @njit(cache=True, nogil=True)
 def cut_batch(
-    graph: Graph, cut: CutGraph, score: F64, pool: F64, ids: I64, ptr: I64, labels: I32,
+    graph: Graph, cut: CutGraph, score: F64, pool: F64, ids: I64, ptr: I64, labels: I32, lost: F64,
     node: Nodes, arc: Arcs, control: I64, state: I64, budget: int,
 ) -> bool:  # fmt: skip
     """Go on with a batch until it is done (return True), the budget is spent or a table is not submodular (False).
@@ -59,6 +64,8 @@ def cut_batch(
         Where their labels go.
     labels : ndarray of int32
         Result.
+    lost : ndarray of float64, shape (n,)
+        Result: how far the best score may be above that of the labels, where tables miss submodularity by rounding.
     node, arc, control
         Work space for the largest example, see :mod:`ssvm_backends._cuts.maxflow`.
     state : ndarray of int64, shape (STATE_SIZE,)
@@ -72,7 +79,7 @@ def cut_batch(
         i = ids[state[0]]
         n = cut.node_ptr[i + 1] - cut.node_ptr[i]
         if state[1] == 0:
-            state[2] = price(graph, cut, score, pool, i, node, arc)
+            state[2] = price(graph, cut, score, pool, i, node, arc, lost[state[0] : state[0] + 1])
             if state[2] >= 0:
                 return False
             start(node, n, control)

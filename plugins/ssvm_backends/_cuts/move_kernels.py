@@ -76,6 +76,7 @@ def _price(
     lo, hi = graph.var_ptr[example], graph.var_ptr[example + 1]
     base = cut.first[lo]
     load(cut.first, cut.head, cut.sister, lo, hi, node, arc)
+    table = np.empty(4)
     for v in range(lo, hi):
         if one[v - lo] >= 0:
             s = graph.state_ptr[v]
@@ -86,10 +87,9 @@ def _price(
         t00 = t + zero[p] * step + zero[q]
         if one[p] >= 0 and one[q] >= 0:
             t10 = t + one[p] * step
-            if not add_pair(
-                node, arc, cut.number[cut.edge_ptr[f]] - base, p, q,
-                pool[t00], pool[t + zero[p] * step + one[q]], pool[t10 + zero[q]], pool[t10 + one[q]], scale,
-            ):  # fmt: skip
+            table[0], table[1] = pool[t00], pool[t + zero[p] * step + one[q]]
+            table[2], table[3] = pool[t10 + zero[q]], pool[t10 + one[q]]
+            if add_pair(node, arc, cut.number[cut.edge_ptr[f]] - base, p, q, table, scale) < 0:
                 return f
         elif one[p] >= 0:
             node[p].excess += whole(pool[t + one[p] * step + zero[q]], scale) - whole(pool[t00], scale)

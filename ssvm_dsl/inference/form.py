@@ -1,0 +1,108 @@
+"""The form of an answer: types, shapes, codes, and numbers that contradict each other, before anything reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, label_ptr, select
+
+I64 = NDArray[np.int64]
+Fault = Callable[[str], BackendFault]
+
+#: Tasks that labels need not answer.
+LABELS_OPTIONAL = (Task.MARGINALS, Task.RELAXED)
+
+def check_form(
+    program: Program, solution: Solution, examples: I64 | None, task: Task, k: int | None, fault: Fault
+) -> None:
+    """Refuse an answer whose parts are not arrays of the right types and shapes with known codes.
+
+    Parameters
+    ----------
+    k : int, optional
+        How many labellings were asked for (task ``kbest``).
+    fault : callable
+        Makes the error from a text.
+
+    Raises
+    ------
+    BackendFault
+    """
+    if not isinstance(solution, Solution):
+        raise fault(f"it returned {type(solution).__name__}, expected a Solution")
+    n = len(select(program, examples))
+    size = int(label_ptr(program, examples)[-1])
+    rows = (len(solution.score) if k is None else k,) if task is Task.KBEST else ()
+    no_labels = task in LABELS_OPTIONAL and isinstance(solution.labels, np.ndarray) and solution.labels.size == 0
+    if not no_labels:
+        _array("labels", solution.labels, np.int32, (*rows, size), f"{size} variables", fault)
+    _array("score", solution.score, np.float64, (*rows, n), f"{n} examples", fault)
+    _array("bound", solution.bound, np.float64, (n,), f"{n} examples", fault)
+    for what, codes in (("stop", Stop), ("primal", Primal)):
+        array = getattr(solution, what)
+        _array(what, array, np.int8, (n,), f"{n} examples", fault)
+        if array.view(np.uint8).max(initial=0) > max(codes):
+            known = ", ".join(f"{code.name} = {code.value}" for code in codes)
+            raise fault(f"{what} holds {int(array.view(np.uint8).max())}; known are {known}")
+    if task in LABELS_OPTIONAL:
+        _check_marginals_form(program, solution, examples, task, n, fault)
+
+
+def _array(what: str, array: object, dtype: type, shape: tuple[int, ...], where: str, fault: Fault) -> None:
+    if type(array) is not np.ndarray:
+        raise fault(f"{what}: expected an array, got a {type(array).__name__}")
+    if array.dtype != dtype:
+        raise fault(f"{what}: expected {np.dtype(dtype).name}, got {array.dtype}")
+    if array.shape != shape:
+        raise fault(f"{what}: expected shape {shape} for {where}, got {array.shape}")
+
+
+def _check_marginals_form(
+    program: Program, solution: Solution, examples: I64 | None, task: Task, n: int, fault: Fault
+) -> None:
+    marginals, counted = solution.marginals, f"{n} examples"
+    if task is Task.MARGINALS:
+        _array("log_partition", solution.log_partition, np.float64, (n,), counted, fault)
+    if not isinstance(marginals, Marginals):
+        raise fault(f"marginals is a {type(marginals).__name__}, expected Marginals")
+    ids = select(program, examples)
+    starts = program.state_ptr[program.var_ptr]
+    states = int((starts[ids + 1] - starts[ids]).sum())
+    _array("marginals.node", marginals.node, np.float64, (states,), counted, fault)
+    if len(marginals.tables) != len(program.groups):
+        expected = f"one for each of {len(program.groups)} groups"
+        raise fault(f"marginals.tables are {len(marginals.tables)}, expected {expected}")
+    for group, table in zip(program.groups, marginals.tables, strict=True):
+        shape = (int((group.ptr[ids + 1] - group.ptr[ids]).sum()), group.n_configs)
+        _array(f"marginals.tables of group '{group.name}'", table, np.float64, shape, counted, fault)
+
+
+def check_consistent(solution: Solution, task: Task, caps: Caps, fault: Fault) -> None:
+    """Refuse numbers that contradict each other: scores without a labelling, claims without a bound.
+
+    Raises
+    ------
+    BackendFault
+    """
+    best = solution.score if solution.score.ndim == 1 else solution.score[0]
+    feasible = solution.primal == Primal.FEASIBLE
+    if task not in LABELS_OPTIONAL:
+        if (solution.score == np.inf).any():
+            raise fault("a score is inf")
+        odd = np.flatnonzero((best > -np.inf) != feasible)
+        if len(odd):
+            i, what = int(odd[0]), Primal(int(solution.primal[odd[0]])).name
+            raise fault(f"it calls answer {i} {what} and gives it score {float(best[i])}")
+    if task is Task.MARGINALS or caps.guarantee is Guarantee.HEURISTIC:
+        return
+    missing = np.isnan(solution.bound) & (solution.stop == Stop.FINISHED) & (solution.primal != Primal.INFEASIBLE)
+    if missing.any():
+        claim = "exactness" if caps.guarantee is Guarantee.EXACT else "certified bounds"
+        i = int(np.flatnonzero(missing)[0])
+        raise fault(f"it claims {claim} but its bound nan differs from its score {float(best[i])} (answer {i})")

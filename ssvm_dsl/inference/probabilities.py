@@ -1,0 +1,84 @@
+"""Whether marginals and fractional solutions are probabilities, and those of factors add up to those of variables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.inference.form import Fault
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, select
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: Accuracy of sums of probabilities: of exact backends, and of solvers that end with some accuracy.
+EXACT_ATOL, SOLVER_ATOL = 1e-7, 1e-5
+
+#: Entries of factor tables that are looked at in an answer of a bundled backend.
+SPOT = 65536
+
+
+def check_probabilities(
+    program: Program, solution: Solution, examples: I64 | None, task: Task, caps: Caps, most: float, fault: Fault
+) -> None:
+    """Refuse what is no distribution; factors are not compared with variables where the backend is a heuristic.
+
+    Parameters
+    ----------
+    most : float
+        Look at about this many entries of the tables of each group.
+
+    Raises
+    ------
+    BackendFault
+    """
+    marginals, ids = solution.marginals, select(program, examples)
+    assert marginals is not None
+    there = _there(solution, task, fault)
+    atol = EXACT_ATOL if caps.guarantee is Guarantee.EXACT and task is Task.MARGINALS else SOLVER_ATOL
+    variables = members(program.var_ptr, ids)
+    starts = pointers(program.card[variables])[:-1]
+    if len(variables):
+        live = np.repeat(there, program.var_ptr[ids + 1] - program.var_ptr[ids])
+        total = np.add.reduceat(marginals.node, starts)
+        wrong = live & ~((np.minimum.reduceat(marginals.node, starts) >= -atol) & (np.abs(total - 1.0) <= atol))
+        if wrong.any():
+            v = int(variables[np.flatnonzero(wrong)[0]])
+            raise fault(f"the marginals of variable {v} are no probabilities; they sum to {float(total[wrong][0])}")
+    if caps.guarantee is not Guarantee.HEURISTIC:
+        place = np.zeros(program.n_variables, np.int64)
+        place[variables] = starts
+        _check_factors(program, marginals, ids, there, place, atol, most, fault)
+
+
+def _there(solution: Solution, task: Task, fault: Fault) -> Bools:
+    """Return which examples have probabilities that count."""
+    there = (solution.stop == Stop.FINISHED) & (solution.primal != Primal.INFEASIBLE)
+    if task is Task.RELAXED:
+        return np.asarray(there & (solution.primal != Primal.NONE))
+    log_z = solution.log_partition
+    assert log_z is not None
+    if (there & np.isnan(log_z)).any() or (log_z == np.inf).any():
+        raise fault("a log partition is nan or inf")
+    return np.asarray(there & (log_z > -np.inf))
+
+
+def _check_factors(
+    program: Program, marginals: Marginals, ids: I64, there: Bools, place: I64, atol: float, most: float, fault: Fault
+) -> None:
+    """Look at the tables of factors: not negative, and their sums are the marginals of the variables at ``place``."""
+    for group, whole in zip(program.groups, marginals.tables, strict=True):
+        chosen = np.flatnonzero(np.repeat(there, group.ptr[ids + 1] - group.ptr[ids]))
+        chosen = chosen[: int(min(len(chosen), max(1.0, most // group.n_configs)))]
+        scope, table = group.scope[members(group.ptr, ids)[chosen]], whole[chosen].reshape(len(chosen), *group.cards)
+        wrong = not (table >= -atol).all()
+        for r, n_states in enumerate(group.cards):
+            others = tuple(axis + 1 for axis in range(group.arity) if axis != r)
+            expected = marginals.node[place[scope[:, r]][:, None] + np.arange(n_states)]
+            wrong = wrong or not (np.abs(table.sum(axis=others) - expected) <= atol).all()
+        if wrong:
+            raise fault(f"the marginals of a factor of '{group.name}' do not add up to those of its variables")

@@ -1,0 +1,120 @@
+"""Whether a plug-in's description is what its class says: types, ranges and names, before anything relies on it.
+
+The types of the dataclass fields are the contract; they are read from the classes, so that a new field is checked
+without a line here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import isfinite
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from ssvm_dsl.ir.need import Caps
+from ssvm_dsl.plugin_api.specs import Option, OptionedSpec, Spec
+
+#: What users type: one word, also on a command line and in a table.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+FACTORY = re.compile(rf"{MODULE.pattern}:{MODULE.pattern}")
+
+#: Names that mean something else where users type a plug-in's.
+RESERVED = ("auto",)
+
+
+def mistakes(spec: Spec) -> list[str]:
+    """Return what is wrong with a description, in words; empty when nothing is."""
+    wrong = list(_badly_typed(spec, ""))
+    return wrong or list(_unfit(spec))
+
+
+def _badly_typed(value: Any, path: str) -> Iterator[str]:
+    """Yield the fields of a dataclass that hold something of another type."""
+    hints = _hints(type(value))
+    for field in fields(value):
+        found, name = getattr(value, field.name), f"{path}{field.name}"
+        if not _fits(found, hints[field.name]):
+            yield f"{name} is {_named(hints[field.name])}, got {_short(found)}"
+        else:
+            for number, part in enumerate(found if isinstance(found, tuple) else (found,)):
+                if is_dataclass(part) and not isinstance(part, type):
+                    yield from _badly_typed(part, f"{name}[{number}]." if isinstance(found, tuple) else f"{name}.")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type: a class, a union, ``tuple[T, ...]`` or ``frozenset[T]``."""
+    if hint is Any:
+        return True
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if get_origin(hint) in (tuple, frozenset):
+        return isinstance(value, get_origin(hint)) and all(_fits(one, get_args(hint)[0]) for one in value)
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _named(hint: Any) -> str:
+    """Return a type in words."""
+    parts = [part for part in get_args(hint) if part is not Ellipsis]
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_named, parts))
+    if get_origin(hint) in (tuple, frozenset):
+        return f"a {get_origin(hint).__name__} of {_named(parts[0]).split()[-1]}"
+    return "None" if hint is type(None) else f"{'an' if hint.__name__[0] in 'aeiou' else 'a'} {hint.__name__}"
+
+
+def _unfit(spec: Spec) -> Iterator[str]:
+    """Yield what is wrong with the content of a description whose types are right."""
+    if not NAME.fullmatch(spec.name):
+        yield f"name is one word of letters, digits and . _ + -, got {_short(spec.name)}"
+    elif spec.name in RESERVED:
+        yield f"the name '{spec.name}' is taken: it stands for the choice among all"
+    if not FACTORY.fullmatch(spec.factory):
+        yield f"factory is 'package.module:Class', got {_short(spec.factory)}"
+    for module in spec.requires:
+        if not MODULE.fullmatch(module):
+            yield f"requires lists names of modules, got {_short(module)}"
+    for what in ("summary", "install_hint"):
+        if not getattr(spec, what).isprintable():
+            yield f"{what} is one line of text, got {_short(getattr(spec, what))}"
+    if isinstance(spec, OptionedSpec):
+        yield from _unfit_options(spec.options)
+    caps = getattr(spec, "caps", None)
+    if isinstance(caps, Caps):
+        if not (isfinite(caps.score_atol) and caps.score_atol >= 0.0):
+            yield f"caps.score_atol is a number of at least 0, got {caps.score_atol!r}"
+        if caps.max_arity < 1:
+            yield f"caps.max_arity is at least 1, got {caps.max_arity}"
+
+
+def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
+    seen = set()
+    for option in options:
+        if not option.name.isidentifier():
+            yield f"the name of an option is an identifier, got {_short(option.name)}"
+        if option.name in seen:
+            yield f"there are two options '{option.name}'"
+        seen.add(option.name)
+        expected = option.expected(option.default)
+        if expected:
+            yield f"option '{option.name}' is {expected}, but its default is {_short(option.default)}"
+
+
+def _short(value: Any) -> str:
+    """Return what a value looks like, in one short line."""
+    try:
+        text = repr(value)
+    except BaseException:
+        text = f"a {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 60 else f"{text[:57]}..."
