@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.unanswered import require_answers
 from ssvm_dsl.ir.need import Task
@@ -56,6 +57,8 @@ def solve_batch(
 
     Raises
     ------
+    DataError
+        Scores are no numbers.
     InfeasibleError
         An example has no labelling that masks and constraints allow.
     NoLabellingError
@@ -66,7 +69,10 @@ def solve_batch(
     parameters.fill_shared(w, theta)
 
     def part(ids: I64) -> Solution:
-        parameters.fill_examples(w, theta, ids)
+        try:
+            parameters.fill_examples(w, theta, ids)
+        except DataError as err:
+            raise err.shifted(first) from err.__cause__
         return session.solve(theta, examples=ids, task=task, k=k)
 
     ids = np.arange(program.n_examples, dtype=np.int64)
