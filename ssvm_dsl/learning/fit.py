@@ -296,7 +296,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     """Return why training ends now, ``None`` when it goes on."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
-    if progress.limited <= stop.tol:
+    if progress.at_rounding(stop.tol):
         return "rounding"
     if asked:
         return "callback"
