@@ -41,12 +41,19 @@ def require_memory(n_bytes: float, what: str, instead: str) -> None:
     TooLargeError
         It is more than is free.
     """
+    lacking = shortage(n_bytes)
+    if lacking:
+        raise TooLargeError(f"{what} {lacking}\n  hint: {instead}")
+
+
+def shortage(n_bytes: float) -> str:
+    """Return why something does not fit, e.g. ``"takes about 24.0 GB of memory, and 12.0 GB are free"``; else ""."""
     if n_bytes < SMALL:
-        return
+        return ""
     free = MARGIN * free_memory()
-    if n_bytes > free:
-        text = f"{what} takes about {bytes_text(int(n_bytes))} of memory, and {bytes_text(int(free))} are free"
-        raise TooLargeError(f"{text}\n  hint: {instead}")
+    if n_bytes <= free:
+        return ""
+    return f"takes about {bytes_text(n_bytes)} of memory, and {bytes_text(free)} are free"
 
 
 def fitting_share(n_bytes: float) -> float:
