@@ -28,6 +28,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, labellings, probabilities, ranked_labellings
 from ssvm_dsl.learning.check_parameters import check_path
 from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
 from ssvm_dsl.registry import registry
@@ -164,5 +165,14 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _custom_loss(kind: str) -> Any:
-    return registry().find(LossSpec, kind).load()
+def _custom_loss(kind: str) -> Callable[..., Any]:
+    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.whose(spec)):
+            return function(*args, **options)
+
+    return prices
