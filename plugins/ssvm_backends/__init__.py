@@ -89,7 +89,7 @@ _PROGRAMS = (
         install_hint="pip install ortools",
         options=(
             Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
-            Option("rounding", "none", "how fractional solutions become labels, if at all", _ROUNDINGS),
+            Option("rounding", "conditional", "how fractional solutions become labels, if at all", _ROUNDINGS),
         ),
         caps=replace(
             _BEST_LABELLING,

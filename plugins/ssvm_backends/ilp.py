@@ -23,7 +23,7 @@ from ssvm_backends._programs.cp_sat import CpSat
 from ssvm_backends._programs.local_polytope import Priced
 from ssvm_backends._programs.milp import highs_milp
 from ssvm_backends._programs.session import Answer, PolytopeSession
-from ssvm_dsl.ir import Need, Program, Stop
+from ssvm_dsl.ir import Need, Program, Stop, Task
 from ssvm_dsl.ir.tolerance import RELATIVE
 from ssvm_dsl.plugin_api import Verdict
 
@@ -53,7 +53,7 @@ class ILPSession(PolytopeSession):
         super().__init__(program, options, redundant=True)
         self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
 
-    def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
+    def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> Answer:
         """Solve one example."""
         answer = self._solver(priced, clock, warm)
         if answer.stop is Stop.FINISHED and answer.labels is not None:

@@ -2,9 +2,11 @@
 
 Answers are honest about what a relaxation can say.  The bound is not the solver's objective but what its duals
 prove (:mod:`ssvm_backends._programs.local_polytope`).  Where the solution is whole it is a labelling and, if the bound
-meets its score, an optimal one.  Where it is fractional it is reported as ``Primal.FRACTIONAL``, with the marginals
-and without labels, unless the option ``rounding`` names a rule (:mod:`ssvm_backends._programs.rounding`); then the
-labels and their own score come with the bound of the relaxation.
+meets its score, an optimal one.  Where it is fractional a labelling is made of it, by the rule that the option
+``rounding`` names (:mod:`ssvm_backends._programs.rounding`); it comes with its own score and the bound of the
+relaxation.  With ``rounding="none"``, and where no rule finds a labelling that nothing forbids, the answer is
+``Primal.FRACTIONAL``: marginals without labels.  The task ``relaxed`` asks for the fractional solution itself, which
+is never rounded.
 
 Scores go to the solver as losses against the best of their block, divided by the largest loss: neither huge nor tiny
 scores meet its absolute tolerances unprepared.  Fractional solutions are feasible up to these tolerances; what leaves
@@ -23,7 +25,7 @@ from ssvm_backends._programs.local_polytope import F64, I32, I64, Priced
 from ssvm_backends._programs.lp_solvers import Highs, MathOpt, Outcome, Solver
 from ssvm_backends._programs.rounding import rounded
 from ssvm_backends._programs.session import Answer, PolytopeSession, pack_marginals
-from ssvm_dsl.ir import Need, Primal, Program, Solution, Task
+from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Topology
 from ssvm_dsl.plugin_api import Verdict
 
 #: How far from 0 and 1 numbers may be to count as whole.
@@ -31,6 +33,15 @@ WHOLE_ATOL = 1e-6
 
 #: Columns from which on ``auto`` takes PDLP (a simplex basis then costs more than many gradient steps).
 MANY_COLUMNS = 100_000
+
+#: What becomes of fractional solutions, by the option ``rounding``.
+ROUNDED = {
+    "none": "fractional solutions are no answers (rounding='none')",
+    "argmax": "fractional solutions are rounded: each variable takes its most likely state (rounding='argmax')",
+    "threshold": "fractional solutions are rounded: the best of many thresholds (rounding='threshold')",
+    "conditional": "fractional solutions are rounded: one variable after the other takes the state of the highest "
+    "expected score (rounding='conditional')",
+}
 
 #: Joint states of the largest factor that is turned into columns.
 MAX_TABLE = 1 << 20
@@ -41,9 +52,15 @@ class LP:
 
     def check(self, need: Need) -> Verdict:
         """Accept everything but factors with too large tables."""
+        return self.check_with(need, {"rounding": "conditional"})
+
+    def check_with(self, need: Need, options: Mapping[str, Any]) -> Verdict:
+        """Accept the same, and tell what becomes of fractional solutions."""
         if need.max_table > MAX_TABLE:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
-        return Verdict(True, need.n_examples * (2e6 + 150 * columns_of(need) ** 1.5))
+        asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
+        notes = (ROUNDED[options["rounding"]],) if asks_labels else ()
+        return Verdict(True, need.n_examples * (2e6 + 150 * columns_of(need) ** 1.5), notes)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
         """Return a session."""
@@ -66,7 +83,7 @@ class LPSession(PolytopeSession):
         for name in wanted:
             self._solvers[name] = Highs() if name == "highs" else MathOpt(name)
 
-    def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
+    def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> Answer:
         """Solve the relaxation of one example."""
         losses = priced.losses()
         closed = losses == np.inf
@@ -77,7 +94,7 @@ class LPSession(PolytopeSession):
             return Answer(bound=-np.inf)
         bound = priced.bound(None if outcome.duals is None else outcome.duals * largest)
         mu = None if outcome.mu is None else normalised(outcome.mu, closed, priced.polytope.block_ptr)
-        return self._labelled(priced, outcome, mu, bound)
+        return self._labelled(priced, outcome, mu, bound, task)
 
     def _solver(self, priced: Priced) -> Solver:
         if len(self._solvers) == 1:
@@ -88,17 +105,18 @@ class LPSession(PolytopeSession):
         """Return the solution; the task ``relaxed`` has no labels, and the scores are those of the marginals."""
         solution = super()._packed(ids, ptr, answers, task)
         solution.marginals = pack_marginals(self.program, ids, [answer.mu for answer in answers])
-        if task is Task.RELAXED and self.options["rounding"] == "none":
+        if task is Task.RELAXED:
             solution.labels = np.zeros(0, np.int32)
         else:
             solution.score[solution.primal != Primal.FEASIBLE] = -np.inf
         return solution
 
-    def _labelled(self, priced: Priced, outcome: Outcome, mu: F64 | None, bound: float) -> Answer:
+    def _labelled(self, priced: Priced, outcome: Outcome, mu: F64 | None, bound: float, task: Task) -> Answer:
         stats = {"lp_iterations": outcome.iterations}
         if mu is None:
             return Answer(bound=bound, stop=outcome.stop, warm=outcome.warm, stats=stats)
         rule, likely = self.options["rounding"], priced.polytope.labels_of(mu)
+        rule = "none" if task is Task.RELAXED else rule
         labels: I32 | None = likely
         if mu[priced.polytope.chosen(likely)].min() < 1.0 - WHOLE_ATOL:
             labels = None if rule == "none" else rounded(priced, mu, rule)

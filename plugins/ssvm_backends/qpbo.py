@@ -25,13 +25,20 @@ from numpy.typing import NDArray
 from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
 from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, instance_of
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.plugin_api import Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends._cuts.half_integral import Halves
+
+#: What becomes of variables that are left open, by the option ``rest``.
+OPEN = {
+    "none": "where variables are left open there is no answer (rest='none')",
+    "icm": "variables that are left open are filled in by local search (rest='icm')",
+    "pairs": "variables that are left open are filled in by local search, two at a time (rest='pairs')",
+}
 
 #: Arcs looked at between two looks at the clock: a few milliseconds.
 BUDGET = 1_000_000
@@ -42,7 +49,13 @@ class QPBO:
 
     def check(self, need: Need) -> Verdict:
         """Accept every binary pairwise problem."""
-        return Verdict(True, 250.0 * (need.n_variables + need.n_factors))
+        return self.check_with(need, {"rest": "icm"})
+
+    def check_with(self, need: Need, options: Mapping[str, Any]) -> Verdict:
+        """Accept the same, and tell what becomes of variables that roof duality leaves open."""
+        asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
+        notes = (OPEN[options["rest"]],) if asks_labels else ()
+        return Verdict(True, 250.0 * (need.n_variables + need.n_factors), notes)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> RoofSession:
         """Return a session."""

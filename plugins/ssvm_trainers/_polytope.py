@@ -76,8 +76,11 @@ def shared_cliques(program: Program) -> Cliques:
         first += size * len(mine)
     keys, cells = pairs[:, 0] * program.n_variables + pairs[:, 1], []
     for group in program.groups:
+        if not group.n_factors:  # of any arity: factors that these examples are too small for
+            cells.append(np.zeros((0, group.n_configs), dtype=np.int64))
+            continue
         low, high = np.sort(group.scope.astype(np.int64), axis=1).T
-        begin = start[np.searchsorted(keys, low * program.n_variables + high)] if group.n_factors else start[:0]
+        begin = start[np.searchsorted(keys, low * program.n_variables + high)]
         place = np.arange(group.n_configs).reshape(group.cards)
         turned = np.arange(group.n_configs).reshape(group.cards[::-1]).T
         forward = (group.scope[:, 0] < group.scope[:, 1])[:, None]

@@ -98,7 +98,8 @@ class PolytopeProjection(Stateful):
 def layout_of(program: Program) -> Layout:
     """Return where columns and rows are; rows are in an order in which neighbours in the graph are close."""
     ptr = pointers(np.array([group.n_factors for group in program.groups], dtype=np.int64))
-    n_factors, n, width = int(ptr[-1]), program.n_variables, max(program.max_arity, 1)
+    width = max((group.arity for group in program.groups), default=1)  # of groups without factors, too
+    n_factors, n = int(ptr[-1]), program.n_variables
     arity = np.repeat([group.arity for group in program.groups], np.diff(ptr)).astype(np.int64)
     card, scope = np.ones((n_factors, width), dtype=np.int64), np.zeros((n_factors, width), dtype=np.int64)
     first, pool = np.zeros(n_factors, dtype=np.int64), np.zeros(n_factors, dtype=np.int64)

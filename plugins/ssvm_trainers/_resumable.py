@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 
 F64 = NDArray[np.float64]
@@ -53,6 +54,32 @@ class Stateful:
                 value.bit_generator.state = state[name]
             else:
                 setattr(self, name, state[name])
+
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        """Take over a state, whose arrays must be as large as those here and whose numbers finite.
+
+        Raises
+        ------
+        TrainingError
+            It is the state of something else, or damaged.
+        """
+        now = self.state()
+        for name, value in now.items():
+            found = state.get(name)
+            if isinstance(value, np.ndarray):
+                same = isinstance(found, np.ndarray) and (found.dtype, found.shape) == (value.dtype, value.shape)
+                known = same and bool(np.isfinite(found).all())
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                known = type(found) in (int, type(value)) and bool(np.isfinite(found)) and found >= 0
+            else:
+                known = type(found) is type(value)
+            if not known:
+                raise TrainingError(f"the state to go on from is of another model, or damaged: its '{name}'")
+        try:
+            self.restore(state)
+        except (KeyError, TypeError, ValueError) as err:
+            raise TrainingError(f"the state to go on from is damaged ({type(err).__name__}: {err})") from err
 
 
 class Run(Stateful, ABC):

@@ -24,7 +24,6 @@ has a lower objective; where that one is not good enough, at the newest weights,
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,7 +233,7 @@ class _Run(Run):
     def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
         from ssvm_trainers._plane_kernels import exact_pass
 
-        s, begin = self.planes, perf_counter()
+        s, begin = self.planes, self.problem.seconds()
         gain, full, off = exact_pass(
             oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
             self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, s.w, s.free,
@@ -291,18 +290,18 @@ class _Run(Run):
         self.dual, plane = self.planes.refresh()
         dual, w = self.dual, self.average if self.options.averaging else self.planes.w.copy()
         primal, upper = self._evaluate(w)
-        if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, primal):
+        if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, upper):
             newest = self.planes.w.copy()
             values = self._evaluate(newest)
-            if values[0] < primal:
+            if values[1] < upper:
                 w, (primal, upper) = newest, values
                 self.average[:], self.averaged = w, 1
         self.trust.learn(primal - dual, estimate)
         return Iterate(w, self.passes, primal, upper, dual, plane=plane)
 
-    def _goes_on(self, stop: StopRule | None, gap: float, primal: float) -> bool:
+    def _goes_on(self, stop: StopRule | None, gap: float, upper: float) -> bool:
         """Return whether a gap is too large still, and a pass is left to look for a smaller one."""
-        return stop is not None and gap > stop.tol * abs(primal) and self.passes + 1.0 <= stop.max_passes
+        return stop is not None and gap > stop.tol * abs(upper) and self.passes + 1.0 <= stop.max_passes
 
     def _evaluate(self, w: F64) -> tuple[float, float]:
         """Return the objective at w and its certified upper bound; take the planes."""

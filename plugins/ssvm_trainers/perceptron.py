@@ -76,11 +76,13 @@ class Perceptron(Resumable):
         """Return a run that has not made an iterate yet."""
         return _Run(self, problem, start)
 
-    def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
-        """Learn one pass over more examples; return (weights, state for the next call)."""
-        learner = Learner(self, problem) if state is None else state
+    def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
+        """Learn one pass over more examples; see :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`."""
+        learner = Learner(self, problem)
+        if state is not None:
+            learner.go_on(state)
         learner.one_pass(problem)
-        return learner.weights(), learner
+        return learner.weights(), learner.state()
 
 
 class _Run(Run):

@@ -116,25 +116,15 @@ class Subgradient(Resumable):
         """Return a run that has not made an iterate yet."""
         return _Run(self, problem, start)
 
-    def partial(self, problem: TrainProblem, state: Any = None) -> tuple[F64, Any]:
-        """Learn one pass over more examples.
-
-        Parameters
-        ----------
-        problem : TrainProblem
-            The new examples.
-        state : object, optional
-            What an earlier call returned.
-
-        Returns
-        -------
-        (w, state)
-        """
-        run: Descent = Descent(self, problem.dim) if state is None else state
+    def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
+        """Learn one pass over more examples; see :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`."""
+        run = Descent(self, problem.dim)
+        if state is not None:
+            run.go_on(state)
         run.ball = 0.0  # that of another problem
         with run.guard():
             run.one_pass(problem)
-        return run.weights().copy(), run
+        return run.weights().copy(), run.state()
 
 
 class _Run(Run):

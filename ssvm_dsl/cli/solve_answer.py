@@ -129,7 +129,7 @@ def ask(plan: Plan, question: Question, progress: Callable[[float, float], None]
         solution = _solve(session, question, progress, start)
     except KeyboardInterrupt:
         return Answer(plan, "interrupted", perf_counter() - start, log_partition=nan if question.marginals else None)
-    seconds = perf_counter() - start
+    seconds, plan = perf_counter() - start, session.plan
     if question.marginals:
         return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
     return _of_labels(plan, question.problem, solution, seconds)

@@ -6,16 +6,19 @@ dict and no Python call: the dicts here number a new name when it is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cached_property
 from itertools import chain, repeat
+from math import isfinite
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.arrays import as_floats
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -58,7 +61,8 @@ class _Hashing(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         check_name(name)
-        column: int = self.hash(name, positive=True) % self.width
+        # halves of surrogate pairs, as in text read with errors="surrogateescape", are characters like others
+        column: int = self.hash(name.encode("utf-8", "surrogatepass"), positive=True) % self.width
         self[name] = column
         return column
 
@@ -67,6 +71,14 @@ def check_name(name: object) -> None:
     """Refuse an attribute name that is not a string."""
     if not isinstance(name, str):
         raise TypeError(f"attribute name {name!r}")
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a real number within the range of floats."""
+    try:
+        return isinstance(value, int | float | np.integer | np.floating | np.bool_) and isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 def learn_rows(tokens: list[Any]) -> tuple[Names, SparseRows]:
@@ -86,36 +98,67 @@ def hashed_rows(tokens: list[Any], width: int) -> SparseRows:
     return sparse_rows(*_collect(tokens, _Hashing(width)), width)
 
 
+#: What attributes of a position usually are; everything else is made one of these first.
+_PLAIN = frozenset({dict, list, tuple})
+
+
+def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
+    """Return the attributes of one position as a dict, list or tuple.
+
+    Sets are sorted: their own order differs from process to process.
+
+    Raises
+    ------
+    TypeError
+        It is none of these; iterators, which would be empty when the data are used again, are not either.
+    """
+    if type(token) in _PLAIN:
+        return token  # type: ignore[no-any-return]
+    if isinstance(token, str | bytes) or hasattr(token, "__next__") or not hasattr(token, "__iter__"):
+        raise TypeError("neither a dict nor a list of names")
+    try:
+        if isinstance(token, Mapping) or hasattr(token, "keys"):
+            return dict(token)
+        return sorted(token) if isinstance(token, Set) else list(token)
+    except Exception as err:  # methods of the user's own class
+        raise TypeError(f"{type(err).__name__}: {err}") from err
+
+
 def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]:
     """Return (columns, values, row pointers) of all attributes.
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, OverflowError
         Something that is not a dict of finite numbers or a list of names.
     """
     kinds = set(map(type, tokens))
-    if any(issubclass(kind, str) for kind in kinds):
-        raise TypeError("a name where a dict or list of names belongs")
-    if not all(hasattr(kind, "__len__") for kind in kinds):
-        tokens = [token if hasattr(token, "__len__") else list(token) for token in tokens]
+    if not kinds <= _PLAIN:
+        tokens = list(map(plain_token, tokens))
+        kinds = set(map(type, tokens))
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
     columns = np.fromiter(map(numbers.__getitem__, chain.from_iterable(tokens)), np.int32, n)
-    return columns, _values(tokens, {kind for kind in kinds if issubclass(kind, Mapping)}, n), ptr
+    return columns, _values(tokens, kinds, n), ptr
 
 
-def _values(tokens: list[Any], mappings: set[type], n: int) -> F64:
+def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
     """Return the values of all attributes; names in lists have the value 1."""
-    if not mappings:
+    if dict not in kinds:
         return np.ones(n)
-    each = (token.values() if type(token) in mappings else repeat(1.0, len(token)) for token in tokens)
-    values = np.array(list(chain.from_iterable(each))) if n else np.zeros(0)
-    if values.dtype.kind not in "biuf":
+    each = (token.values() if type(token) is dict else repeat(1.0, len(token)) for token in tokens)
+    listed = list(chain.from_iterable(each))
+    with catch_warnings():
+        simplefilter("ignore")  # a masked entry becomes nan, with a warning
+        values = np.array(listed) if n else np.zeros(0)
+    if values.dtype == object and all(map(is_finite, listed)):  # ints of more than 64 bits
+        values = np.fromiter(listed, np.float64, n)
+    if values.dtype.kind not in "biuf" or values.ndim != 1:
         raise TypeError(f"values of dtype {values.dtype}")
+    values = as_floats(values)
     if not np.isfinite(values).all():
         raise ValueError("values that are not finite")
-    return values.astype(np.float64, copy=False)
+    return values
 
 
 def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
@@ -127,4 +170,6 @@ def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
         columns, values, ptr = columns[known], values[known], pointers(known.astype(np.int64))[ptr]
     matrix = csr_array((values, columns, ptr), shape=(len(ptr) - 1, width))
     matrix.sum_duplicates()
+    if not np.isfinite(matrix.data).all():
+        raise OverflowError("attributes of one name (or one column) whose sum is infinite")
     return SparseRows.of_csr(matrix)

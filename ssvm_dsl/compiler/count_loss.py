@@ -9,6 +9,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.ragged import owners, pointers
+from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.losses import CountLoss
 
@@ -105,10 +106,13 @@ def _checked(ref: FunctionRef, tp: I64, fp: I64, fn: I64, tn: I64) -> F64:
     """Return what a user's function makes of counts, after looking at it."""
     assert ref.function is not None
     what = f"loss CountLoss: what {ref.path} returns"
+    for given in (tp, fp, fn, tn):
+        given.flags.writeable = False
     try:
-        loss = np.asarray(ref.function(tp, fp, fn, tn), dtype=np.float64)
-    except (TypeError, ValueError) as err:
-        raise DataError(what, expected="a loss for each of the counts (tp, fp, fn, tn)", found=str(err)) from err
+        loss = as_floats(real_array(ref.function(tp, fp, fn, tn)))
+    except Exception as err:  # the user's own
+        found = f"{type(err).__name__}: {err}"
+        raise DataError(what, expected="a loss for each of the counts (tp, fp, fn, tn)", found=found) from err
     if loss.shape != tp.shape:
         raise DataError(what, expected=f"shape {tp.shape}", found=f"shape {loss.shape}")
     perfect = (fp == 0) & (fn == 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 from typing import Any, TypeVar
@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.compiler.attributes import Names, hashed_rows, known_rows, learn_rows
-from ssvm_dsl.compiler.validate import Examples, check_finite, describe, example_inputs, stack_dense
+from ssvm_dsl.compiler.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
+from ssvm_dsl.compiler.sparse import checked, stack_rows
+from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang import features as lang
-from ssvm_dsl.lang.declaration import Declaration, walk_sources
+from ssvm_dsl.lang.arrays import as_floats, describe, number_text, real_array
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.relations import Target
 
@@ -101,17 +104,23 @@ class Encoder:
             self.fitted[key] = learn()
         return self.fitted[key]
 
-    def call(self, ref: lang.FunctionRef, i: int, what: str) -> NDArray[Any]:
-        """Return a user function's array for example i."""
-        inputs = example_inputs(self.examples, i)
-        wanted = ref.arguments()
+    def call(self, ref: lang.FunctionRef, i: int, what: str) -> F64:
+        """Return a user function's array for example i: a copy, as functions may use their memory again.
+
+        Raises
+        ------
+        DataError
+            The function fails (its exception is the cause), or returns something else than real numbers.
+        """
+        named = f"{what} {ref.path}"
         assert ref.function is not None
         try:
-            value = ref.function(**(inputs if wanted is None else {name: inputs[name] for name in wanted}))
-            return np.asarray(value, dtype=np.float64)
+            value = ref.function(**example_inputs(self.examples, i, ref.arguments()))
         except Exception as err:
-            err.add_note(f"raised by {what} ({ref.path}) on example {self.first + i}")
-            raise
+            hint = "inputs are read-only for functions; x = x.copy() may be changed" if "read-only" in str(err) else ""
+            found = f"{type(err).__name__}: {err}"
+            raise DataError(named, example=i, expected="an array for the example", found=found, hint=hint) from err
+        return np.array(as_floats(checked(real_array, value, named, i)))
 
     def joint(self, source: lang.JointFeature, counts: I64, cards: tuple[int, ...]) -> F64:
         """Return the tables of a JointFeature, ``shape (sum(counts) * prod(cards), width)``."""
@@ -132,11 +141,7 @@ def _input(encoder: Encoder, source: Input) -> Rows:
     raw = encoder.examples.raw[source.name]
     sizes = encoder.examples.size(source.dims)
     if source.sparse:
-        from scipy.sparse import vstack
-
-        stacked = vstack(raw, format="csr")
-        stacked.sum_duplicates()
-        return Rows(source.dims, SparseRows.of_csr(stacked), pointers(sizes))
+        return Rows(source.dims, stack_rows(raw, source.width, f"input '{source.name}'"), pointers(sizes))
     return Rows(source.dims, stack_dense(source, raw, sizes), pointers(sizes))
 
 
@@ -170,9 +175,13 @@ def _checked(encoder: Encoder, source: Attributes, make: Callable[[list[Any]], T
     """Return what ``make`` makes of the attributes of all positions; malformed ones are named."""
     try:
         return make(_tokens(encoder, source))
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError) as err:
         _complain_attributes(encoder, source)
-        raise
+        raise DataError(f"input '{source.name}'", expected=_TOKEN, found=f"{type(err).__name__}: {err}") from err
+
+
+#: What the attributes of one position are.
+_TOKEN = "a dict {name: finite number} or a list of names"
 
 
 def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
@@ -181,20 +190,19 @@ def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
         for t, token in enumerate(tokens if source.dims else [tokens]):
             found = _malformed(token)
             if found is not None:
-                expected = "a dict {name: finite number} or a list of names"
                 place = f"{found} at position {t}" if source.dims else found
-                raise DataError(f"input '{source.name}'", example=i, expected=expected, found=place)
+                raise DataError(f"input '{source.name}'", example=i, expected=_TOKEN, found=place)
 
 
-def _malformed(token: object) -> str | None:
+def _malformed(token: Any) -> str | None:
     """Return what is wrong with the attributes of one position, ``None`` when nothing is."""
-    if isinstance(token, str) or not hasattr(token, "__iter__"):
+    try:
+        token = plain_token(token)
+    except TypeError:
         return describe(token)
     wrong = [f"the name {name!r}" for name in token if not isinstance(name, str)]
-    if isinstance(token, Mapping):
-        for name, value in token.items():
-            if not isinstance(value, int | float | np.number | np.bool_) or not np.isfinite(value):
-                wrong.append(f"{name!r}: {value!r}")
+    if isinstance(token, dict):
+        wrong += [f"{name!r}: {number_text(value)}" for name, value in token.items() if not is_finite(value)]
     return wrong[0] if wrong else None
 
 
@@ -213,9 +221,15 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
             raise DataError(what, example=i, expected=expected, found=f"shape {value.shape}")
         parts.append(value.reshape(-1, source.width))
         counts.append(len(parts[-1]))
-    rows, ptr = np.ascontiguousarray(np.concatenate(parts)), pointers(np.array(counts, dtype=np.int64))
-    check_finite(rows, ptr, f"Feature {source.ref.path}")
-    return Rows(source.dims, rows, ptr)
+    ptr = pointers(np.array(counts, dtype=np.int64))
+    return _finite(np.concatenate(parts), source.dims, ptr, f"Feature {source.ref.path}")
+
+
+def _finite(values: F64, dims: tuple[Dim, ...], ptr: I64, what: str) -> Rows:
+    """Return computed rows after looking for nan and infinity."""
+    rows = np.ascontiguousarray(values)
+    check_finite(rows, ptr, what)
+    return Rows(dims, rows, ptr)
 
 
 def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
@@ -228,6 +242,31 @@ def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:
     return rows.values, rows
 
 
+def _learn(
+    encoder: Encoder, source: lang.Transform, values: F64, learn: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what a feature learns from its source's rows.
+
+    Raises
+    ------
+    DataError
+        There are none, or numbers so large that sums of their squares are not finite.
+    """
+
+    def checked_learn() -> dict[str, Any]:
+        what = f"feature {source!r}"
+        if len(values) == 0:
+            raise DataError(what, expected="at least one row to learn from", found="empty examples only")
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = learn()
+        if not all(np.isfinite(part).all() for part in found.values()):
+            largest = f"features up to {np.abs(values).max():.3g}"
+            raise DataError(what, expected="features whose squares are finite", found=largest, hint="rescale the input")
+        return found
+
+    return encoder.learnt(source, checked_learn)
+
+
 def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
     values, rows = _dense_of(encoder, source)
     levels = np.linspace(0.0, 1.0, source.n_knots)
@@ -237,11 +276,11 @@ def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
             return {"knots": np.tile(np.array(source.knots), (values.shape[1], 1))}
         return {"knots": np.quantile(values, levels, axis=0).T}
 
-    knots = encoder.learnt(source, learn)["knots"]
+    knots = _learn(encoder, source, values, learn)["knots"]
     out = np.zeros((len(values), values.shape[1], source.n_knots))
     for p in range(values.shape[1]):
         out[:, p] = hat_functions(values[:, p], knots[p])
-    return Rows(source.dims, out.reshape(len(values), -1), rows.ptr)
+    return _finite(out.reshape(len(values), -1), source.dims, rows.ptr, f"feature {source!r}")
 
 
 def hat_functions(x: F64, knots: F64) -> F64:
@@ -260,8 +299,9 @@ def hat_functions(x: F64, knots: F64) -> F64:
     """
     right = np.clip(np.searchsorted(knots, x, side="left"), 1, len(knots) - 1)
     left = right - 1
-    gap = knots[right] - knots[left]
-    share = np.clip((x - knots[left]) / np.where(gap > 0, gap, 1.0), 0.0, 1.0)
+    # halves: the difference of two large numbers may be beyond the largest float
+    gap = 0.5 * knots[right] - 0.5 * knots[left]
+    share = np.clip((0.5 * x - 0.5 * knots[left]) / np.where(gap > 0, gap, 0.5), 0.0, 1.0)
     out = np.zeros((len(x), len(knots)))
     every = np.arange(len(x))
     out[every, left] = 1.0 - share
@@ -271,23 +311,29 @@ def hat_functions(x: F64, knots: F64) -> F64:
 
 def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
     values, rows = _dense_of(encoder, source)
-    columns = [
-        np.prod(values[:, list(picked)], axis=1)
-        for degree in range(1, source.degree + 1)
-        for picked in combinations_with_replacement(range(values.shape[1]), degree)
-    ]
-    return Rows(source.dims, np.ascontiguousarray(np.stack(columns, axis=1)), rows.ptr)
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [
+            np.prod(values[:, list(picked)], axis=1)
+            for degree in range(1, source.degree + 1)
+            for picked in combinations_with_replacement(range(values.shape[1]), degree)
+        ]
+    return _finite(np.stack(columns, axis=1), source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _standardized(encoder: Encoder, source: lang.Standardized) -> Rows:
     values, rows = _dense_of(encoder, source)
 
     def learn() -> dict[str, Any]:
-        scale = values.std(axis=0)
-        return {"mean": values.mean(axis=0), "scale": np.where(scale > 0, scale, 1.0)}
+        scale, mean = values.std(axis=0), values.mean(axis=0)
+        # a constant is off its own rounded mean by an ulp or so, which is no spread
+        rounding = len(values) * np.finfo(np.float64).eps * np.abs(mean)
+        constant = (scale <= rounding) & (values.max(axis=0) == values.min(axis=0))
+        return {"mean": np.where(constant, values[0], mean), "scale": np.where((scale > 0) & ~constant, scale, 1.0)}
 
-    state = encoder.learnt(source, learn)
-    return Rows(source.dims, (values - state["mean"]) / state["scale"], rows.ptr)
+    state = _learn(encoder, source, values, learn)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = (values - state["mean"]) / state["scale"]
+    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
@@ -296,13 +342,18 @@ def _whitened(encoder: Encoder, source: lang.Whitened) -> Rows:
     def learn() -> dict[str, Any]:
         mean = values.mean(axis=0)
         centred = values - mean
-        variance, axes = np.linalg.eigh(centred.T @ centred / len(values))
+        covariance = centred.T @ centred / len(values)
+        if not np.isfinite(covariance).all():
+            return {"mean": mean, "matrix": covariance}
+        variance, axes = np.linalg.eigh(covariance)
         keep = variance > 1e-10 * max(variance.max(initial=0.0), 1e-300)
         inverse = np.where(keep, 1.0 / np.sqrt(np.where(keep, variance, 1.0)), 0.0)
         return {"mean": mean, "matrix": (axes * inverse) @ axes.T}
 
-    state = encoder.learnt(source, learn)
-    return Rows(source.dims, np.ascontiguousarray((values - state["mean"]) @ state["matrix"]), rows.ptr)
+    state = _learn(encoder, source, values, learn)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = (values - state["mean"]) @ state["matrix"]
+    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _concat(encoder: Encoder, source: lang.Concat) -> Rows:

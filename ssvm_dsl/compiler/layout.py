@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.compiler.validate import Examples, check_sequence, describe, position_words
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
+from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
+from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.labels import ClassName, Label
 from ssvm_dsl.lang.losses import CountLoss, Hamming
 from ssvm_dsl.lang.symbols import plain
 
@@ -43,7 +45,22 @@ class Layout:
 
     @classmethod
     def of(cls, declaration: Declaration, examples: Examples) -> Layout:
-        """Return the layout of checked examples."""
+        """Return the layout of checked examples.
+
+        Raises
+        ------
+        TooLargeError
+            There are more variables than 32 bits can number.
+        """
+        total = 0.0
+        for label in declaration.labels:
+            counts = np.ones(examples.n)
+            for dim in label.dims:
+                counts = counts * examples.sizes[dim.name]
+            total += float(counts.sum())
+        if total > MOST:
+            text = f"model {declaration.name}: {total:.3g} variables in {examples.n} examples, {MOST} are the most"
+            raise TooLargeError(f"{text}; pass fewer examples at a time")
         return cls(declaration, examples.n, examples.sizes)
 
     def count(self, label: Label) -> I64:
@@ -133,7 +150,7 @@ class Layout:
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
     def _decode_label(self, label: Label, flat: I32) -> list[Any]:
-        named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else np.array(label.classes)[flat]
+        named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
             return list(named.tolist())
         ptr = pointers(self.count(label)).tolist()
@@ -150,10 +167,10 @@ class Layout:
         start = pointers(self.card)
         parts = []
         for label in self.declaration.labels:
-            first = start[:-1][self.variables(label)]
-            rows = values[first[:, None] + np.arange(label.n_states)]
+            first, k = start[:-1][self.variables(label)], label.n_states
+            rows = values[first[:, None] + np.arange(k)]
             ptr = pointers(self.count(label)).tolist()
-            parts.append([rows[lo:hi].reshape(*self.shape(label, i), -1) for i, (lo, hi) in enumerate(pairwise(ptr))])
+            parts.append([rows[lo:hi].reshape(*self.shape(label, i), k) for i, (lo, hi) in enumerate(pairwise(ptr))])
         if len(parts) == 1:
             return parts[0]
         names = [label.name for label in self.declaration.labels]
@@ -171,26 +188,30 @@ def _ignore_value(declaration: Declaration, label: Label) -> object:
 
 def _read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
     """Return (states, ignored mask) of all variables of one label."""
-    flat = _flatten(layout, label, values)
-    skip = None
-    if ignore is not None:
-        skip = np.asarray(flat == ignore, dtype=bool)
-    states = _states(label, flat)
+    pieces = _pieces(layout, label, values)
+    states = _joined([_states(label, piece) for piece in pieces], np.int32)
+    skip = None if ignore is None else _joined([_equal(piece, ignore) for piece in pieces], np.bool_)
     wrong = states < 0 if skip is None else (states < 0) & ~skip
     if wrong.any():
-        _complain(layout, label, flat, int(np.flatnonzero(wrong)[0]))
+        _complain(layout, label, pieces, int(np.flatnonzero(wrong)[0]))
     if skip is not None:
         states[skip] = 0
     return states, skip
 
 
-def _flatten(layout: Layout, label: Label, values: Sequence[Any]) -> NDArray[Any]:
-    """Return the labels of all examples one after the other, after checking shapes."""
-    counts = layout.count(label)
+def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype), *parts])
+
+
+def _pieces(layout: Layout, label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
+    """Return the labels of all examples one after the other, after checking shapes.
+
+    They are in one piece where putting them together changes none of them: numbers of different types are not.
+    """
     if not label.dims:
         return _single_values(label, values)
     if len(label.dims) == 1 and all(isinstance(value, str) for value in values):
-        arrays: list[NDArray[Any]] = [np.array(list(value), dtype=np.str_) for value in values]
+        arrays = [_letters(label, value, i) for i, value in enumerate(values)]
     else:
         arrays = [_label_array(label, value, i) for i, value in enumerate(values)]
     for i, array in enumerate(arrays):
@@ -198,43 +219,88 @@ def _flatten(layout: Layout, label: Label, values: Sequence[Any]) -> NDArray[Any
             axes = ", ".join(f"{dim.name}={size}" for dim, size in zip(label.dims, shape, strict=True))
             found = f"shape {array.shape}"
             raise DataError(f"label '{label.name}'", example=i, expected=f"shape ({axes})", found=found)
-    if not counts.sum():
-        return np.zeros(0, dtype=np.int64)
-    kinds = {array.dtype.kind for array in arrays if array.size}
+    filled = [array.ravel() for array in arrays if array.size]
+    kinds = {array.dtype.kind for array in filled}
     if len(kinds - set("biuf")) > (0 if kinds & set("biuf") else 1):
-        odd = next(i for i, array in enumerate(arrays) if array.size and array.dtype.kind != arrays[0].dtype.kind)
+        odd = next(i for i, array in enumerate(arrays) if array.size and array.dtype.kind != filled[0].dtype.kind)
         raise DataError(
             f"label '{label.name}'", example=odd, expected="labels of one kind", found=f"dtype {arrays[odd].dtype}"
         )
-    return np.concatenate([array.ravel() for array in arrays if array.size])
+    if len(filled) > 1 and (kinds == {"U"} or len({array.dtype for array in filled}) == 1):
+        return [np.concatenate(filled)]
+    return filled
 
 
-def _single_values(label: Label, values: Sequence[Any]) -> NDArray[Any]:
+def _letters(label: Label, value: str, i: int) -> NDArray[Any]:
+    """Return the characters of a string of classes."""
+    _check_nul(label, value, "\0" in value, i)
+    return np.array(list(value), dtype=np.str_)
+
+
+def _check_nul(label: Label, value: object, ends: bool, i: int) -> None:
+    """Refuse strings that numpy would cut: no class name ends with NUL."""
+    if ends:
+        expected, hint = "class names", "no class name ends with the character NUL, which numpy drops"
+        raise DataError(f"label '{label.name}'", example=i, expected=expected, found=ascii(value)[:60], hint=hint)
+
+
+def _single_values(label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
     for i, value in enumerate(values):
-        if np.ndim(value) != 0:
+        if np.ndim(value) != 0 or is_sparse(value):
             raise DataError(f"label '{label.name}'", example=i, expected="a single class", found=describe(value))
+        if is_masked(value):
+            raise DataError(f"label '{label.name}'", example=i, expected="a single class", found="a masked entry")
+        if isinstance(value, str):
+            _check_nul(label, value, value.endswith("\0"), i)
     strings = [isinstance(value, str) for value in values]
     if any(strings) and not all(strings):
         i = strings.index(not strings[0])
         found = f"{describe(values[i])} after {describe(values[0])}"
         raise DataError(f"label '{label.name}'", example=i, expected="labels of one kind", found=found)
-    return np.asarray(list(values))
+    if len(set(map(type, values))) == 1:
+        together = np.asarray(list(values))
+        if together.ndim == 1 and together.dtype != object:
+            return [together]
+    return [_alone(value) for value in values]
+
+
+def _alone(value: object) -> NDArray[Any]:
+    """Return a single value as an array, one of Python objects where numpy has no type for it."""
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    typed = np.asarray(value)
+    return typed.reshape(1) if typed.dtype != object and typed.size == 1 else array
 
 
 def _label_array(label: Label, value: Any, i: int) -> NDArray[Any]:
-    if type(value) is np.ndarray and value.dtype != object:
+    if type(value) is np.ndarray and value.dtype.kind in "biufU":
         return value
-    what, value = f"label '{label.name}'", list(value) if isinstance(value, str) else plain(value)
+    what, given = f"label '{label.name}'", list(value) if isinstance(value, str) else value
+    if is_masked(given):
+        hint = "mark what is not known by a value that the loss ignores: Hamming(y, ignore=...)"
+        raise DataError(what, example=i, expected="labels without masked entries", found=describe(given), hint=hint)
+    value = plain(given)
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError):
-        raise DataError(what, example=i, expected="an array of classes", found=describe(value)) from None
+    except Exception as err:  # numpy calls methods of the value, which may raise anything
+        raise DataError(what, example=i, expected="an array of classes", found=describe(value)) from err
     # numpy turns numbers beside strings into strings: 1 would pass for the class "1"
-    kinds = sorted({_kind(one) for one in value}) if array.ndim == 1 and array.dtype.kind in "UO" else []
+    flat = list(_leaves(value)) if array.dtype.kind in "UO" else []
+    kinds = sorted({_kind(one) for one in flat})
     if len(kinds) > 1 or array.dtype == object:
         found = f"{describe(value)} of {' and '.join(kinds)}" if kinds else describe(value)
         raise DataError(what, example=i, expected="labels of one kind", found=found)
+    _check_nul(label, value, "\0" in "".join(flat) and any(one.endswith("\0") for one in flat), i)
     return array
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the entries of lists inside lists."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value
 
 
 def _kind(value: Any) -> str:
@@ -242,25 +308,40 @@ def _kind(value: Any) -> str:
     return "str" if isinstance(value, str) else type(value).__name__
 
 
+def class_array(classes: tuple[ClassName, ...]) -> NDArray[Any]:
+    """Return class names as an array of strings or of int64."""
+    return np.array(classes, dtype=np.str_ if isinstance(classes[0], str) else np.int64)
+
+
+def _equal(flat: NDArray[Any], value: object) -> Bools:
+    """Return which labels are a value of the type of the classes."""
+    if isinstance(value, str):
+        return np.asarray(flat == value) if flat.dtype.kind == "U" else np.zeros(len(flat), dtype=bool)
+    whole, exact = whole_numbers(flat)
+    return exact & (whole == value)
+
+
 def _states(label: Label, flat: NDArray[Any]) -> I32:
     """Return the state of each class name, -1 where it is not a class; whole numbers may be floats."""
     if label.classes is None:
-        if flat.dtype.kind not in "biuf":
-            return np.full(len(flat), -1, dtype=np.int32)
-        inside = (flat >= 0) & (flat < label.n_states)
-        if flat.dtype.kind == "f":
-            inside &= flat == np.floor(flat)
-        return np.where(inside, flat, -1).astype(np.int32)
-    names = np.array(label.classes)
-    if (names.dtype.kind == "U") != (flat.dtype.kind == "U"):
+        whole, exact = whole_numbers(flat)
+        return np.where(exact & (whole >= 0) & (whole < label.n_states), whole, -1).astype(np.int32)
+    names = class_array(label.classes)
+    exact = np.asarray(flat.dtype.kind == "U")
+    if names.dtype.kind != "U":
+        flat, exact = whole_numbers(flat)
+    elif not exact:
         return np.full(len(flat), -1, dtype=np.int32)
     order = np.argsort(names, kind="stable")
     place = np.minimum(np.searchsorted(names[order], flat), len(names) - 1)
     found = order[place]
-    return np.where(names[found] == flat, found, -1).astype(np.int32)
+    return np.where(exact & (names[found] == flat), found, -1).astype(np.int32)
 
 
-def _complain(layout: Layout, label: Label, flat: NDArray[Any], at: int) -> None:
+def _complain(layout: Layout, label: Label, pieces: list[NDArray[Any]], at: int) -> None:
+    before = pointers(np.array([len(piece) for piece in pieces]))
+    piece = int(np.searchsorted(before, at, side="right")) - 1
+    value = plain(pieces[piece][at - before[piece]])
     ptr = pointers(layout.count(label))
     i = int(np.searchsorted(ptr, at, side="right")) - 1
     place = position_words(label.dims, layout.shape(label, i), at - int(ptr[i]))
@@ -270,4 +351,8 @@ def _complain(layout: Layout, label: Label, flat: NDArray[Any], at: int) -> None
         names = [repr(name) for name in label.classes]
         listed = ", ".join(names if len(names) <= 10 else [*names[:4], "...", names[-1]])
         expected = f"one of the {len(names)} classes {listed}"
-    raise DataError(f"label '{label.name}'", example=i, expected=expected, found=f"{plain(flat[at])!r} {place}".strip())
+    found, hint = f"{number_text(value)} {place}".strip(), ""
+    alike = {normalize("NFC", str(name)) for name in label.classes or ()}
+    if isinstance(value, str) and normalize("NFC", value) in alike:
+        hint = "a class looks like it, in other Unicode characters: use unicodedata.normalize on classes and labels"
+    raise DataError(f"label '{label.name}'", example=i, expected=expected, found=found, hint=hint)

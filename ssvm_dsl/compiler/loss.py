@@ -14,6 +14,7 @@ from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.ragged import owners
+from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 
 F64 = NDArray[np.float64]
@@ -57,7 +58,11 @@ def build_loss(
             tables = count_tables(term, weight, layout, truth, ignored)
             continue
         assert isinstance(term, LabelLoss)
-        _add(node, weight, term, layout, truth, ignored, custom, weights or {})
+        with np.errstate(over="ignore", invalid="ignore"):
+            _add(node, weight, term, layout, truth, ignored, custom, weights or {})
+    if not np.isfinite(node.max(initial=0.0)):
+        hint = "prices, node weights and the weight of the loss are multiplied"
+        raise DataError("loss", expected="finite prices", found="prices beyond the largest float", hint=hint)
     return LossTerm(truth, node, const, kind_of(loss), tables=tables)
 
 
@@ -74,16 +79,17 @@ def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F6
     Raises
     ------
     DataError
-        A weight is negative.
+        A weight is negative or not finite.
     """
     out = {}
     for given in loss.inputs:
         for i, array in enumerate(examples.raw[given.name]):
-            if array.size and array.min() < 0:
-                expected = "non-negative numbers: they weigh the loss"
-                what = f"input '{given.name}'"
-                raise DataError(what, example=first + i, expected=expected, found=f"{array.min().item()!r}")
-        out[given.name] = np.concatenate([np.ravel(array) for array in examples.raw[given.name]]).astype(np.float64)
+            wrong = ~(np.isfinite(array) & (array >= 0))
+            if wrong.any():
+                expected = "finite non-negative numbers: they weigh the loss"
+                what, found = f"input '{given.name}'", repr(array[wrong].ravel()[0].item())
+                raise DataError(what, example=first + i, expected=expected, found=found)
+        out[given.name] = as_floats(np.concatenate([np.ravel(array) for array in examples.raw[given.name]]))
     return out
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass
 from math import prod
 from operator import attrgetter
@@ -11,8 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.compiler.sparse import as_csr, checked, read_all_rows, rows_of_matrix
 from ssvm_dsl.errors import DataError, ModelError
+from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
@@ -32,7 +37,8 @@ class Examples:
     sizes : dict of str to ndarray of int64, shape (n,)
         Size of each axis in each example, by axis name.
     raw : dict of str to list
-        What the user passed for each input, example by example (arrays where the input is dense).
+        What the user passed for each input, example by example: arrays where the input is dense, ``SparseRows`` where
+        it is sparse, lists of attributes, and edges as int64.
     """
 
     n: int
@@ -67,17 +73,33 @@ class _Sizes:
             raise DataError(what, example=i, expected=expected, found=f"size {sizes[i]}")
 
 
-def check_sequence(values: object, what: str) -> Sequence[Any]:
-    """Return ``values`` if it is a non-empty list of examples."""
-    if isinstance(values, Mapping) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+def check_sequence(values: object, what: str, declaration: Declaration | None = None) -> Sequence[Any]:
+    """Return ``values`` if it is a non-empty list of examples.
+
+    A sparse matrix is one where the model (of the declaration) has a single input, of one sparse row for each example.
+    """
+    rows = None if declaration is None else _only_row(declaration)
+    if is_sparse(values) and rows is not None and len(getattr(values, "shape", ())) == 2:
+        found: Sequence[Any] = checked(rows_of_matrix, values, f"input '{rows.name}'")
+    elif isinstance(values, Mapping) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
         hint = "pass a list with one entry for each example" if isinstance(values, Mapping) else ""
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
-    if not isinstance(values, np.ndarray) and len(getattr(values, "shape", ())) > 1:  # sparse matrix, data frame
-        hint = "pass a list (or a numpy array) with one entry for each example"
+    elif not isinstance(values, np.ndarray) and (is_sparse(values) or len(getattr(values, "shape", ())) > 1):
+        hint = "pass a list (or a numpy array) with one entry for each example"  # sparse matrix, data frame
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
-    if len(values) == 0:
+    elif isinstance(values, np.ndarray) and values.ndim == 0:
+        raise DataError(what, expected="a list of examples", found=describe(values))
+    else:
+        found = values  # type: ignore[assignment]
+    if len(found) == 0:
         raise DataError(what, expected="at least one example", found="an empty list")
-    return values  # type: ignore[return-value]
+    return found
+
+
+def _only_row(declaration: Declaration) -> Input | None:
+    """Return the only input of a model where it is a sparse row for each example."""
+    only = declaration.inputs[0] if len(declaration.inputs) == 1 else None
+    return only if isinstance(only, Input) and only.sparse and not only.dims else None
 
 
 def read_examples(declaration: Declaration, X: object, judged: bool = True) -> Examples:
@@ -95,7 +117,7 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
     if not declaration.factors:
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
-    examples = check_sequence(X, "X")
+    examples = check_sequence(X, "X", declaration)
     sizes = _Sizes(declaration, len(examples))
     inputs = declaration.inputs if judged else declaration.scored_inputs
     raw = split_inputs(declaration, examples, inputs)
@@ -103,10 +125,10 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
         if isinstance(symbol, Input):
             raw[symbol.name] = _read_sparse(symbol, raw, sizes) if symbol.sparse else _read_dense(symbol, raw, sizes)
         elif isinstance(symbol, Attributes):
-            _read_attributes(symbol, raw[symbol.name], sizes)
+            raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
     for symbol in inputs:
         if isinstance(symbol, Edges):
-            raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes)
+            raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, judged)
     return Examples(len(examples), sizes.known, raw)
 
 
@@ -123,11 +145,11 @@ def split_inputs(
         # the attributes of a single position are a dict themselves
         bare = isinstance(inputs[0], Attributes) and not inputs[0].dims
         kinds = [kind for kind in set(map(type, examples)) if issubclass(kind, Mapping)]
-        if not kinds or not any(isinstance(one, Mapping) and (names[0] in one or not bare) for one in examples):
+        if not kinds or not any(_is_dict(one) and (names[0] in one or not bare) for one in examples):
             return {names[0]: list(examples)}
     listed = ", ".join(names)
     for i, example in enumerate(examples):
-        if not isinstance(example, Mapping):
+        if not _is_dict(example):
             hint = "" if len(names) == 1 else f"the model has {len(names)} inputs; pass {{{names[0]!r}: ..., ...}}"
             raise DataError(
                 "X", example=i, expected=f"a dict with the inputs {listed}", found=describe(example), hint=hint
@@ -140,16 +162,9 @@ def split_inputs(
     return {name: [example[name] for example in examples] for name in names}
 
 
-def describe(value: object) -> str:
-    """Return a short description of a value for messages."""
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"an array of shape {tuple(shape)}"
-    if isinstance(value, str):
-        return repr(value if len(value) <= 30 else value[:27] + "...")
-    if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of {len(value)}"
-    return f"{type(value).__name__} {value!r}" if isinstance(value, int | float | bool) else type(value).__name__
+def _is_dict(example: object) -> bool:
+    """Whether an example is a dict by input name; scipy's dictionaries of keys are matrices."""
+    return isinstance(example, Mapping) and not is_sparse(example)
 
 
 def _shape_words(symbol: Input) -> str:
@@ -166,11 +181,11 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list
     arrays = raw[symbol.name]
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
-        arrays = [_as_array(array, what, i) for i, array in enumerate(arrays)]
+        arrays = [checked(real_array, array, what, i) for i, array in enumerate(arrays)]
     odd = [dtype for dtype in set(map(_DTYPE, arrays)) if dtype.kind not in "biuf"]
     if odd:
         i = next(i for i, array in enumerate(arrays) if array.dtype in odd)
-        raise DataError(what, example=i, expected="real numbers", found=f"dtype {arrays[i].dtype}")
+        checked(real_array, arrays[i], what, i)
     # Not a list of all shapes: so many tuples would wake the garbage collector.
     if any(len(shape) != expected or shape[n_axes:] != symbol.shape for shape in set(map(_SHAPE, arrays))):
         i = next(i for i, a in enumerate(arrays) if a.ndim != expected or a.shape[n_axes:] != symbol.shape)
@@ -181,22 +196,11 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list
     return arrays
 
 
-def _as_array(value: object, what: str, example: int) -> NDArray[Any]:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError):
-        raise DataError(what, example=example, expected="a rectangular array", found=describe(value)) from None
-    if array.dtype == object:
-        hint = "is it ragged, or sparse? (declare sparse=True)"
-        raise DataError(what, example=example, expected="a rectangular array", found=describe(value), hint=hint)
-    return array
-
-
 def stack_dense(symbol: Input, arrays: list[NDArray[Any]], sizes: I64) -> F64:
     """Return all rows of a dense input, ``shape (R, width)``, float64; refuse nan and infinity."""
     width = symbol.width
     flat = arrays if len(symbol.dims) == 1 and len(symbol.shape) == 1 else [a.reshape(-1, width) for a in arrays]
-    rows = np.ascontiguousarray(np.concatenate(flat), dtype=np.float64)
+    rows = np.ascontiguousarray(as_floats(np.concatenate(flat)))
     check_finite(rows, pointers(sizes), f"input '{symbol.name}'")
     return rows
 
@@ -216,66 +220,112 @@ def check_finite(rows: F64, row_ptr: I64, what: str) -> None:
         raise DataError(what, example=example, expected="finite numbers", found=place)
 
 
-def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[Any]:
-    from scipy.sparse import csr_array, issparse
-
-    what, matrices = f"input '{symbol.name}'", []
-    for i, value in enumerate(raw[symbol.name]):
-        array = value if issparse(value) else np.atleast_2d(_as_array(value, what, i))
-        if array.dtype.kind not in "biuf":
-            raise DataError(what, example=i, expected="real numbers", found=f"dtype {array.dtype}")
-        matrix = csr_array(array)
-        if matrix.shape[1] != symbol.width or (not symbol.dims and matrix.shape[0] != 1):
-            rows = symbol.dims[0].name if symbol.dims else "1"
-            raise DataError(
-                what, example=i, expected=f"a sparse matrix of shape ({rows}, {symbol.width})", found=describe(matrix)
-            )
-        if not np.isfinite(matrix.data).all():
-            raise DataError(what, example=i, expected="finite numbers", found="nan or infinity")
-        matrices.append(matrix)
+def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[SparseRows]:
+    """Return the rows of each example after checking that no index leads out of them."""
+    what, single = f"input '{symbol.name}'", not symbol.dims
+    words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
+    matrices = read_all_rows(raw[symbol.name], symbol.width, single, words, what)
     if symbol.dims:
         sizes.tell(symbol.dims[0], np.array([m.shape[0] for m in matrices], dtype=np.int64), what)
     return matrices
 
 
-def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> None:
+def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> list[Any]:
+    """Return the attributes of each example: a list with an entry for each position where there are positions."""
     what = f"input '{symbol.name}'"
     if not symbol.dims:
-        return
+        return values
+    lists = []
     for i, tokens in enumerate(values):
-        if isinstance(tokens, str | Mapping) or not hasattr(tokens, "__len__"):
+        if type(tokens) is not list and (
+            isinstance(tokens, str | bytes | Mapping | Set)
+            or is_sparse(tokens)
+            or not (hasattr(tokens, "__len__") and hasattr(tokens, "__iter__"))
+        ):
             expected = "a list with a dict (or list) of attributes for each position"
             raise DataError(what, example=i, expected=expected, found=describe(tokens))
-    sizes.tell(symbol.dims[0], np.array([len(tokens) for tokens in values], dtype=np.int64), what)
+        lists.append(tokens if type(tokens) is list else list(tokens))
+    sizes.tell(symbol.dims[0], np.fromiter(map(len, lists), np.int64, len(lists)), what)
+    return lists
 
 
-def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes) -> list[Any]:
+def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes, judged: bool) -> list[I64]:
+    """Return the edges of each example as int64, ``shape (m, 2)``."""
     what, over = f"input '{symbol.name}'", symbol.over.name
-    arrays = []
-    for i, value in enumerate(values):
-        array = _as_array(value, what, i)
-        if array.size == 0:
-            array = np.zeros((0, 2), dtype=np.int64)
-        if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-            found = f"shape {array.shape}, dtype {array.dtype}"
-            raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, 2)", found=found)
-        arrays.append(array.astype(np.int64))
-    sizes.tell(symbol.dim, np.array([len(array) for array in arrays], dtype=np.int64), what)
+    arrays = [_edge_rows(symbol, value, what, i) for i, value in enumerate(values)]
+    counts = np.fromiter(map(len, arrays), np.int64, len(arrays))
+    sizes.tell(symbol.dim, counts, what)
     if over not in sizes.known:
         raise DataError(what, expected=f"another input that tells the size of {over}", found="none")
-    for i, array in enumerate(arrays):
-        n = int(sizes.known[over][i])
-        wrong = np.flatnonzero(((array < 0) | (array >= n)).any(axis=1) | (array[:, 0] == array[:, 1]))
-        if len(wrong):
-            edge = tuple(array[wrong[0]].tolist())
-            expected = f"two different positions in 0..{n - 1} ({over}={n})"
-            raise DataError(what, example=i, expected=expected, found=f"edge {edge} at row {wrong[0]}")
+    joined = np.concatenate(arrays)
+    wrong = np.flatnonzero(_misplaced(joined, np.repeat(sizes.known[over], counts)))
+    if len(wrong):
+        ptr = pointers(counts)
+        i = int(np.searchsorted(ptr, wrong[0], side="right")) - 1
+        n, edge = int(sizes.known[over][i]), tuple(joined[wrong[0]].tolist())
+        expected = f"two different positions in 0..{n - 1} ({over}={n})"
+        found = f"edge {edge} at row {wrong[0] - ptr[i]}"
+        turned = arrays[i].shape == (2, 2) and not _misplaced(arrays[i].T, n).any()
+        raise DataError(what, example=i, expected=expected, found=found, hint=_TRANSPOSED if turned else "")
+    if judged and (counts == 2).all():
+        _mention_reading(values, arrays, sizes.known[over], what)
     return arrays
 
 
-def example_inputs(examples: Examples, i: int) -> dict[str, Any]:
-    """Return the inputs of one example by name, as user functions receive them."""
-    return {name: values[i] for name, values in examples.raw.items()}
+_TRANSPOSED = "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
+
+
+def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
+    array = value if type(value) is np.ndarray else checked(plain_array, value, what, i)
+    if array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == 2:
+        return array.astype(np.int64)  # a copy: users' functions must not change it
+    if array.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind != "u":
+        found = f"shape {array.shape}, dtype {array.dtype}"
+        hint = _TRANSPOSED if array.ndim == 2 and array.shape[0] == 2 else ""
+        raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, 2)", found=found, hint=hint)
+    whole, exact = whole_numbers(array)
+    return np.where(exact, whole, -1)
+
+
+def _misplaced(edges: I64, n: I64 | int) -> NDArray[np.bool_]:
+    """Return which edges do not join two different ones of n positions."""
+    first, second = edges[:, 0], edges[:, 1]
+    return np.asarray((first < 0) | (second < 0) | (first >= n) | (second >= n) | (first == second))
+
+
+def _mention_reading(values: list[Any], arrays: list[I64], n: I64, what: str) -> None:
+    """Warn where every example has two edges, as an array that could be read the other way round as well.
+
+    Other libraries keep edges as two rows of ends; arrays of any other number of edges would have been refused.
+    """
+    for array, value, size in zip(arrays, values, n.tolist(), strict=True):
+        if array.shape != (2, 2) or type(value) is list or _misplaced(array.T, size).any():
+            return
+    if any(array[0, 1] != array[1, 0] for array in arrays):
+        text = f"{what}: every example has edges of shape (2, 2), which are read as rows: edge k joins e[k, 0] and "
+        text += "e[k, 1]; pass e.T where they are a row of starts and a row of ends (a list of pairs is not ambiguous)"
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def example_inputs(examples: Examples, i: int, names: Iterable[str] | None) -> dict[str, Any]:
+    """Return inputs of one example by name (all by default), as user functions receive them.
+
+    Nothing that a function does to them reaches the user's data, or what is compiled from them.
+    """
+    return {name: _handed_out(examples.raw[name][i]) for name in (examples.raw if names is None else names)}
+
+
+def _handed_out(value: Any) -> Any:
+    """Return a read-only view of an array, and a copy of everything else."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, SparseRows):
+        return as_csr(value)
+    return [copy(token) for token in value] if isinstance(value, list) else copy(value)
 
 
 def position_words(dims: tuple[Dim, ...], shape: tuple[int, ...], flat: int) -> str:

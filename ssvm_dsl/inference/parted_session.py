@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
-from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.planner import Plan, joined_plan
 from ssvm_dsl.inference.session import CheckedSession, round_outwards
 from ssvm_dsl.inference.verify import slack
 from ssvm_dsl.inference.witness import check_witness
@@ -20,7 +20,7 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, runs
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, label_ptr, select
+from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop, label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
@@ -46,13 +46,19 @@ class PartedSession:
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
-        self.plan, self.program, self._outwards = plan, program, outwards
+        self._plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
             CheckedSession(inner, part.program, plugins)
             for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
+
+    @property
+    def plan(self) -> Plan:
+        """The plans of the parts, as they are now: one whose backend refused has gone on with the next."""
+        plans = [session.plan for session in self.sessions]
+        return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.parts])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -213,4 +219,6 @@ class _Joined:
             unknown = np.where(self.stop == Stop.FINISHED, self.log_z, np.nan)
             return Solution(nothing, none, none.copy(), self.stop, primal, marginals, unknown)
         score = np.where(primal == Primal.FEASIBLE, self.score, -np.inf)
-        return Solution(self.labels, score, bound, self.stop, primal, warm=warm)
+        there = np.repeat(primal == Primal.FEASIBLE, np.diff(self.program.var_ptr)[self.ids])
+        labels = np.where(there, self.labels, np.int32(NO_STATE))
+        return Solution(labels, score, bound, self.stop, primal, warm=warm)

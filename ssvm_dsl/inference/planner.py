@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.properties import guaranteed_properties
+from ssvm_dsl.ir.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
@@ -69,6 +69,22 @@ class Plan:
     options: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Plan, ...] = ()
 
+    def following(self, err: Exception, plugins: Registry) -> Plan | None:
+        """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
+
+        A plan whose backend was named considered no other, so that there is none.
+        """
+        refusal = f"{type(err).__name__}: {err}".splitlines()[0]
+        tried = Candidate(self.backend, False, np.inf, (f"fits, but refused: {refusal}",))
+        candidates = tuple(tried if one.name == self.backend else one for one in self.candidates)
+        fitting = [one for one in by_cost(candidates) if one.name != self.backend]
+        if not fitting:
+            return None
+        name = fitting[0].name
+        reason = "; ".join([f"{name} took over from {self.backend}, which refused ({refusal})", *fitting[0].reasons])
+        options = plugins.find(BackendSpec, name).resolve(None)
+        return replace(self, backend=name, reason=reason, candidates=candidates, options=options)
+
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""
         told = {
@@ -76,19 +92,29 @@ class Plan:
             "need": self.need,
             "reason": self.reason,
             "options": dict(self.options),
-            "candidates": {c.name: "fits" if c.ok else "; ".join(c.reasons) for c in self.candidates},
+            "candidates": {c.name: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
         }
         return told | {"parts": [part.summary() for part in self.parts]} if self.parts else told
 
     @classmethod
     def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
         """Return the plan of a stored summary (costs are not stored)."""
-        candidates = tuple(
-            Candidate(name, text == "fits", np.nan, () if text == "fits" else (text,))
-            for name, text in stored["candidates"].items()
-        )
+        candidates = tuple(_stored_candidate(name, text) for name, text in stored["candidates"].items())
         parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
         return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts)
+
+
+def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that fit, cheapest first."""
+    return sorted((one for one in candidates if one.ok), key=lambda one: (one.cost, one.name))
+
+
+def _stored_candidate(name: str, text: str) -> Candidate:
+    """Return a candidate from its words in a summary: ``fits``, perhaps with what there is to know, or reasons."""
+    first, _, rest = text.partition("; ")
+    ok = first == "fits"
+    reasons = (rest if ok else text,)
+    return Candidate(name, ok, np.nan, tuple(filter(None, reasons)))
 
 
 def consider(
@@ -177,13 +203,14 @@ def plan(
         raise PluginError(f"{text} (estimators: backend='...' beside backend_options)")
     ranked = [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
     candidates = tuple(consider(need, spec)[0] for spec in ranked)
-    fitting = sorted((c for c in candidates if c.ok), key=lambda c: (c.cost, c.name))
+    fitting = by_cost(candidates)
     if not fitting:
         raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
     best = fitting[0]
     others = ", ".join(f"{c.name} ({c.cost:.2g})" for c in fitting[1:])
     reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
     reason += f"; next: {others})" if others else ")"
+    reason = "; ".join([reason, *best.reasons])
     return Plan(best.name, str(need), reason, candidates, known.find(BackendSpec, best.name).resolve(None))
 
 
@@ -192,12 +219,16 @@ def need_of(
     tasks: frozenset[Task],
     guarantee: Guarantee,
     loss_kinds: frozenset[str] = frozenset(),
+    first: int = 0,
 ) -> Need:
-    """Return the need of a model laid over data: that of its program, with what its weights can make of tables."""
-    program = parameters.program
-    loopy = program.hardest_topology is Topology.LOOPY  # chains and forests need no such properties
-    known = guaranteed_properties(parameters) if loopy else frozenset()
-    return Need.of(program, tasks, guarantee, loss_kinds, known)
+    """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
+
+    ``first`` is the number of the first example, for messages about a part of a longer list.
+    """
+    unsure = doubts(parameters, first)
+    known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
+    need = Need.of(parameters.program, tasks, guarantee, loss_kinds, known)
+    return replace(need, doubts=tuple(sorted(unsure.items())))
 
 
 def plan_program(
@@ -230,9 +261,13 @@ def plan_program(
     plans = [plan(one, plugins=plugins) for one in needs]
     if len({one.backend for one in plans}) == 1:
         return plan(need, plugins=plugins)
-    names = " + ".join(one.backend for one in plans)
-    told = [f"{p.program.n_examples} components to {one.reason}" for p, one in zip(parts, plans, strict=True)]
-    return Plan(names, str(need), "; ".join(told), parts=tuple(plans))
+    return joined_plan(str(need), plans, [part.program.n_examples for part in parts])
+
+
+def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:
+    """Return the plan of a program whose parts, of so many components each, have plans of their own."""
+    told = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
+    return Plan(" + ".join(one.backend for one in plans), need, "; ".join(told), parts=tuple(plans))
 
 
 def accepted_guarantee(
@@ -263,7 +298,8 @@ def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known:
         fits = [c.name for c in others if c.ok]
         hint = f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
-    return Plan(spec.name, str(need), f"{spec.name} was asked for", (candidate,), resolved)
+    reason = "; ".join([f"{spec.name} was asked for", *candidate.reasons])
+    return Plan(spec.name, str(need), reason, (candidate,), resolved)
 
 
 def _outsiders(need: Need, known: Registry) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.errors import BackendFault, TooLargeError
 from ssvm_dsl.inference.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.verify import Verifier
@@ -35,8 +36,11 @@ _NO_LIMITS = Limits()
 class PlannedSession(Protocol):
     """What the rest of the package asks questions of."""
 
-    plan: Plan
     program: Program
+
+    @property
+    def plan(self) -> Plan:
+        """The backend that answers, and how it was chosen."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -91,6 +95,9 @@ class PlannedSession(Protocol):
 class CheckedSession:
     """A session whose answers are verified; opened by :func:`open_plan`.
 
+    Where ``auto`` chose the backend and it cannot be opened, or refuses for its memory when asked, the next one in the
+    plan's order answers, and ``plan`` says so.
+
     Parameters
     ----------
     plan : Plan
@@ -101,12 +108,27 @@ class CheckedSession:
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self.program, self._plugins, self._outwards, self._moving = program, plugins, outwards, RLock()
+        self._open(plan)
+
+    def _open(self, plan: Plan) -> None:
+        """Open the backend of a plan, or the next one that can be opened."""
+        try:
+            self._open_only(plan)
+        except Exception as err:
+            following = plan.following(err, self._plugins)
+            if following is None:
+                raise
+            self._open(following)
+
+    def _open_only(self, plan: Plan) -> None:
+        """Open the backend of a plan."""
+        program, plugins = self.program, self._plugins
         spec = plugins.find(BackendSpec, plan.backend)
         kinds = {group.kind for group in program.constraints}
         owner = plugins.owner(spec)
-        self.plan, self.program, self.spec, self._outwards = plan, program, spec, outwards
         self._origin = "" if owner.bundled else str(owner)
-        self._contained = contained(plugins.whose(spec), self._fault)
+        self._contained = contained(plugins.whose(spec), lambda text: BackendFault(spec.name, text, self._origin))
         self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
         with self._contained, self._turn:
             if owner.bundled:
@@ -116,9 +138,17 @@ class CheckedSession:
                 self._session = ForeignSession(opened, program)
         constraints = {kind: plugins.find(ConstraintSpec, kind) for kind in kinds}
         self._verify = Verifier(program, spec.name, spec.caps, constraints, foreign=self._origin)
+        self.plan, self.spec = plan, spec
 
-    def _fault(self, text: str) -> BackendFault:
-        return BackendFault(self.spec.name, text, self._origin)
+    def _move_on(self, refused: Plan, err: Exception) -> bool:
+        """Open the next backend in place of one that refused, if that is not done; return whether there is one."""
+        with self._moving:
+            if self.plan is not refused:
+                return True
+            following = refused.following(err, self._plugins)
+            if following is not None:
+                self._open(following)
+            return following is not None
 
     def solve(
         self,
@@ -138,11 +168,19 @@ class CheckedSession:
         ------
         BackendFault
             The backend crashed, or its answer breaks the contract.
+        TooLargeError
+            It needs more memory than it is allowed, and no other fits.
         """
-        with self._contained, self._turn:
-            solution = self._session.solve(
-                theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k
-            )
+        plan = self.plan
+        try:
+            with self._contained, self._turn:
+                solution = self._session.solve(
+                    theta, examples=examples, task=task, clamp=clamp, warm=warm, limits=limits, k=k
+                )
+        except (TooLargeError, MemoryError) as err:
+            if not self._move_on(plan, err):
+                raise
+            return self.solve(theta, examples=examples, task=task, clamp=clamp, limits=limits, k=k, known=known)
         solution = self._verify(theta, solution, examples, task, clamp, k, known)
         return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
 

@@ -19,7 +19,7 @@ from ssvm_dsl.ir.counts import CountTables, worth
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import Primal, Solution, label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, label_ptr, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.contained import contained
@@ -120,6 +120,7 @@ class Verifier:
                 scores[row] = self._check_labels(theta, labels, claimed[row], solution.primal, examples, clamp)
             check_consistent(solution, task, self.caps, self._fault)
             solution.score = scores if solution.labels.ndim == 2 else scores[0]
+            self._clear(solution, scores, examples)
             exact = self.caps.guarantee is Guarantee.EXACT and task not in LABELS_OPTIONAL
             self._bounds(solution, scores[0], close, exact)
             if task is Task.KBEST:
@@ -160,6 +161,7 @@ class Verifier:
         self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), close)
         check_consistent(solution, Task.MAP, self.caps, self._fault)
         solution.score = value
+        self._clear(solution, value[None], examples)
         self._bounds(solution, value, close, exact=self.caps.guarantee is Guarantee.EXACT)
         if known is not None:
             check_witness(solution, known, Task.MAP, close, self._fault)
@@ -183,15 +185,29 @@ class Verifier:
         """Return the scores of one labelling of all examples, ``-inf`` where none is claimed; it must be feasible."""
         program = self.program
         variables = positions(program.var_ptr, examples)
+        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
+        if not there.all():  # nobody is to look at labels where none are claimed
+            labels = np.where(self._of_variables(there, examples), labels, np.int32(0))
         if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
             raise self._fault("a label is outside the states of its variable")
         scores = score_labels(program, theta, labels, examples)
-        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
         if np.isnan(claimed).any():
             raise self._fault("a score is nan")
         if (there & ((scores == -np.inf) | self._hurt(labels, clamp, examples))).any():
             raise self._fault("a labelling breaks a mask, a clamp or a constraint, or has score -inf")
         return np.where(there, scores, -np.inf)
+
+    def _clear(self, solution: Solution, scores: F64, examples: I64 | None) -> None:
+        """Take the labels of examples without a labelling out: a state that nobody found is not to look like one."""
+        there = scores > -np.inf
+        if there.all():
+            return
+        kept = np.where(self._of_variables(there, examples), np.atleast_2d(solution.labels), np.int32(NO_STATE))
+        solution.labels = kept if solution.labels.ndim == 2 else kept[0]
+
+    def _of_variables(self, there: NDArray[np.bool_], examples: I64 | None) -> NDArray[np.bool_]:
+        """Return for each variable what is true of its example (the last axis)."""
+        return np.repeat(there, np.diff(label_ptr(self.program, examples)), axis=-1)
 
     def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], close: Slack) -> None:
         """Compare recomputed scores with what the backend says."""

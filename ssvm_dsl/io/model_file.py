@@ -18,7 +18,7 @@ from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import Block
 
 FORMAT = "ssvm-dsl model"
-VERSION = 2
+VERSION = 3
 
 #: Numbers of a certificate.
 CERTIFICATE = 6
@@ -44,6 +44,8 @@ class SavedModel:
         Summary of the fit.
     certificate : ndarray of float64, shape (6,)
         What bounds the optimum for every C.
+    stream : tuple (plain data, arrays by name), optional
+        What a stream of examples goes on from (:class:`~ssvm_dsl.learning.stream.Stream`).
     """
 
     declaration: str
@@ -53,6 +55,7 @@ class SavedModel:
     fitted: dict[str, dict[str, Any]]
     report: dict[str, Any]
     certificate: NDArray[np.float64]
+    stream: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
 
 
 def write_model(path: Path, model: SavedModel) -> None:
@@ -73,6 +76,8 @@ def write_model(path: Path, model: SavedModel) -> None:
                 learnt[source][key] = {"array": f"fitted_{number}_{key}"}
             else:
                 learnt[source][key] = list(value)
+    stream, kept = (None, {}) if model.stream is None else model.stream
+    arrays |= {f"stream_{name}": array for name, array in kept.items()}
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -81,6 +86,7 @@ def write_model(path: Path, model: SavedModel) -> None:
         "blocks": [{**asdict(block), "lower_bound": _finite(block.lower_bound)} for block in model.blocks],
         "fitted": learnt,
         "report": model.report,
+        "stream": stream,
     }
     text = json.dumps(content, default=_number)
     write_arrays(path, {"json": np.frombuffer(text.encode(), dtype=np.uint8), **arrays})
@@ -110,7 +116,9 @@ def read_model(path: Path) -> SavedModel:
         coef = _coef(path, arrays["coef"], blocks)
         declaration, report = str(content["declaration"]), dict(content["report"])
         certificate = _certificate(path, arrays["certificate"])
-        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate)
+        kept = {name.removeprefix("stream_"): one for name, one in arrays.items() if name.startswith("stream_")}
+        stream = None if content["stream"] is None else (dict(content["stream"]), kept)
+        return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate, stream)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise

@@ -21,6 +21,10 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 
+#: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
+NO_STATE = -1
+
+
 class Stop(IntEnum):
     """Why a backend stopped on an example."""
 
@@ -62,7 +66,8 @@ class Solution:
     Parameters
     ----------
     labels : ndarray of int32, shape (n_variables,) or (k, n_variables)
-        The labelling (the k best ones, best first, for the task ``kbest``).
+        The labelling (the k best ones, best first, for the task ``kbest``).  Where there is none the verifier sets
+        :data:`NO_STATE`, so that nobody takes a state for an answer.
     score : ndarray of float64, shape (n,) or (k, n)
         Score of each labelling; the verifier recomputes it.  ``-inf`` where there is none.
     bound : ndarray of float64, shape (n,)
@@ -101,6 +106,11 @@ class Solution:
         best = score if score.ndim == 1 else score[0]
         primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
         return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), primal, **extra)
+
+    def labels_or(self, other: I32) -> I32:
+        """Return the labels, with those of another labelling for the examples that have none."""
+        missing = self.labels == NO_STATE
+        return np.where(missing, other, self.labels) if missing.any() else self.labels
 
     @property
     def best(self) -> F64:

@@ -28,6 +28,8 @@ REASONS = {
     "validation": "the score on the validation examples no longer improved",
     "ended": "the trainer found nothing left to improve",
     "stream": "one pass of partial_fit",
+    "rounding": "what is left of the gap is rounding; more passes will not help",
+    "withdrawn": "the trainer took the tolerance for reached; its claims were false",
 }
 
 
@@ -74,7 +76,7 @@ class Certificate:
     def of(cls, progress: Progress, objective: RegularizedRisk) -> Certificate:
         """Return what a finished fit certifies."""
         size = objective.regularizer(progress.w)
-        risk = progress.upper - size
+        risk = progress.primal + progress.rounding - size
         return cls(objective.lam, objective.n, size / objective.lam, risk, progress.dual, progress.offset)
 
     def relative_gap(self, C: float) -> float:
@@ -92,14 +94,16 @@ class FitReport:
     Parameters
     ----------
     primal : float
-        Objective at the returned weights (a lower estimate of it when the oracle is a heuristic).
+        Objective at the returned weights, where the oracle is exact; a certified upper bound of it where the oracle
+        gives bounds; ``nan`` with a heuristic.
     dual : float
-        Certified lower bound on the optimum; ``-inf`` without one.
+        Lower bound on the optimum, computed from the trainer's plane, without what rounding may have added to it;
+        ``-inf`` without one.
     gap, relative_gap : float
-        ``upper - dual`` with the certified upper bound on the objective, and that over ``|primal|``; ``nan``
-        when the oracle gives no bound.
+        ``primal - dual`` with what rounding may add to ``primal``, and that over ``|primal|``; ``nan`` when the oracle
+        gives no bounds, infinite without a lower bound.
     certified : bool
-        Whether the gap is certified: the oracle is exact or gives bounds.
+        Whether the gap is certified: both bounds are known, and nothing they rest on turned out false.
     converged : bool
         Whether the relative gap reached the tolerance.
     reason : str
@@ -108,7 +112,8 @@ class FitReport:
         Passes over the data with the oracle, those of certificates included.
     n_oracle_calls : int
     seconds, oracle_seconds : float
-        Wall time of training, and the part of it in oracle calls (a compiled oracle's include the updates).
+        Wall time of the whole fit, and the part of it in oracle calls (a compiled oracle's include the updates);
+        compiling kernels is in neither.
     plan : Plan
         The backend and how it was chosen.
     trainer : str
@@ -122,6 +127,15 @@ class FitReport:
         labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
     validation_score : float
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
+    compile_seconds : float
+        Wall time in which kernels were compiled, or loaded from numba's cache.
+    estimate : float
+        Objective at the returned weights with the labellings that the oracle found: ``primal`` when it is exact, else
+        at most the objective.
+    rounding : float
+        What rounding may add to ``primal``, or take from it.
+    withdrawn : str
+        Why there is no certificate although the oracle gives bounds, in words.
     history : tuple of TrainingEvent
         One event for each outer iteration.
     """
@@ -145,6 +159,10 @@ class FitReport:
     n_weights: int
     tightness: float = np.nan
     validation_score: float = np.nan
+    compile_seconds: float = 0.0
+    estimate: float = np.nan
+    rounding: float = 0.0
+    withdrawn: str = ""
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, Any]:
@@ -158,7 +176,8 @@ class FitReport:
     @classmethod
     def of_summary(cls, stored: Mapping[str, Any]) -> FitReport:
         """Return the report of a stored summary, without history."""
-        absent = {"dual": -np.inf}
+        absent = {"dual": -np.inf, "gap": np.inf if stored["primal"] is not None else np.nan}
+        absent["relative_gap"] = absent["gap"]
         values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
         values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
         return cls(**values)
@@ -166,8 +185,7 @@ class FitReport:
     @property
     def inference_gap(self) -> float:
         """The part of the gap that is not the trainer's: how far bounds of the oracle are above its answers."""
-        whole = max(self.gap, 0.0)
-        return min(max(self.gap - (self.primal - self.dual), 0.0), whole) if np.isfinite(self.dual) else np.nan
+        return min(max(self.primal - self.estimate, 0.0), max(self.gap, 0.0)) if np.isfinite(self.dual) else np.nan
 
     @property
     def validation_scores(self) -> dict[int, float]:
@@ -181,26 +199,49 @@ class FitReport:
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, text) of what people want to see."""
         other = max(self.seconds - self.oracle_seconds, 0.0)
-        yes = "certified" if self.certified else "not certified: the backend is a heuristic"
-        if self.certified and self.dual == -np.inf:
-            yes = "the trainer gives no lower bound here"
         return [
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
             ("backend", self.plan.reason),
             ("problem", f"{self.n_examples} examples, {self.n_weights} weights"),
-            ("primal", f"{self.primal:.6g}"),
+            self._objective(),
             ("dual bound", f"{self.dual:.6g}"),
-            ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({yes})"),
+            ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({self._worth()})"),
             ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
-            *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.certified) else [self._inference()]),
+            *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.bounded) else [self._inference()]),
             *([] if np.isnan(self.validation_score) else [("validation", f"best score {self.validation_score:.6g}")]),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",
-                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}",
+                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}"
+                + (f"; and compiling {seconds_text(self.compile_seconds)}" if self.compile_seconds >= 0.1 else ""),
             ),
         ]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the oracle was exact or gave bounds: whether ``primal`` is known."""
+        return bool(np.isfinite(self.primal))
+
+    def _objective(self) -> tuple[str, str]:
+        """Return the row of the objective: its value, its upper bound, or the estimate of a heuristic."""
+        if not self.bounded:
+            return "estimate", f"{self.estimate:.6g} (with the labellings found; the objective may be larger)"
+        if self.primal - self.estimate > NEGLIGIBLE * max(abs(self.primal), 1.0):
+            return "primal", f"{self.primal:.6g} (upper bound; {self.estimate:.6g} with the labellings found)"
+        return "primal", f"{self.primal:.6g}"
+
+    def _worth(self) -> str:
+        """Return what the gap is worth."""
+        if self.certified:
+            return "certified"
+        if self.withdrawn:
+            return f"not certified: {self.withdrawn}"
+        if not self.bounded:
+            return "not certified: the backend gave no bounds"
+        if self.reason == "stream":
+            return "not certified: one pass of a stream gives no lower bound"
+        return "not certified: the trainer gives no lower bound here"
 
     def _why(self) -> str:
         """Return what keeps the gap open."""
@@ -210,7 +251,7 @@ class FitReport:
 
     def _inference(self) -> tuple[str, str]:
         """Return the row that tells what inexact answers are worth."""
-        if not self.certified:
+        if not self.bounded:
             return "inference", "a heuristic: how far its answers are from the best ones is not known"
         share = f"{self.tightness:.1%} of the answers are proved best labellings"
         lost = self.inference_gap

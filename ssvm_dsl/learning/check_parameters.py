@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.compiler.validate import describe
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.objective import DefaultC
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.learner import Learner
@@ -30,7 +31,7 @@ def check_parameters(svm: Learner) -> None:
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")
-    if svm.lam is not None and not is_default(svm, "C"):
+    if svm.lam is not None and not isinstance(svm.C, DefaultC):
         raise OptionError(f"C = {svm.C!r} and lam = {svm.lam!r} say the same thing (lam = 1 / (C n)); leave one out")
     strength, name = (svm.C, "C") if svm.lam is None else (svm.lam, "lam")
     if not (is_number(strength) and 0 < strength < np.inf):
@@ -58,6 +59,15 @@ def check_parameters(svm: Learner) -> None:
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
     if not (is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return a time limit in seconds, ``inf`` for none; refuse what is not one."""
+    if seconds is None:
+        return np.inf
+    if not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"time_limit is None or a positive number of seconds, got {seconds!r}")
+    return float(seconds)
 
 
 def check_path(path: Any, name: str) -> Path:
@@ -169,8 +179,8 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
     if values is None:
         raise DataError("values", expected=expected, found="None")
     try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        found = as_floats(real_array(values))
+    except NotNumbers:
         listed = isinstance(values, list | tuple | np.ndarray)
         strange = next((i for i, value in enumerate(values) if not is_number(value)), None) if listed else None
         if strange is None:

@@ -27,12 +27,12 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 4
+VERSION = 5
 
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
 
-_NUMBERS = ("primal", "upper", "dual", "offset", "n_passes", "seconds", "at_start")
+_NUMBERS = ("primal", "estimate", "rounding", "dual", "offset", "blur", "n_passes", "own_passes", "seconds", "at_start")
 
 
 class Checkpoint:
@@ -69,7 +69,7 @@ class Checkpoint:
             content = json.loads(arrays.pop("json").tobytes())
             known = (content["format"], content["version"]) == (FORMAT, VERSION)
             if known and content["subject"] != self.subject:
-                found = "\n".join(f"  {text}" for text in _differences(content["subject"], self.subject))
+                found = "\n".join(f"  {text}" for text in differences(content["subject"], self.subject))
                 text = "to go on, set that back; to begin anew, delete the file or name another"
                 raise TrainingError(f"{self.path}: a checkpoint of another fit:\n{found}\n{text}")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
@@ -143,7 +143,7 @@ def _hash(arrays: Iterable[NDArray[Any] | None]) -> str:
     return f"hash {digest.hexdigest()[:SHOWN]}"
 
 
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return what differs between two fits, with both values; options only where they are of the same plug-in."""
     found = []
     for name in dict.fromkeys([*then, *now]):
@@ -152,7 +152,7 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if old == new or (owner != name and then.get(owner) != now.get(owner)):
             continue
         if isinstance(old, dict) and isinstance(new, dict):
-            found += [f"{name}: {text}" for text in _differences(old, new)]
+            found += [f"{name}: {text}" for text in differences(old, new)]
         else:
             found.append(f"{name}: {_shown(then, name)} then, {_shown(now, name)} now")
     return found

@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import Plan, accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
@@ -25,22 +26,22 @@ from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
+from ssvm_dsl.learning.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
+from ssvm_dsl.learning.remarks import refuse_excess, shortfall
 from ssvm_dsl.learning.risks import RISKS, Problem, Risk, check_factored, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.stream import Stream, check_weights
 from ssvm_dsl.learning.validation import Scoring, Validation, scorer_of, scores_of
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 
 F64 = NDArray[np.float64]
-
-#: Trainers with one plane for all examples: few passes where there are few weights.
-AGGREGATING = ("bundle", "one-slack")
-
 
 @dataclass(frozen=True, eq=False)
 class Aim:
@@ -124,6 +125,7 @@ class Learner(Predictor):
     ) -> None:
         """Learn the weights from labelled examples; ``aim_at`` says what is minimised on them."""
         self._check()
+        deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
         check_validation(self, held_out)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
@@ -132,7 +134,7 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         aim = aim_at(grounded)
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            problem = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
             # a declared loss that the risk does not look at makes room: it is as large as the scores
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
@@ -140,22 +142,17 @@ class Learner(Predictor):
             with self._listeners() as listeners:
                 trainer = spec.load()(**options, random_state=self.random_state)
                 progress = train(
-                    trainer, problem, stop, unit=unit, start=start, callbacks=listeners,
-                    checkpoint=self._checkpoint(problem, chosen, aim, spec, options, start),
-                    validation=self._validation(grounded, held_out),
+                    trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
+                    checkpoint=self._checkpoint(problem, aim, spec, options, start),
+                    validation=self._validation(grounded, held_out, deadline), deadline=deadline,
                 )  # fmt: skip
-            self._take(grounded, progress, problem, chosen, options)
-            self._stream: tuple[Any, Any, int] | None = None
-        if progress.from_start:
-            text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
-            text += " its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        elif progress.reason in ("passes", "seconds") and spec.needs.strongly_convex:
-            gap, limits = self.report_.relative_gap, "max_passes, max_seconds or tol"
-            text = f"stopped at relative gap {gap:.2g} > tol={self.tol:g}; raise {limits}"
-            text += "" if spec.name in AGGREGATING else "; with few weights try trainer='bundle'"
-            if np.isnan(gap):
-                text = "stopped at a limit; the backend gives no bounds, so the gap is not known"
+            progress.compile_seconds = deadline.compiled
+            self._take(grounded, progress, problem, options)
+            self._stream: Stream | None = None
+        if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
+            raise KeyboardInterrupt
+        text = shortfall(self.report_, self, spec, problem, progress)
+        if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
@@ -165,17 +162,33 @@ class Learner(Predictor):
         if not spec.incremental:
             able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
             raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
-        stream = getattr(self, "_stream", None)
+        stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
-        seen = grounded.n_examples + (0 if stream is None else stream[2])
+        aim, name = aim_at(grounded), spec.name
+        subject = {"trainer": name, "trainer_options": options, "random_state": self.random_state}
+        subject |= {"risk": aim.risk.name, "power": self.power}
+        if stream is not None:
+            stream.check(subject)
+            if self._blocks != grounded.parameters.blocks:
+                raise OptionError("partial_fit: the stream so far had other factors; take a new estimator (clone)")
+        elif hasattr(self, "coef_"):
+            text = "partial_fit begins a stream anew, at weights of 0: what fit had learnt is given up"
+            warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=3)
+        seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
-            problem, chosen = self._problem(grounded, aim_at(grounded), executor, spec, sample_weight, seen)
-            trainer = spec.load()(**options, random_state=self.random_state) if stream is None else stream[0]
-            w, state = trainer.partial(problem, None if stream is None else stream[1])
-            primal, upper = problem.value(w)
-            passes = 1.0 + 1.0  # one to learn, one to look at the objective
-            self._take(grounded, Progress(w, primal, upper, n_passes=passes, reason="stream"), problem, chosen, options)
-            self._stream = (trainer, state, seen)
+            deadline = Deadline()
+            problem = self._problem(grounded, aim, executor, spec, sample_weight, seen)
+            with contained(f"trainer '{name}'"):
+                trainer = spec.load()(**options, random_state=self.random_state)
+                found = trainer.partial(problem, None if stream is None else stream.state())
+            w, state = check_weights(found, problem.dim, name)
+            stream = Stream.of(name, subject, seen, state)
+            progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
+            progress.value(problem.evaluation(w), problem)
+            progress.tightness = problem.tightness(w)
+            progress.seconds, progress.compile_seconds = deadline.spent, deadline.compiled
+            self._take(grounded, progress, problem, options)
+            self._stream = stream
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         known = [spec.name for spec in registry().specs(TrainerSpec)]
@@ -186,8 +199,8 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[Problem, Plan]:
-        """Return the training problem and the plan for its oracle."""
+    ) -> Problem:
+        """Return the training problem, with its oracle."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
@@ -208,10 +221,12 @@ class Learner(Predictor):
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program, outwards=False)
-        return risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals), chosen
+        problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
+        refuse_excess(problem.accuracy, self.model.declaration)
+        return problem
 
     def _checkpoint(
-        self, problem: Problem, chosen: Plan, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+        self, problem: Problem, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
     ) -> Checkpoint | None:
         """Return where the fit keeps its state, if it is to."""
         if self.checkpoint is None:
@@ -220,13 +235,14 @@ class Learner(Predictor):
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
         told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        chosen = problem.session.plan
         told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
         told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
         told |= {} if start is None else {"weights to start from": start}
         told |= aim.told
         return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)
 
-    def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
+    def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
         """Return what watches the score on held-out examples, if there are any."""
         if held_out is None:
             return None
@@ -242,6 +258,7 @@ class Learner(Predictor):
             score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
         except DataError as err:
             raise err.of("validation") from err.__cause__
+        probe._deadline = deadline
         return Validation(score, self.patience)
 
     @contextmanager
@@ -260,13 +277,11 @@ class Learner(Predictor):
         """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
         return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
 
-    def _take(
-        self, grounded: Grounded, progress: Progress, problem: Problem, chosen: Plan, options: dict[str, Any]
-    ) -> None:
+    def _take(self, grounded: Grounded, progress: Progress, problem: Problem, options: dict[str, Any]) -> None:
         """Take what was learnt: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)
-        self.plan_ = chosen
+        self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
         self.report_ = self._report(progress, problem, options)
@@ -283,21 +298,25 @@ class Learner(Predictor):
             dual=unit * progress.dual,
             gap=gap,
             relative_gap=relative(gap, unit * progress.primal),
-            certified=bool(np.isfinite(progress.upper)),
+            certified=bool(np.isfinite(gap)),
             converged=progress.reason == "tolerance",
             reason=progress.reason,
             n_passes=progress.n_passes,
             n_oracle_calls=problem.n_oracle_calls,
             seconds=progress.seconds,
             oracle_seconds=problem.oracle_seconds,
+            compile_seconds=progress.compile_seconds,
             plan=self.plan_,
             trainer=self.trainer,
             options=options,
             convention=convention,
             n_examples=problem.n,
             n_weights=problem.dim,
-            tightness=problem.tightness(progress.w),
+            tightness=progress.tightness,
             validation_score=max(scores_of(progress.history).values(), default=np.nan),
+            estimate=unit * progress.estimate,
+            rounding=unit * progress.rounding,
+            withdrawn=progress.withdrawn,
             history=tuple(progress.history),
         )
 

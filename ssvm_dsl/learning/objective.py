@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.stretches import stretches
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.factors import Factor
 
 F64 = NDArray[np.float64]
@@ -119,6 +120,13 @@ class RegularizedRisk:
         return w
 
 
+class DefaultC(float):
+    """The C of an estimator that was given none; beside ``lam`` it says nothing, as any other C would."""
+
+
+DEFAULT_C = DefaultC(1.0)
+
+
 def lam_of(C: float, lam: float | None, n: int) -> float:
     """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``."""
     return lam if lam is not None else 1.0 / (C * n)
@@ -176,10 +184,11 @@ def check_sample_weight(given: Any, n: int) -> F64:
         return np.ones(n)
     expected = f"{n} numbers, one for each example"
     try:
-        weight = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+        weight = as_floats(real_array(given))
+    except NotNumbers as err:
         hint = "weights of classes belong to the loss: Hamming(y, weights=[...])" if isinstance(given, str) else ""
-        raise DataError("sample_weight", expected=expected, found=repr(given), hint=hint) from None
+        found = describe(given) if given is None or isinstance(given, str | dict) else err.found
+        raise DataError("sample_weight", expected=expected, found=found, hint=hint or err.hint) from None
     if weight.shape != (n,):
         raise DataError("sample_weight", expected=expected, found=f"shape {weight.shape}")
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))

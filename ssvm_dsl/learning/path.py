@@ -133,6 +133,8 @@ def _points(
     while True:
         fitted.set_params(C=C, scoring=None).fit(*data)  # the score is looked at after the fit
         fitted.set_params(scoring=svm.scoring)
+        if fitted.report_.reason == "interrupt":  # the points so far have been given out
+            raise KeyboardInterrupt
         gap = fitted.certified_gap(C)
         if np.isnan(gap):
             raise TrainingError(_why_not(fitted))
@@ -167,7 +169,9 @@ def _check_estimator(svm: Learner, values: Any) -> None:
 def _why_not(fitted: Learner) -> str:
     """Return why a fit certifies nothing for other values of C, and what would."""
     report = fitted.report_
-    if not report.certified:
+    if report.withdrawn:
+        return f"nothing is certified: {report.withdrawn}"
+    if not report.bounded:
         text = f"backend '{report.plan.backend}' gives no bounds, so that nothing is certified"
         return f"{text}; a path needs exact answers or bounds: backend='auto' with guarantee='exact' or 'bound'"
     if report.dual == -np.inf and any(scale == 0 for scale in (fitted.regularization or {}).values()):

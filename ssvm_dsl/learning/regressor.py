@@ -17,6 +17,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.check_parameters import check_epsilon, check_labels, check_values
 from ssvm_dsl.learning.fit import Callback
 from ssvm_dsl.learning.learner import Aim, Learner
+from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.risks import regression_risk
 from ssvm_dsl.learning.validation import Scoring
 
@@ -65,7 +66,7 @@ checkpoint_seconds
         self,
         model: type[Model],
         epsilon: float | tuple[float, float] = 0.0,
-        C: float = 1.0,
+        C: float = DEFAULT_C,
         lam: float | None = None,
         power: float = 1.0,
         trainer: str = "bundle",
@@ -130,7 +131,8 @@ checkpoint_seconds
         ModelError
             The model has nothing to score with, or nothing to predict.
         """
-        _numbers(X, values)
+        self._check()
+        check_values(values, len(self._examples(X)))
         self._learn(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight, validation)
         return self
 
@@ -141,21 +143,30 @@ checkpoint_seconds
 
         See :meth:`~ssvm_dsl.StructuredSVM.partial_fit`; ``trainer="subgradient"`` can do it.
         """
-        _numbers(X, values)
+        self._check()
+        check_values(values, len(self._examples(X)))
         self._learn_more(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight)
         return self
 
-    def predict(self, X: Sequence[Any]) -> F64:
-        """Return the score of the best labelling of each example; ``shape (n,)``."""
-        return self.decision_function(X)
+    def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
+        """Return the score of the best labelling of each example; ``shape (n,)``.
+
+        With ``time_limit``, seconds for the whole call, that of the best ones found by then; a ``TimeLimitWarning``
+        tells how many are not proved best.
+        """
+        return self.decision_function(X, time_limit=time_limit)
 
     def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""
-        return float(super().score(X, _numbers(X, values), sample_weight))
+        self._check_fitted()
+        return float(super().score(X, check_values(values, len(self._examples(X))), sample_weight))
 
-    def predict_labels(self, X: Sequence[Any]) -> list[Any]:
-        """Return the best labelling of each example, in the user's own class names."""
-        return self._labellings(X)
+    def predict_labels(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names.
+
+        ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
+        """
+        return self._labellings(X, time_limit, return_bounds)
 
     def _aim(self, grounded: Grounded, values: Any) -> Aim:
         """Return the risk for the given values; the declared loss plays no part."""
@@ -171,11 +182,6 @@ checkpoint_seconds
     def _check(self) -> None:
         super()._check()
         check_epsilon(self.epsilon)
-
-
-def _numbers(X: Sequence[Any], values: Any) -> Any:
-    """Return the values, checked where X is a list of examples; else it is X that will be refused."""
-    return check_values(values, len(X)) if hasattr(X, "__len__") and len(X) else values
 
 
 def _given(Y: Sequence[Any] | None) -> Sequence[Any]:

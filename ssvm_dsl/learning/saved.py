@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +21,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.objective import factor_name
+from ssvm_dsl.learning.stream import Stream
 from ssvm_dsl.learning.weights import Weights
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def to_saved(svm: Learner) -> SavedModel:
         hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
         raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
     certificate = np.array(astuple(svm._certificate), dtype=np.float64)
-    return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, svm.report_.summary(), certificate)
+    summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
+    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate)
+    return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
 
 
 def from_saved(
@@ -74,11 +77,17 @@ def from_saved(
         report = FitReport.of_summary(saved.report)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         raise FileFormatError(f"{path}: not a report of a fit ({type(err).__name__}: {err})") from err
-    made = kind(model, **saved.parameters)
+    # beside lam, C was not given; the file holds it all the same
+    without = {"C"} if saved.parameters.get("lam") is not None else set()
+    made = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
     made.report_, made.plan_ = report, report.plan
     lam, n, *rest = saved.certificate.tolist()
     made._certificate = Certificate(lam, int(n), *rest)
+    try:
+        made._stream = None if saved.stream is None else Stream.of_json(*saved.stream)
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        raise FileFormatError(f"{path}: not the state of a stream ({type(err).__name__}: {err})") from err
     return made
 
 

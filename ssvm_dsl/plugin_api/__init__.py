@@ -25,6 +25,7 @@ from ssvm_dsl.plugin_api.specs import (
     TrainerSpec,
 )
 from ssvm_dsl.plugin_api.training import (
+    IncrementalTrainer,
     Iterate,
     Objective,
     Planes,
@@ -47,6 +48,7 @@ __all__ = [
     "CountingSession",
     "Executor",
     "ExecutorSpec",
+    "IncrementalTrainer",
     "Iterate",
     "LossSpec",
     "MessageProblem",

@@ -185,6 +185,16 @@ class TrainProblem(Protocol):
     def loss(self) -> LossTerm:
         """The loss of every labelling, with the truth."""
 
+    def seconds(self) -> float:
+        """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
+
+    def pause(self) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up.
+
+        Oracle calls do so themselves.  Trainers call it between pieces of their own work, each some milliseconds long;
+        Ctrl-C comes through there, too.
+        """
+
     def compiled(self) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
 
@@ -235,19 +245,21 @@ class Iterate:
         Current weights (the driver copies what it keeps).
     n_passes : float
         Passes over the data with the exact oracle so far.
-    primal : float
-        Objective at w; ``nan`` when it was not computed.
-    upper : float
-        Certified upper bound on the objective at w (equal to ``primal`` with an exact oracle), or ``nan``.
+    primal, upper : float
+        What ``problem.value(w)`` or ``problem.evaluate(w)`` returned for these weights: the objective with the answers
+        found, and its certified upper bound; ``nan`` when it was not computed.  The driver takes the values that the
+        problem computed; numbers that come from elsewhere are estimates, until they would end the fit: then it asks.
     dual : float
-        Certified lower bound on the optimum, or ``-inf``.
+        Lower bound on the optimum, or ``-inf``.  It counts with its ``plane``; without one it is an estimate.
     extra : dict
         Counters of the trainer's own, for reports; ``gap_estimate`` and ``dual_estimate`` are shown where there is no
         certificate.
     plane : tuple (v, b), optional
         The aggregated plane whose value is ``dual``: ``1/n sum_i weight_i risk_i(w')^power >= b - v . w'`` for all
-        ``w' >= lower``.  With b the certificate holds for other regularisations, too: regularisation paths need it.
-        It may be what the trainer goes on with; the driver keeps no vector of it.
+        ``w' >= lower``.  The driver computes the lower bound from it, and compares it with the risks at the weights of
+        every iterate that was evaluated; that it holds at all others rests with the trainer.  With b the certificate
+        holds for other regularisations, too: regularisation paths need it.  It may be what the trainer goes on with;
+        the driver keeps no vector of it.
     """
 
     w: F64
@@ -263,7 +275,9 @@ class Trainer(Protocol):
     """A learning method: a generator of iterates, driven and stopped from outside.
 
     A trainer whose iterates do not all come with their certificate may have a method ``certified() -> Iterate | None``
-    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.
+    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.  One
+    whose weights improve within an iteration may have a method ``newest() -> ndarray | None`` that returns them: the
+    driver asks for them when a limit or Ctrl-C ends the fit inside an iteration and nothing is known of any weights.
     """
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
@@ -289,6 +303,29 @@ class ResumableTrainer(Trainer, Protocol):
         """Yield the iterates that follow a state."""
 
 
+class IncrementalTrainer(Trainer, Protocol):
+    """A trainer that learns from a stream (``TrainerSpec(incremental=True)``, ``partial_fit``)."""
+
+    def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
+        """Learn one pass over more examples.
+
+        A new trainer with the same options may be asked each time, in another process, too: what it goes on from is
+        in the state.
+
+        Parameters
+        ----------
+        problem : TrainProblem
+            The new examples.
+        state : dict, optional
+            What the last call returned (the receiver's); ``None`` at first.
+
+        Returns
+        -------
+        (weights, state)
+            The state holds everything the next call depends on: arrays, and values that JSON can hold.
+        """
+
+
 @dataclass(frozen=True)
 class TrainingEvent:
     """What hook ``ssvm_training_event`` and callbacks are told once per outer iteration.
@@ -300,8 +337,13 @@ class TrainingEvent:
     iteration : int
     n_passes : float
     seconds : float
-    primal, dual, gap, relative_gap : float
-        ``nan`` where not computed in this iteration.
+    primal : float
+        Objective at the iterate's weights, or a certified upper bound of it where the oracle gives bounds; ``nan``
+        where it was not computed in this iteration, and with a heuristic oracle.
+    dual : float
+        Lower bound of the iterate's plane; ``-inf`` without one.
+    gap, relative_gap : float
+        Of the best so far; ``nan`` where not known.
     best_primal, best_dual : float
         Best so far.
     n_oracle_calls : int
@@ -310,6 +352,9 @@ class TrainingEvent:
         Numbers of the trainer's own: ``gap_estimate`` and ``dual_estimate``, what it takes the gap of its newest
         weights and the lower bound for, without a certificate; others in lam convention.  ``validation_score`` where
         held-out examples were looked at.
+    estimate : float
+        Objective with the labellings that the oracle found: ``primal`` when it is exact, else at most that; ``nan``
+        where it was not computed in this iteration.
     """
 
     iteration: int
@@ -324,3 +369,4 @@ class TrainingEvent:
     n_oracle_calls: int
     oracle_seconds: float
     extra: dict[str, float] = field(default_factory=dict)
+    estimate: float = np.nan

@@ -61,13 +61,14 @@ def estimated(event: TrainingEvent) -> tuple[float, float, float]:
 def objective_curves(report: FitReport, over: str) -> list[Curve]:
     """Return the best objective so far, the best lower bound, and estimates of both.
 
-    Values that are not certified, those of a heuristic backend, are estimates.
+    What the labellings of a heuristic backend are worth is an estimate.
     """
-    kind = "value" if report.certified else "estimate"
     lines = [
-        Curve(kind, *_known(report, over, lambda event: event.best_primal, report.primal)),
+        Curve("value", *_known(report, over, lambda event: event.best_primal, report.primal)),
         Curve("bound", *_known(report, over, lambda event: event.best_dual, report.dual)),
     ]
+    if not np.isfinite(report.primal):
+        lines.append(Curve("estimate", *_known(report, over, lambda event: event.estimate, report.estimate)))
     for k, below in enumerate((False, True)):
         lines.append(Curve("estimate", *_guessed(report, over, k), below))
     return [line for line in lines if len(line.x)]

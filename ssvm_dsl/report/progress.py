@@ -16,7 +16,7 @@ class FitProgress:
     """A progress bar for a fit, on standard error; use it as a context manager and as a callback.
 
     The bar measures ``log(gap)`` between the first gap seen and the tolerance, or passes where no gap is known.
-    Numbers after ``~`` are estimates without a certificate: the trainer's, or objectives of a heuristic backend.
+    Numbers after ``~`` are estimates without a certificate: the trainer's, or what a heuristic's labellings are worth.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class FitProgress:
         """Show an iteration."""
         primal, _, now = estimated(event)
         known, gap = math.isfinite(event.best_primal), event.relative_gap
+        guess = primal if math.isfinite(primal) else event.estimate
         parts = [f"{event.n_passes:.3g} passes"]
-        if known or math.isfinite(primal):
-            certain = known and not math.isnan(gap)
-            parts.append(f"primal {'' if certain else '~'}{event.best_primal if known else primal:.5g}")
+        if known or math.isfinite(guess):
+            parts.append(f"primal {'' if known else '~'}{event.best_primal if known else guess:.5g}")
         if math.isfinite(gap):
             parts.append(f"gap {gap:.1e}" + (f", now ~{now:.0e}" if math.isfinite(now) else ""))
         elif math.isfinite(now):

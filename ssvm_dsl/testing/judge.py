@@ -177,12 +177,15 @@ class Judge:
         if _has_labels(question, solution):
             _array("labels", solution.labels, np.dtype(np.int32), (*rows, size))
             variables = members(self.program.var_ptr, select(self.program, question.examples))
-            if ((solution.labels < 0) | (solution.labels >= self.program.card[variables])).any():
-                raise Complaint("a label is outside the states of its variable")
         _array("score", solution.score, np.dtype(np.float64), (*rows, n))
         _array("bound", solution.bound, np.dtype(np.float64), (n,))
         _array("stop", solution.stop, np.dtype(np.int8), (n,), tuple(Stop))
         _array("primal", solution.primal, np.dtype(np.int8), (n,), tuple(Primal))
+        if _has_labels(question, solution):
+            claimed = (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE)
+            claimed = np.repeat(claimed, np.diff(label_ptr(self.program, question.examples)), axis=-1)
+            if (claimed & ((solution.labels < 0) | (solution.labels >= self.program.card[variables]))).any():
+                raise Complaint("a label is outside the states of its variable")
         if _has_labels(question, solution) and not (solution.score < np.inf).all():
             raise Complaint("a score is nan or +inf; -inf marks 'no labelling'")
 

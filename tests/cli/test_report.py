@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -117,7 +118,13 @@ def test_without_a_gap_the_bar_counts_passes(bar):
     progress, task = bar
     progress.update(event(25))
     assert task().completed == 0.25
-    assert task().fields["text"] == "25 passes, primal ~246.4"  # a heuristic's answers: no bound of the objective
+    assert task().fields["text"] == "25 passes, primal 246.4"
+
+
+def test_what_the_labellings_of_a_heuristic_are_worth_is_an_estimate(bar):
+    progress, task = bar
+    progress.update(replace(event(25, best_primal=np.nan), estimate=246.4))
+    assert task().fields["text"] == "25 passes, primal ~246.4"
 
 
 def test_progress_goes_to_standard_error(capsys):

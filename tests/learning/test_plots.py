@@ -58,13 +58,15 @@ def said(ax):
 def history(*rows, certified=True, validation_score=np.nan, **end):
     """Return a report of rows (passes, best primal, best dual, estimate of the gap, estimate of the dual)."""
     events = []
-    for k, (passes, primal, dual, gap, estimate) in enumerate(rows):
-        extra = {"gap_estimate": gap, "dual_estimate": estimate} if np.isfinite(gap) else {}
+    for k, (passes, estimate, dual, gap, guess) in enumerate(rows):
+        primal = estimate if certified else np.nan
+        extra = {"gap_estimate": gap, "dual_estimate": guess} if np.isfinite(gap) else {}
         relative = (primal - dual) / primal
         events.append(TrainingEvent(k + 1, passes, passes, primal, dual, primal - dual, relative, primal, dual,
-                                    int(10 * passes), 0.0, extra))  # fmt: skip
+                                    int(10 * passes), 0.0, extra, estimate))  # fmt: skip
     last = events[-1]
     end = {"primal": last.best_primal, "dual": last.best_dual, "relative_gap": last.relative_gap} | end
+    end |= {"estimate": estimate}
     end |= {"certified": certified, "validation_score": validation_score, "history": tuple(events)}
     return SimpleNamespace(trainer="made", seconds=last.seconds, n_passes=last.n_passes, n_oracle_calls=0, **end)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError
+from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
 from ssvm_dsl.inference.planner import Plan, consider, plan, tasks_for_training
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Topology
@@ -344,3 +345,63 @@ def test_what_training_asks_for(kind, expected):
 
 def test_a_plan_is_a_value():
     assert Plan("a", SMALL, "because") == Plan("a", SMALL, "because")
+
+
+class Shut(Cheapest):
+    def open(self, program, options):
+        raise TooLargeError("it wants 9 GB; allowed are 2")
+
+
+class Late(Cheapest):
+    """Opens, and finds out when asked that there is no room."""
+
+    def open(self, program, options):
+        return self
+
+    def solve(self, theta, **question):
+        raise MemoryError("no room")
+
+
+@pytest.mark.parametrize("kind", [Shut, Late])
+def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_says_so(kind):
+    problem, known, chosen = catalogue()["star"], known_with(spec(Cheap), spec(kind)), kind.__name__.lower()
+    made = plan(Need.of(problem.program), plugins=known)
+    assert made.backend == chosen
+    session = open_plan(made, problem.program, known)
+    assert session.solve(problem.theta).optimal().all()
+    assert session.plan.backend == "cheap"
+    assert session.plan.reason.startswith(f"cheap took over from {chosen}, which refused (")
+    refused = {c.name: c for c in session.plan.candidates}[chosen]
+    assert not refused.ok
+    assert refused.reasons[0].startswith("fits, but refused: ")
+    assert Plan.of_summary(json.loads(json.dumps(session.plan.summary()))).backend == "cheap"
+
+
+def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
+    problem, known = catalogue()["star"], known_with(spec(Shut))
+    with pytest.raises(TooLargeError, match="9 GB"):
+        open_plan(plan(Need.of(problem.program), "shut", plugins=known), problem.program, known)
+    made = plan(Need.of(problem.program), plugins=known)
+    alone = replace(made, backend="shut", candidates=tuple(c for c in made.candidates if c.name == "shut"))
+    with pytest.raises(TooLargeError, match="9 GB"):
+        open_plan(alone, problem.program, known)
+
+
+def test_parts_whose_backend_refuses_go_on_with_the_next():
+    problem, known = catalogue()["star"], known_with(spec(Cheap), spec(Shut))
+    inner = plan(Need.of(problem.program), plugins=known)
+    assert inner.backend == "shut"
+    session = open_plan(Plan("shut", inner.need, "", parts=(inner,)), problem.program, known)
+    assert session.plan.backend == "cheap"
+    assert "cheap took over from shut" in session.plan.reason
+
+
+def test_what_there_is_to_know_of_the_chosen_backend_is_in_the_reason_and_is_stored():
+    loopy = replace(SMALL, topology=Topology.LOOPY, max_arity=2, n_factors=4, guarantee=Guarantee.BOUND)
+    made = plan(loopy, "lp")
+    assert made.reason.endswith("(rounding='conditional')")
+    assert plan(loopy, "lp", {"rounding": "none"}).reason.endswith("no answers (rounding='none')")
+    assert plan(replace(loopy, tasks=frozenset({Task.RELAXED})), "lp").reason == "lp was asked for"
+    stored = made.summary()
+    assert stored["candidates"]["lp"].startswith("fits; fractional solutions are rounded")
+    assert Plan.of_summary(stored).candidates[0].reasons == made.candidates[0].reasons

@@ -25,6 +25,7 @@ from ssvm_dsl.ir import (
     Theta,
     Topology,
 )
+from ssvm_dsl.ir.solution import NO_STATE
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -263,6 +264,16 @@ def test_every_single_changed_label_is_noticed():
             verify(replace(honest, labels=labels), program=program, theta=problem.theta)
 
 
+def test_labels_of_examples_without_a_labelling_are_no_states():
+    """Nobody can take state 0 for an answer where there is none: neither after a fraction nor after a time limit."""
+    for changes in ({"primal": np.array([0, Primal.FRACTIONAL], np.int8)}, {"primal": np.array([0, Primal.NONE], np.int8)}):
+        found = verify(answer(score=(15.0, -np.inf), bound=(15.0, 6.0), **changes))
+        assert found.labels.tolist() == [*BEST[:2], NO_STATE]
+        assert found.score.tolist() == [15.0, -np.inf]
+        assert found.primal[1] != Primal.FEASIBLE
+        assert found.labels_or(np.array([7, 7, 7], np.int32)).tolist() == [*BEST[:2], 7]
+        again = verify(found)
+        assert again.labels.tolist() == [*BEST[:2], NO_STATE]
 # -- labellings that are known, rankings, probabilities --------------------------------------------------------------
 
 

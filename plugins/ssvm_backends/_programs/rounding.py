@@ -1,4 +1,4 @@
-r"""From a fractional solution to a labelling; done only when the caller asks for it by name.
+r"""From a fractional solution to a labelling, by the rule that the option ``rounding`` of ``lp`` names.
 
 * ``argmax``: each variable takes its most likely state.
 * ``threshold``: variable v takes the first state s with ``mu_v(0) + ... + mu_v(s) >= t``; the best labelling over

@@ -119,7 +119,7 @@ class PolytopeSession(ABC):
         self._polytope: Kept[Structure, LocalPolytope] = Kept(build)
 
     @abstractmethod
-    def answer(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
+    def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> Answer:
         """Answer for one example; all its blocks have a column of finite score."""
 
     def solve(
@@ -145,7 +145,7 @@ class PolytopeSession(ABC):
             for example in ids.tolist():
                 if clock.over:
                     break
-                answers.append(self._one(theta, node, example, clock, known.get(example)))
+                answers.append(self._one(theta, node, example, clock, known.get(example), task))
                 clock.tell(answers[-1].score, answers[-1].bound)
                 if answers[-1].stop is Stop.INTERRUPTED:
                     raise KeyboardInterrupt
@@ -154,7 +154,7 @@ class PolytopeSession(ABC):
         answers += [Answer(stop=reason)] * (len(ids) - len(answers))
         return self._packed(ids, label_ptr(self.program, examples), answers, task)
 
-    def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any) -> Answer:
+    def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any, task: Task) -> Answer:
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
             const = float(theta.const[example])
             return Answer(np.zeros(0, np.int32), const, const, mu=np.zeros(0))
@@ -162,7 +162,7 @@ class PolytopeSession(ABC):
         priced = polytope.price(theta, node, self.program, example)
         if (priced.peaks == -np.inf).any():
             return Answer(bound=-np.inf)
-        return self.answer(priced, clock, warm)
+        return self.answer(priced, clock, warm, task)
 
     def _packed(self, ids: I64, ptr: I64, answers: list[Answer], task: Task) -> Solution:
         n, labels = len(ids), np.zeros(int(ptr[-1]), dtype=np.int32)

@@ -1,0 +1,147 @@
+"""What users pass as numbers: plain arrays from which nothing was lost on the way.
+
+``np.asarray(value, dtype=float)`` reads digits in strings, drops imaginary parts and looks behind masks without a word;
+every array that comes from a user goes through :func:`real_array` instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+
+#: Sizes, class numbers and positions are counted in 32 bits.
+MOST = 2**31 - 1
+
+#: Whole numbers up to here are exact as floats.
+EXACT = 2.0**53
+
+
+class NotNumbers(ValueError):
+    """A value that is not what it should be: an array of numbers, or a sparse matrix.
+
+    Parameters
+    ----------
+    expected, found, hint : str
+        As for :class:`~ssvm_dsl.errors.DataError`, which whoever knows the input and the example makes of it.
+    """
+
+    def __init__(self, expected: str, found: str, hint: str = "") -> None:
+        self.expected, self.found, self.hint = expected, found, hint
+        super().__init__(f"expected {expected}, found {found}")
+
+
+def describe(value: object) -> str:
+    """Return a short description of a value for messages."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        masked = "masked " if is_masked(value) else ""
+        return f"{'a sparse' if is_sparse(value) else f'a {masked}' if masked else 'an'} array of shape {shape}"
+    if isinstance(value, str | bytes):
+        return repr(value if len(value) <= 30 else value[:27]) + ("" if len(value) <= 30 else "...")
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{type(value).__name__} {number_text(value)}" if isinstance(value, int | float) else type(value).__name__
+
+
+def number_text(value: object) -> str:
+    """Return a value as it is written; ints of thousands of digits only by their length."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)
+
+
+def is_sparse(value: object) -> bool:
+    """Whether a value is a matrix or array of ``scipy.sparse`` (which is loaded when there is one)."""
+    module = sys.modules.get("scipy.sparse")
+    return module is not None and bool(module.issparse(value))
+
+
+def is_masked(value: object) -> bool:
+    """Whether a value is an array with masked entries, or a list that holds such arrays."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and _holds_mask(value, module)
+
+
+def _holds_mask(value: Any, module: Any) -> bool:
+    if isinstance(value, list | tuple):
+        deep = [kind for kind in set(map(type, value)) if issubclass(kind, (list, tuple, module.MaskedArray))]
+        return bool(deep) and any(_holds_mask(one, module) for one in value if type(one) in deep)
+    return isinstance(value, module.MaskedArray) and bool(module.getmaskarray(value).view(bool).any())
+
+
+def plain_array(value: Any) -> NDArray[Any]:
+    """Return a value as an array of whatever kind, but not of Python objects.
+
+    Raises
+    ------
+    NotNumbers
+        It is ragged, sparse, or has masked entries.
+    """
+    if is_masked(value):
+        raise NotNumbers("an array without masked entries", describe(value), "fill them, or leave these positions out")
+    try:
+        array = np.asarray(value)
+    except RecursionError:
+        raise NotNumbers("a rectangular array", "lists inside lists without end") from None
+    except Exception as err:  # numpy calls methods of the value, which may raise anything
+        raise NotNumbers("a rectangular array", describe(value)) from err
+    if array.dtype == object:
+        raise _objects(value, array)
+    return array
+
+
+def _objects(value: object, array: NDArray[Any]) -> NotNumbers:
+    """Return why an array of Python objects is not one of numbers."""
+    if is_sparse(value):
+        return NotNumbers("a dense array", describe(value), "declare the input with sparse=True")
+    if array.ndim == 0 or any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in array.flat):
+        hint = "is it ragged, or sparse? (declare sparse=True)"
+        return NotNumbers("a rectangular array", describe(value), hint)
+    odd = next((one for one in array.flat if not isinstance(one, int | float)), array.flat[0])
+    if all(isinstance(one, int | float) for one in array.flat):
+        odd = max(array.flat, key=abs)
+    found = f"dtype object ({type(odd).__name__} {number_text(odd)})"
+    return NotNumbers("real numbers", found, "convert it: np.asarray(x, dtype=float)")
+
+
+def real_array(value: Any) -> NDArray[Any]:
+    """Return a value as an array of bools, ints or floats.
+
+    Raises
+    ------
+    NotNumbers
+        It is no array of real numbers, or has masked entries.
+    """
+    array = plain_array(value)
+    if array.dtype.kind not in "biuf":
+        raise NotNumbers("real numbers", f"dtype {array.dtype}")
+    return array
+
+
+def as_floats(array: NDArray[Any]) -> F64:
+    """Return an array of real numbers in float64; numbers beyond its range become infinite, without a warning."""
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype=np.float64)
+
+
+def whole_numbers(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return (numbers as int64, which of them are whole and exact); others are 0.
+
+    Floats count as long as they can hold every whole number around them, up to 2^53.
+    """
+    kind = array.dtype.kind
+    if kind in "bi":
+        return array.astype(np.int64, copy=False), np.ones(array.shape, dtype=bool)
+    if kind == "u":
+        exact = array <= np.array(np.iinfo(np.int64).max, dtype=np.uint64)
+    elif kind == "f":
+        with np.errstate(invalid="ignore"):
+            exact = (np.abs(array) <= EXACT) & (array == np.floor(array))
+    else:
+        return np.zeros(array.shape, dtype=np.int64), np.zeros(array.shape, dtype=bool)
+    return np.where(exact, array, array.dtype.type(0)).astype(np.int64), exact
