@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import ThreadpoolController
 
+from ssvm_dsl import processors
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
@@ -165,7 +165,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _executor(self) -> Iterator[Executor]:
         """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
-        n = self.n_threads if self.n_threads is not None else len(os.sched_getaffinity(0))
+        n = self.n_threads if self.n_threads is not None else processors.available()
         executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
         try:
             with _thread_pools().limit(limits=1, user_api="blas"):
