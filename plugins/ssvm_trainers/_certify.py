@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +44,6 @@ def count_calls(problem: TrainProblem, n_calls: int, begin: float, off: float) -
         They differ from those of its labellings, by a largest relative difference ``off``.
     """
     problem.n_oracle_calls += n_calls
-    problem.oracle_seconds += perf_counter() - begin
+    problem.oracle_seconds += problem.seconds() - begin
     if not off <= 1e-6:
         raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")

@@ -9,8 +9,9 @@ import numpy as np
 
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples, read_examples
-from ssvm_dsl.lang.declaration import Declaration, walk_sources
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.units import bytes_text

@@ -25,6 +25,7 @@ from ssvm_dsl.ir.ragged import is_identity, pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.model import Model
 
 I32 = NDArray[np.int32]
@@ -249,7 +250,13 @@ def _feature_map(
         unit=_unit_index(factor, scopes, sizes),
         basis=None if factor.joint else factor.form.matrix(cards),
         joint=factor.joint,
+        source=_source_text(factor),
     )
+
+
+def _source_text(factor: Factor) -> str:
+    source = factor.features
+    return f"input '{source.name}'" if isinstance(source, Input) else f"feature {source!r}"
 
 
 def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder) -> I32 | None:

@@ -14,7 +14,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.properties import guaranteed_properties
+from ssvm_dsl.ir.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
@@ -219,12 +219,16 @@ def need_of(
     tasks: frozenset[Task],
     guarantee: Guarantee,
     loss_kinds: frozenset[str] = frozenset(),
+    first: int = 0,
 ) -> Need:
-    """Return the need of a model laid over data: that of its program, with what its weights can make of tables."""
-    program = parameters.program
-    loopy = program.hardest_topology is Topology.LOOPY  # chains and forests need no such properties
-    known = guaranteed_properties(parameters) if loopy else frozenset()
-    return Need.of(program, tasks, guarantee, loss_kinds, known)
+    """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
+
+    ``first`` is the number of the first example, for messages about a part of a longer list.
+    """
+    unsure = doubts(parameters, first)
+    known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
+    need = Need.of(parameters.program, tasks, guarantee, loss_kinds, known)
+    return replace(need, doubts=tuple(sorted(unsure.items())))
 
 
 def plan_program(

@@ -16,13 +16,15 @@ label and keep the label as their name.
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.io.graph_problem import FactorTables, GraphProblem, assemble, first_repeat
+from ssvm_dsl.io.graph_problem import FactorList, FactorTables, GraphProblem, assemble, repeat_in
 from ssvm_dsl.io.number_text import NumberText
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.ir.ragged import pointers
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -40,22 +42,21 @@ def parse_fg(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
         With line and column, what was expected and what is there.
     """
     text = NumberText(source, data, comments=True)
+    del data  # memory: the reader has its own copy without comments
     n = text.whole("the number of factors")
     if n > text.n_left:
         text.fail(text.at - 1, f"at most {text.n_left} factors, as so many numbers follow")
-    room = limits.n_entries
-    scopes, cards, tables = [], [], []
+    found, states = FactorList(), array("q")
     for f in range(n):
-        scope, card, table = _read_factor(text, f, room)
-        room -= len(table)
-        scopes.append(scope)
-        cards.append(card)
-        tables.append(table)
+        scope, card, table = _read_factor(text, f, limits.n_entries - found.n_scores)
+        with np.errstate(divide="ignore"):
+            found.add(scope, np.log(table, out=table))
+        states.extend(card.tolist())
+        del table
     text.end("the last factor")
-    labels, card, scopes = _number(text, scopes, cards, limits)
-    with np.errstate(divide="ignore"):
-        factors = FactorTables.of((scope, np.log(table)) for scope, table in zip(scopes, tables, strict=True))
-    return assemble(card, factors, source, names=tuple(map(str, labels.tolist())))
+    factors = found.flat()
+    labels, card, scope = _number(text, factors, np.frombuffer(states, dtype=np.int64), limits)
+    return assemble(card, replace(factors, scope=scope), source, names=tuple(map(str, labels.tolist())))
 
 
 def _read_factor(text: NumberText, f: int, room: int) -> tuple[I64, I64, F64]:
@@ -63,7 +64,7 @@ def _read_factor(text: NumberText, f: int, room: int) -> tuple[I64, I64, F64]:
     r = text.whole(f"the number of variables of factor {f}", high=MAX_ARITY)
     first = text.at
     scope = text.wholes(r, f"the labels of the variables of factor {f}")
-    twice = first_repeat(pointers(np.array([r])), scope)
+    twice = repeat_in(scope)
     if twice >= 0:
         text.fail(first + twice, "different variables in a factor", f"variable {scope[twice]} again")
     card = text.wholes(r, f"the numbers of states of factor {f}", low=1)
@@ -90,24 +91,16 @@ def _read_entries(text: NumberText, f: int, shape: tuple[int, ...]) -> F64:
     return np.ascontiguousarray(table.reshape(shape, order="F"))
 
 
-def _number(
-    text: NumberText, scopes: list[I64], cards: list[I64], limits: FileLimits
-) -> tuple[I64, I64, list[I64]]:
+def _number(text: NumberText, factors: FactorTables, states: I64, limits: FileLimits) -> tuple[I64, I64, I64]:
     """Return (labels, numbers of states, scopes in numbers from 0 on)."""
-    none = np.zeros(0, dtype=np.int64)
-    scope, states = np.concatenate([none, *scopes]), np.concatenate([none, *cards])
-    labels, first, number = np.unique(scope, return_index=True, return_inverse=True)
+    labels, first, number = np.unique(factors.scope, return_index=True, return_inverse=True)
     card, number = states[first], number.reshape(-1)
     wrong = np.flatnonzero(card[number] != states)
     if len(wrong):
         v = int(number[wrong[0]])
         expected = f"{card[v]} states for variable {labels[v]} in all factors"
-        text.fail(0, expected, f"{states[wrong[0]]} in factor {_factor_of(scopes, int(wrong[0]))}")
+        factor = int(np.searchsorted(factors.scope_ptr, wrong[0], side="right")) - 1
+        text.fail(0, expected, f"{states[wrong[0]]} in factor {factor}")
     if card.sum(dtype=np.float64) > limits.n_entries:
         text.fail(0, f"at most {limits.n_entries} states together (FileLimits.n_entries raises this)", "more")
-    ends = np.cumsum([len(one) for one in scopes])[:-1]
-    return labels, card, list(np.split(number, ends)) if scopes else []
-
-
-def _factor_of(scopes: list[I64], position: int) -> int:
-    return int(np.searchsorted(np.cumsum([len(scope) for scope in scopes]), position, side="right"))
+    return labels, card, number.astype(np.int64)

@@ -11,6 +11,7 @@ Scores are natural logarithms (or negated costs), to be maximised; what is impos
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ from ssvm_dsl.ir.theta import Theta
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+#: Table entries that are copied at a time.
+_PIECE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +126,41 @@ class FactorTables:
     table_ptr: I64
     scores: F64
 
-    @classmethod
-    def of(cls, factors: Iterable[tuple[I64, F64]]) -> FactorTables:
-        """Return the flat arrays of (scope, table) pairs."""
-        pairs = list(factors)
-        scopes = [np.asarray(scope, dtype=np.int64) for scope, _ in pairs]
-        tables = [table.ravel() for _, table in pairs]
-        scope_ptr = pointers(np.array([len(scope) for scope in scopes], dtype=np.int64))
-        table_ptr = pointers(np.array([len(table) for table in tables], dtype=np.int64))
-        scope = np.concatenate([np.zeros(0, dtype=np.int64), *scopes])
-        return cls(scope_ptr, scope, table_ptr, np.concatenate([np.zeros(0), *tables]))
+
+class FactorList:
+    """Factors as they are read one by one, kept in flat arrays that grow; every table is held once."""
+
+    def __init__(self) -> None:
+        self._arity, self._scope, self._size, self._scores = array("q"), array("q"), array("q"), array("d")
+
+    def add(self, scope: I64, table: F64) -> None:
+        """Add a factor."""
+        self.add_all(scope[None], table)
+
+    def add_all(self, scopes: I64, table: F64) -> None:
+        """Add factors of one table; ``scopes`` has the shape (n, arity)."""
+        n, arity = scopes.shape
+        self._arity.extend(array("q", [arity]) * n)
+        self._scope.frombytes(np.ascontiguousarray(scopes, dtype=np.int64).tobytes())
+        self._size.extend(array("q", [table.size]) * n)
+        content = memoryview(np.ascontiguousarray(table, dtype=np.float64).ravel()).cast("B")
+        for _ in range(n):
+            self._scores.frombytes(content)
+
+    @property
+    def n_scores(self) -> int:
+        """Table entries so far."""
+        return len(self._scores)
+
+    def scores(self, start: int, stop: int) -> F64:
+        """Return a copy of some of the table entries so far."""
+        return np.array(self._scores[start:stop])
+
+    def flat(self) -> FactorTables:
+        """Return all factors; nothing is copied, and none can be added from now on."""
+        arity, size = (np.frombuffer(one, dtype=np.int64) for one in (self._arity, self._size))
+        scope = np.frombuffer(self._scope, dtype=np.int64)
+        return FactorTables(pointers(arity), scope, pointers(size), np.frombuffer(self._scores))
 
 
 def assemble(
@@ -140,15 +169,15 @@ def assemble(
     """Return the problem of these factors; what they hold was checked by the reader."""
     card32 = card.astype(np.int32)
     arity = np.diff(factors.scope_ptr)
-    groups, tables = [], []
-    for r in np.unique(arity[arity >= 2]).tolist():
-        for group, table in _groups(card, factors, np.flatnonzero(arity == r), r):
-            groups.append(group)
-            tables.append(table)
-    program = Program(np.array([0, len(card)], dtype=np.int64), card32, tuple(groups)).validate()
+    groups = [
+        one
+        for r in np.unique(arity[arity >= 2]).tolist()
+        for one in _groups(card, factors, np.flatnonzero(arity == r), r)
+    ]
+    program = Program(np.array([0, len(card)], dtype=np.int64), card32, tuple(group for group, _ in groups)).validate()
     theta = Theta.zeros(program)
-    for mine, table in zip(theta.tables, tables, strict=True):
-        mine[...] = table
+    for mine, (_, ids) in zip(theta.tables, groups, strict=True):
+        _take_tables(factors, ids, mine)
     _add_unary(program, theta, factors, np.flatnonzero(arity == 1))
     constants = factors.scores[factors.table_ptr[:-1][arity == 0]]
     if (constants == -np.inf).any() and len(card):
@@ -158,16 +187,14 @@ def assemble(
     return GraphProblem(program, theta, source, names, floor)
 
 
-def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tuple[Group, F64]]:
-    """Yield the groups of the factors of one arity, with their tables."""
+def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tuple[Group, I64]]:
+    """Yield the groups of the factors of one arity, with the numbers of their factors."""
     scopes = factors.scope[factors.scope_ptr[ids][:, None] + np.arange(r)]
-    shapes, member = np.unique(card[scopes], axis=0, return_inverse=True)
-    member = member.reshape(-1)
+    shapes, member = unique_rows(card[scopes])
     order = np.argsort(member, kind="stable")
     ends = np.cumsum(np.bincount(member, minlength=len(shapes)))
     for shape, mine in zip(shapes.tolist(), np.split(order, ends[:-1]), strict=True):
-        width, n = int(np.prod(shape)), len(mine)
-        rows = runs(factors.table_ptr[ids[mine]], np.full(n, width))
+        n = len(mine)
         group = Group(
             "x".join(map(str, shape)),
             tuple(shape),
@@ -176,14 +203,36 @@ def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tupl
             np.arange(n, dtype=np.int32),
             n,
         )
-        yield group, factors.scores[rows].reshape(n, width)
+        yield group, ids[mine]
+
+
+def _take_tables(factors: FactorTables, ids: I64, out: F64) -> None:
+    """Copy the tables of some factors to the rows of ``out``, some at a time: their places take memory, too."""
+    step = max(1, _PIECE // max(out.shape[1], 1))
+    for lo in range(0, len(ids), step):
+        start = factors.table_ptr[ids[lo : lo + step]]
+        if len(start) == 1:
+            out[lo] = factors.scores[start[0] : start[0] + out.shape[1]]
+        else:
+            out[lo : lo + step] = factors.scores[start[:, None] + np.arange(out.shape[1])]
 
 
 def _add_unary(program: Program, theta: Theta, factors: FactorTables, ids: I64) -> None:
+    """Add the tables of factors of one variable, some at a time: their places take memory, too."""
     variable = factors.scope[factors.scope_ptr[ids]]
-    widths = program.card[variable]
-    targets = runs(program.state_ptr[variable], widths)
-    np.add.at(theta.node, targets, factors.scores[runs(factors.table_ptr[ids], widths)])
+    widths = program.card[variable].astype(np.int64)
+    ends = np.cumsum(widths)
+    lo = 0
+    while lo < len(ids):
+        hi = max(lo + 1, int(np.searchsorted(ends, (ends[lo - 1] if lo else 0) + _PIECE, side="right")))
+        start = program.state_ptr[variable[lo:hi]]
+        if hi == lo + 1:
+            at, table = int(start[0]), int(factors.table_ptr[ids[lo]])
+            theta.node[at : at + widths[lo]] += factors.scores[table : table + widths[lo]]
+        else:
+            places = runs(factors.table_ptr[ids[lo:hi]], widths[lo:hi])
+            np.add.at(theta.node, runs(start, widths[lo:hi]), factors.scores[places])
+        lo = hi
 
 
 def table_sizes(card: I64, scope_ptr: I64, scope: I64) -> F64:
@@ -198,6 +247,20 @@ def table_sizes(card: I64, scope_ptr: I64, scope: I64) -> F64:
             k += 1
             left = left[arity[left] > k]
     return sizes
+
+
+def unique_rows(rows: I64) -> tuple[I64, I64]:
+    """Return (the different rows in ascending order, which of them each row is)."""
+    if len(rows) and (rows == rows[0]).all():  # sorting whole rows is slow
+        return rows[:1], np.zeros(len(rows), dtype=np.int64)
+    shapes, member = np.unique(rows, axis=0, return_inverse=True)
+    return shapes, member.reshape(-1)
+
+
+def repeat_in(scope: I64) -> int:
+    """Return the position of the first variable that one factor names twice, -1 without one."""
+    variables = scope.tolist()
+    return -1 if len(set(variables)) == len(variables) else first_repeat(pointers(np.array([len(scope)])), scope)
 
 
 def first_repeat(scope_ptr: I64, scope: I64) -> int:

@@ -27,8 +27,8 @@ def write_mps(path: str | Path, problem: GraphProblem, relaxed: bool = False) ->
     OptionError
         The problem has constraints besides its tables.
     """
-    lines = [line.encode() + b"\n" for line in _lines(LinearProgram(problem), relaxed)]
-    write_atomically(Path(path), lambda file: file.writelines(lines))
+    lines = _lines(LinearProgram(problem), relaxed)
+    write_atomically(Path(path), lambda file: file.writelines(line.encode() + b"\n" for line in lines))
 
 
 def _lines(linear: LinearProgram, relaxed: bool) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.io.graph_problem import FactorTables, GraphProblem, assemble
+from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
 
 F64 = NDArray[np.float64]
 
@@ -40,7 +40,9 @@ def from_networkx(graph: Any, scores: str = "scores", table: str = "table") -> G
     number = {node: k for k, node in enumerate(nodes)}
     unary = [_array(graph.nodes[node], scores, f"node {node!r}", 1) for node in nodes]
     card = np.array([len(one) for one in unary], dtype=np.int64)
-    factors = [(np.array([k]), one) for k, one in enumerate(unary)]
+    factors = FactorList()
+    for k, one in enumerate(unary):
+        factors.add(np.array([k]), one)
     for tail, head, attributes in graph.edges(data=True):
         what, ends = f"edge {(tail, head)!r}", np.array([number[tail], number[head]])
         if tail == head:
@@ -50,8 +52,8 @@ def from_networkx(graph: Any, scores: str = "scores", table: str = "table") -> G
         shape = tuple(card[ordered].tolist())
         if values.shape != shape:
             raise DataError(what, expected=f"attribute '{table}' of shape {shape}", found=f"shape {values.shape}")
-        factors.append((ordered, values))
-    return assemble(card, FactorTables.of(factors), "networkx graph", names=tuple(map(str, nodes)))
+        factors.add(ordered, values)
+    return assemble(card, factors.flat(), "networkx graph", names=tuple(map(str, nodes)))
 
 
 def _array(attributes: dict[str, Any], key: str, what: str, n_axes: int) -> F64:

@@ -1,16 +1,19 @@
 """A text of numbers and words separated by white space, parsed in bulk, with errors that name line and column.
 
-All formats of factor graphs are streams of tokens in which lines mean nothing.  The whole text becomes one array
-of float64 by one call of ``np.fromstring`` (about 10 million numbers a second); words become zeros in it and are
-remembered by number.  Readers walk over the array with a cursor; where a token stands in the file is worked out
-only for an error message.
+All formats of factor graphs are streams of tokens in which lines mean nothing.  The text becomes one array of float64
+by ``np.fromstring`` (about 10 million numbers a second), piece by piece, so that besides the text and the array (8
+bytes for each token) only a few megabytes are needed; words become zeros in the array and are remembered by number.
+Readers walk over the array with a cursor; where a token stands in the file is worked out only for an error message.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from typing import NoReturn
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +30,23 @@ MAX_WHOLE = 2**53
 #: Longest token, and all words together, in bytes.
 MAX_TOKEN, MAX_WORDS = 4096, 1 << 24
 
+#: Bytes of text that are parsed at a time.
+PIECE = 1 << 20
+
 _SPACE = np.isin(np.arange(256), [9, 10, 11, 12, 13, 32])
 _DIGIT = np.isin(np.arange(256), list(b"0123456789."))
 _SIGN = np.isin(np.arange(256), list(b"+-"))
 _CONTROL = ((np.arange(256) < 32) | (np.arange(256) == 127)) & ~_SPACE
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 _NOT_ZERO = re.compile(rb"[+-]?[0.]*[1-9]")
+
+
+class _Piece(NamedTuple):
+    """A part of the text that ends between two tokens."""
+
+    begin: int
+    end: int
+    first: int  #: number of its first token
 
 
 class NumberText:
@@ -57,13 +71,18 @@ class NumberText:
     def __init__(self, source: str, data: bytes, titled: bool = False, comments: bool = False) -> None:
         self.source, self.at = source, 0
         # blanks instead of comments keep every column
-        self._data = _COMMENT.sub(lambda found: b" " * len(found[0]), data) if comments else data
-        starts, ends = self._spans()
-        self._check_bytes(starts, ends)
-        words = self._find_words(starts, titled)
-        self.values = self._parse(starts, ends, words)
-        self._words = words
-        self._refuse_tiny(starts, ends)
+        self._data = _COMMENT.sub(lambda found: b" " * len(found[0]), data) if comments and b"#" in data else data
+        self._pieces = [_Piece(begin, end, 0) for begin, end in _cut(self._data)]
+        counts = [0] if len(self._pieces) <= 1 else [len(self._spans(piece)[0]) for piece in self._pieces]
+        self._pieces = [
+            piece._replace(first=first)
+            for piece, first in zip(self._pieces, [0, *np.cumsum(counts).tolist()], strict=False)
+        ]
+        self.values = np.empty(sum(counts))
+        words = [self._parse(piece, titled and not k) for k, piece in enumerate(self._pieces)]
+        none = np.zeros((3, 0), dtype=np.int64)
+        self._words, self._word_begins, self._word_ends = np.concatenate([none, *words], axis=1)
+        self._word_list = array("q", self._words.tobytes())  # what bisect is fast on
 
     @property
     def n_left(self) -> int:
@@ -72,9 +91,10 @@ class NumberText:
 
     def fail(self, at: int, expected: str, found: str = "") -> NoReturn:
         """Raise the error for token ``at``: its line and column, what was expected, what is there."""
-        starts, ends = self._spans()
-        if at < len(starts):
-            begin, end = int(starts[at]), int(ends[at])
+        piece = max((piece for piece in self._pieces if piece.first <= at), default=_Piece(0, 0, 0))
+        starts, ends = self._spans(piece)
+        if at - piece.first < len(starts):
+            begin, end = (piece.begin + int(place[at - piece.first]) for place in (starts, ends))
             token = self._data[begin : min(end, begin + 40)].decode("ascii", "backslashreplace")
             found = found or repr(token)
         else:
@@ -85,11 +105,11 @@ class NumberText:
 
     def word(self, expected: str) -> str:
         """Return the next token, which is a word."""
-        if self.n_left == 0 or not self._is_word(self.at):
+        k = bisect_left(self._word_list, self.at)
+        if not self._is_word(self.at):
             self.fail(self.at, expected)
-        starts, ends = self._spans()
         self.at += 1
-        return self._data[int(starts[self.at - 1]) : int(ends[self.at - 1])].decode("utf-8", "backslashreplace")
+        return self._data[int(self._word_begins[k]) : int(self._word_ends[k])].decode("utf-8", "backslashreplace")
 
     def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
         """Return the next token, an int of a range."""
@@ -103,14 +123,20 @@ class NumberText:
     def wholes(self, n: int, what: str, low: int = 0, high: int = MAX_WHOLE) -> I64:
         """Return the next ``n`` tokens, ints of a range; ``ndarray, shape (n,)``."""
         first = self.at
-        return self.check_wholes(np.arange(first, first + len(self.reals(n, what))), what, low, high)
+        values = self.reals(n, what)
+        wrong = _no_ints(values, low, high)
+        if len(wrong):
+            self.fail(first + int(wrong[0]), f"{what}, {_range_text(low, high)}")
+        return values.astype(np.int64)
 
     def check_wholes(self, at: I64, what: str, low: int = 0, high: int = MAX_WHOLE) -> I64:
         """Return the tokens of these numbers, ints of a range, leaving the cursor alone."""
         values = self.values[at]
-        bad = ~((values >= low) & (values <= high)) | (values % 1 != 0) | self._words_among(at)
-        if bad.any():
-            self.fail(int(at[np.flatnonzero(bad)[0]]), f"{what}, {_range_text(low, high)}")
+        wrong = _no_ints(values, low, high)
+        if len(self._words):
+            wrong = np.union1d(wrong, np.flatnonzero(np.isin(at, self._words)))
+        if len(wrong):
+            self.fail(int(at[wrong[0]]), f"{what}, {_range_text(low, high)}")
         return values.astype(np.int64)
 
     def reals(self, n: int, what: str) -> F64:
@@ -119,7 +145,7 @@ class NumberText:
         if n > self.n_left:
             self.fail(len(self.values), f"{what} ({n} numbers from token {first + 1} on)")
         stop = first + n
-        word = int(np.searchsorted(self._words, first))
+        word = bisect_left(self._word_list, first)
         if word < len(self._words) and self._words[word] < stop:
             self.fail(int(self._words[word]), f"{what}, a number")
         self.at = stop
@@ -131,87 +157,116 @@ class NumberText:
             self.fail(self.at, f"the end of the file after {after}")
 
     def _is_word(self, at: int) -> bool:
-        k = int(np.searchsorted(self._words, at))
-        return k < len(self._words) and int(self._words[k]) == at
-
-    def _words_among(self, at: I64) -> NDArray[np.bool_]:
-        return np.isin(at, self._words) if len(self._words) else np.zeros(len(at), dtype=bool)
+        k = bisect_left(self._word_list, at)
+        return k < len(self._word_list) and self._word_list[k] == at
 
     # -- parsing ---------------------------------------------------------------------------------------
 
-    def _bytes(self) -> NDArray[np.uint8]:
-        return np.frombuffer(self._data, dtype=np.uint8)
+    def _content(self, piece: _Piece) -> NDArray[np.uint8]:
+        return np.frombuffer(self._data, dtype=np.uint8, count=piece.end - piece.begin, offset=piece.begin)
 
-    def _spans(self) -> tuple[I64, I64]:
-        """Return where each token starts and ends."""
-        edges = np.flatnonzero(np.diff(_SPACE[self._bytes()], prepend=True, append=True))
+    def _spans(self, piece: _Piece) -> tuple[I64, I64]:
+        """Return where each token of a piece starts and ends, counted from where the piece begins."""
+        edges = np.flatnonzero(np.diff(_SPACE[self._content(piece)], prepend=True, append=True))
         return edges[0::2], edges[1::2]
 
-    def _check_bytes(self, starts: I64, ends: I64) -> None:
+    def _parse(self, piece: _Piece, titled: bool) -> I64:
+        """Take the numbers of a piece; return (number, begin, end) of each word; ``shape (3, n_words)``."""
+        starts, ends = self._spans(piece)
+        content = self._content(piece)
+        self._check_bytes(piece, content, starts, ends)
+        words = _find_words(content, starts, titled)
+        lengths = ends[words] - starts[words]
+        if lengths.sum() > MAX_WORDS:
+            self.fail(piece.first + int(words[0]), "a file of numbers", "words all over")
+        values = self._numbers(piece, content, starts, ends, words, lengths)
+        if len(self.values):
+            self.values[piece.first : piece.first + len(starts)] = values
+        else:
+            self.values = values
+        return np.stack([piece.first + words, piece.begin + starts[words], piece.begin + ends[words]])
+
+    def _check_bytes(self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64) -> None:
         """Refuse what is no text."""
-        control = _CONTROL[self._bytes()]
+        control = _CONTROL[content]
         if control.any():
             begin = int(np.flatnonzero(control)[0])
             at = int(np.searchsorted(starts, begin, side="right")) - 1
-            self.fail(max(at, 0), "a text file", f"byte {self._data[begin]}")
+            self.fail(piece.first + max(at, 0), "a text file", f"byte {content[begin]}")
         long = ends - starts > MAX_TOKEN
         if long.any():
-            self.fail(int(np.flatnonzero(long)[0]), f"tokens of at most {MAX_TOKEN} characters", "a longer one")
+            at = piece.first + int(np.flatnonzero(long)[0])
+            self.fail(at, f"tokens of at most {MAX_TOKEN} characters", "a longer one")
 
-    def _find_words(self, starts: I64, titled: bool) -> I64:
-        """Return the numbers of the tokens that do not begin like a number."""
-        content = self._bytes()
-        lead = content[starts]
-        signed = _SIGN[lead]
-        follow = content[np.minimum(starts + 1, max(len(content) - 1, 0))]
-        number = _DIGIT[lead] | (signed & _DIGIT[follow])
-        if titled:
-            number[:1] = False
-        return np.flatnonzero(~number)
-
-    def _parse(self, starts: I64, ends: I64, words: I64) -> F64:
-        """Return all tokens as numbers, zeros in place of words."""
+    def _numbers(
+        self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64, words: I64, lengths: I64
+    ) -> F64:
+        """Return the tokens of a piece as numbers, zeros in place of words."""
         if not len(starts):
             return np.zeros(0)
-        text = self._data
         if len(words):
-            lengths = ends[words] - starts[words]
-            if lengths.sum() > MAX_WORDS:
-                self.fail(int(words[0]), "a file of numbers", "words all over")
-            content = self._bytes().copy()
+            content = content.copy()
             content[runs(starts[words], lengths)] = ord(" ")
             content[starts[words]] = ord("0")
-            text = content.tobytes()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # how older numpy says what newer raises
             try:
-                values = np.fromstring(text, dtype=np.float64, sep=" ")
+                values = np.fromstring(content.tobytes(), dtype=np.float64, sep=" ")
             except ValueError:
                 values = np.zeros(0)
         if len(values) != len(starts):
-            self._blame(starts, ends, words)
-        if not np.isfinite(values).all():
-            self.fail(int(np.flatnonzero(~np.isfinite(values))[0]), "a number that fits 64 bits")
+            self._blame(piece, starts, ends, words)
+        infinite = np.flatnonzero(~np.isfinite(values))
+        if len(infinite):
+            self.fail(piece.first + int(infinite[0]), "a number that fits 64 bits")
+        self._refuse_tiny(piece, content, values, starts, ends)
         return values
 
-    def _blame(self, starts: I64, ends: I64, words: I64) -> NoReturn:
+    def _blame(self, piece: _Piece, starts: I64, ends: I64, words: I64) -> NoReturn:
         """Name the first token that is no number."""
         known = set(words.tolist())
         for at, (begin, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            if at not in known and not _is_number(self._data[begin:end]):
-                self.fail(at, "a number")
-        self.fail(0, "numbers", "something else")
+            if at not in known and not _is_number(self._data[piece.begin + begin : piece.begin + end]):
+                self.fail(piece.first + at, "a number")
+        self.fail(piece.first, "numbers", "something else")
 
-    def _refuse_tiny(self, starts: I64, ends: I64) -> None:
+    def _refuse_tiny(self, piece: _Piece, content: NDArray[np.uint8], values: F64, starts: I64, ends: I64) -> None:
         """Refuse numbers that are not zero but too small for float64: they would silently become zeros."""
-        if b"e-" not in self._data and b"E-" not in self._data:
-            return
-        content = self._bytes()
         exponents = np.flatnonzero(((content[:-1] | 32) == ord("e")) & (content[1:] == ord("-")))
+        if not len(exponents):
+            return
         tokens = np.unique(np.searchsorted(starts, exponents, side="right") - 1)
-        for at in np.setdiff1d(tokens[self.values[tokens] == 0], self._words).tolist():
-            if _NOT_ZERO.match(self._data[int(starts[at]) : int(ends[at])]):
-                self.fail(at, "zero or a number of at least 5e-324")
+        for at in tokens[values[tokens] == 0].tolist():
+            if _NOT_ZERO.match(content[int(starts[at]) : int(ends[at])].tobytes()):
+                self.fail(piece.first + at, "zero or a number of at least 5e-324")
+
+
+def _cut(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where pieces of the text begin and end: behind white space, but within tokens that are too long anyway."""
+    begin = 0
+    while begin < len(data):
+        end = begin + PIECE
+        if end < len(data):
+            last = np.frombuffer(data, dtype=np.uint8, count=MAX_TOKEN + 1, offset=end - MAX_TOKEN - 1)
+            spaces = np.flatnonzero(_SPACE[last])
+            end -= MAX_TOKEN - int(spaces[-1]) if len(spaces) else 0
+        yield begin, min(end, len(data))
+        begin = end
+
+
+def _find_words(content: NDArray[np.uint8], starts: I64, titled: bool) -> I64:
+    """Return the numbers of the tokens that do not begin like a number."""
+    lead = content[starts]
+    follow = content[np.minimum(starts + 1, max(len(content) - 1, 0))]
+    number = _DIGIT[lead] | (_SIGN[lead] & _DIGIT[follow])
+    if titled:
+        number[:1] = False
+    return np.flatnonzero(~number)
+
+
+def _no_ints(values: F64, low: int, high: int) -> I64:
+    """Return where values are no ints of a range."""
+    return np.flatnonzero(~((values >= low) & (values <= high)) | (values % 1 != 0))
 
 
 def _is_number(token: bytes) -> bool:

@@ -40,6 +40,7 @@ def parse_uai(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
         With line and column, what was expected and what is there.
     """
     text = NumberText(source, data)
+    del data  # memory: the text goes before the tables come
     kind = text.word("MARKOV or BAYES")
     if kind.upper() not in ("MARKOV", "BAYES"):
         text.fail(0, "MARKOV or BAYES")
@@ -47,9 +48,10 @@ def parse_uai(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     scope_ptr, scope = _read_scopes(text, card)
     table_ptr, values = _read_tables(text, card, scope_ptr, scope)
     text.end("the last table")
+    del text
     with np.errstate(divide="ignore"):
-        scores = np.log(values)
-    return assemble(card, FactorTables(scope_ptr, scope, table_ptr, scores), source)
+        np.log(values, out=values)
+    return assemble(card, FactorTables(scope_ptr, scope, table_ptr, values), source)
 
 
 def read_cards(text: NumberText, limits: FileLimits) -> I64:
@@ -139,7 +141,7 @@ def read_evidence(path: str | Path, problem: GraphProblem, limits: FileLimits = 
         text.fail(0, "the number of observed variables")
     if _is_sampled(text) and text.whole("the number of samples") > 1:
         text.fail(0, f"pairs for {text.values[0]:.15g} variables, or one sample", f"{text.n_left} more numbers")
-    n = text.whole("the number of observed variables")
+    n = text.whole("the number of observed variables", high=problem.n_variables)
     pairs = text.wholes(2 * n, "pairs of variable and state").reshape(n, 2)
     text.end(f"{n} pairs of variable and state")
     number = {name: v for v, name in enumerate(problem.names)} if problem.names is not None else None

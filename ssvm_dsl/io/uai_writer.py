@@ -45,8 +45,8 @@ def write_uai(path: str | Path, problem: GraphProblem) -> None:
             "exp of them is no number a UAI file can hold; write_lp and write_mps write scores as they are"
         )
     shifted = node + (const / problem.n_variables if problem.n_variables else 0.0)
-    lines = [line.encode() + b"\n" for line in _lines(problem, shifted, tables, const)]
-    write_atomically(Path(path), lambda file: file.writelines(lines))
+    lines = _lines(problem, shifted, tables, const)
+    write_atomically(Path(path), lambda file: file.writelines(line.encode() + b"\n" for line in lines))
 
 
 def plain_node(problem: GraphProblem) -> F64:

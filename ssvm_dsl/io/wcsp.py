@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.io.graph_problem import FactorTables, GraphProblem, assemble, first_repeat
+from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble, repeat_in
 from ssvm_dsl.io.number_text import MAX_WHOLE, NumberText
 from ssvm_dsl.io.source_text import FileLimits
 from ssvm_dsl.io.wcsp_keywords import KEYWORDS, Keyword
-from ssvm_dsl.ir.ragged import pointers
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -42,28 +41,34 @@ class _Reading:
         Upper bound: costs from here on forbid.
     room : int
         Table entries that may still be taken.
-    shared : list of ndarray
-        Tables that later functions may use.
+    factors : FactorList
+        What the functions so far stand for.
+    shared : list of slice
+        Where the tables are that later functions may use.
     """
 
     text: NumberText
     card: I64
     top: float
     room: int
-    shared: list[F64] = field(default_factory=list)
+    factors: FactorList = field(default_factory=FactorList)
+    shared: list[slice] = field(default_factory=list)
 
-    def take(self, shape: list[int], at: int) -> int:
-        """Return the number of entries of a table after checking that there is room for it."""
-        size = float(np.prod(np.array(shape, dtype=float)))
+    def take(self, shape: list[int], at: int, n: int = 1) -> int:
+        """Return the number of entries of n tables after checking that there is room for them."""
+        size = n * float(np.prod(np.array(shape, dtype=float)))
         if size > self.room:
             most = f"functions of at most {self.room} more table entries (FileLimits.n_entries raises this)"
             self.text.fail(at, most, f"one of {size:.15g}")
         self.room -= int(size)
         return int(size)
 
-    def scores(self, costs: F64) -> F64:
-        """Return minus the costs, ``-inf`` from the upper bound on."""
-        return np.where(costs >= self.top, -np.inf, 0.0 - costs)
+    def add(self, scopes: I64, costs: F64) -> None:
+        """Add factors of one table: minus the costs (overwritten), ``-inf`` from the upper bound on."""
+        forbidden = costs >= self.top
+        np.subtract(0.0, costs, out=costs)
+        costs[forbidden] = -np.inf
+        self.factors.add_all(scopes, costs)
 
 
 def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
@@ -75,6 +80,7 @@ def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
         With line and column, what was expected and what is there.
     """
     text = NumberText(source, data, titled=True)
+    del data  # memory: the text goes before the tables are put together
     text.word("the name of the problem")
     n = text.whole("the number of variables")
     text.whole("the largest domain size")
@@ -90,34 +96,38 @@ def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     if n_functions > text.n_left:
         text.fail(3, f"at most {text.n_left} functions, as so many numbers follow")
     reading = _Reading(text, card, top, limits.n_entries)
-    factors = [factor for f in range(n_functions) for factor in _read_function(reading, f)]
+    for f in range(n_functions):
+        _read_function(reading, f)
     text.end(f"the {n_functions} functions that were announced")
-    return assemble(card, FactorTables.of(factors), source, floor=-top)
+    factors = reading.factors.flat()
+    del text, reading
+    return assemble(card, factors, source, floor=-top)
 
 
-def _read_function(reading: _Reading, f: int) -> list[tuple[I64, F64]]:
-    """Return the factors one function stands for."""
+def _read_function(reading: _Reading, f: int) -> None:
+    """Add the factors that one function stands for."""
     text, n = reading.text, len(reading.card)
     start = text.at
     arity = text.whole(f"the scope size of function {f}", low=-n, high=n)
     scope = text.wholes(abs(arity), f"the variables of function {f}", high=n - 1)
-    twice = first_repeat(pointers(np.array([len(scope)])), scope)
+    twice = repeat_in(scope)
     if twice >= 0:
         text.fail(start + 1 + twice, "different variables in a function", f"variable {scope[twice]} again")
     at = text.at
     default = text.whole(f"the default cost of function {f}", low=-1, high=2**63)
     shape = reading.card[scope].tolist()
     if default == -1:
-        return _read_keyword(reading, scope, shape)
-    at = text.at
+        _read_keyword(reading, scope, shape)
+        return
+    at, begin = text.at, reading.factors.n_scores
     n_tuples = text.whole(f"the number of tuples of function {f}", low=-MAX_WHOLE)
     if n_tuples < 0:
-        return [(scope, _reuse(reading, -n_tuples, shape, at))]
+        reading.factors.add(scope, _reuse(reading, -n_tuples, shape, at))
+        return
     size = reading.take(shape, start)
-    table = reading.scores(_read_tuples(reading, f, shape, size, float(default), n_tuples))
+    reading.add(scope[None], _read_tuples(reading, f, shape, size, float(default), n_tuples))
     if arity < 0:
-        reading.shared.append(table)
-    return [(scope, table)]
+        reading.shared.append(slice(begin, begin + size))
 
 
 def _read_tuples(reading: _Reading, f: int, shape: list[int], size: int, default: float, n: int) -> F64:
@@ -148,26 +158,25 @@ def _reuse(reading: _Reading, number: int, shape: list[int], at: int) -> F64:
     if number > len(reading.shared):
         expected = f"minus the number of one of the {len(reading.shared)} shared functions so far"
         reading.text.fail(at, expected)
-    table = reading.shared[number - 1]
-    if reading.take(shape, at) != len(table):
-        reading.text.fail(at, f"a shared function of {int(np.prod(shape))} entries", f"one of {len(table)}")
-    return table
+    where = reading.shared[number - 1]
+    if reading.take(shape, at) != where.stop - where.start:
+        there = where.stop - where.start
+        reading.text.fail(at, f"a shared function of {int(np.prod(shape))} entries", f"one of {there}")
+    return reading.factors.scores(where.start, where.stop)
 
 
-def _read_keyword(reading: _Reading, scope: I64, shape: list[int]) -> list[tuple[I64, F64]]:
-    """Return the factors of a function given by a keyword."""
+def _read_keyword(reading: _Reading, scope: I64, shape: list[int]) -> None:
+    """Add the factors of a function given by a keyword."""
     text, at = reading.text, reading.text.at
     name = text.word("the keyword of a function (its default cost is -1)")
     if name not in KEYWORDS:
         text.fail(at, f"a function that can be written as tables ({', '.join(KEYWORDS)})", f"'{name}'")
     if not shape:
         text.fail(at, f"variables in the scope of '{name}'", "none")
-    keyword = Keyword(name, at, text, shape, reading.top)
-    factors = []
-    for part, shape_of_part, costs in KEYWORDS[name](keyword):
-        reading.take(shape_of_part, at)
-        factors.append((scope[part], reading.scores(costs())))
-    return factors
+    keyword = Keyword(name, at, text, shape, reading.top, reading.room)
+    for positions, shape_of_part, costs in KEYWORDS[name](keyword):
+        reading.take(shape_of_part, at, len(positions))
+        reading.add(scope[positions], costs())
 
 
 def _cost(text: NumberText, what: str) -> float:

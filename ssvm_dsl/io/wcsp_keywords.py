@@ -21,21 +21,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.io.graph_problem import unique_rows
 from ssvm_dsl.io.number_text import MAX_WHOLE, NumberText
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-#: (positions in the scope, numbers of states, makes the costs)
-Part = tuple[list[int], list[int], Callable[[], F64]]
+#: (positions in the scope of each factor, shape (m, r); numbers of states; makes the costs, the same for all)
+Part = tuple[I64, list[int], Callable[[], F64]]
 
-#: Largest table that a function over many variables is written as.
-MAX_TABLE = 1_000_000
+#: The positions of the one factor of two variables.
+PAIR: I64 = np.array([[0, 1]])
+
+#: What a factor of two variables takes besides its table, in table entries.
+PAIR_SIZE = 16
+
+#: Joint states that are looked at together.
+BLOCK = 1 << 14
+
+#: Largest table that a function over many variables is written as, and the most variables.
+MAX_TABLE, MAX_ARITY = 1_000_000, 32
 
 
 @dataclass(eq=False)
@@ -52,6 +61,8 @@ class Keyword:
         Numbers of states of its variables.
     top : float
         Upper bound: costs from here on forbid.
+    room : int
+        Table entries that may still be taken.
     """
 
     name: str
@@ -59,6 +70,7 @@ class Keyword:
     text: NumberText
     shape: list[int]
     top: float
+    room: int
 
     def whole(self, what: str, low: int = -MAX_WHOLE) -> int:
         """Return the next parameter."""
@@ -81,13 +93,28 @@ class Keyword:
             self.text.fail(self.at, f"two variables in the scope of '{self.name}'", f"{len(self.shape)}")
         return np.arange(self.shape[0])[:, None], np.arange(self.shape[1])[None, :]
 
-    def all_states(self) -> I64:
-        """Return the states in all joint states; ``ndarray, shape (n_variables, n_configs)``."""
+    def check_size(self) -> None:
+        """Refuse a table over all variables that is too large."""
         size = np.prod(np.array(self.shape, dtype=float))
-        if size > MAX_TABLE or len(self.shape) > 32:
+        if size > MAX_TABLE or len(self.shape) > MAX_ARITY:
             expected = f"'{self.name}' over at most {MAX_TABLE} joint states, or one whose violation is forbidden"
             self.text.fail(self.at, expected, f"{size:.3g} joint states")
-        return np.indices(self.shape).reshape(len(self.shape), int(size))
+
+    def check_pairs(self, n_pairs: float, n_entries: float) -> None:
+        """Refuse tables for all pairs of variables that are too large together, or too many."""
+        if n_entries + PAIR_SIZE * n_pairs > self.room:
+            most = f"functions of at most {self.room} more table entries (FileLimits.n_entries raises this)"
+            found = f"'{self.name}' over {n_pairs:.15g} pairs, {n_entries:.15g} entries"
+            self.text.fail(self.at, most, found)
+
+    def over_all(self, count: Callable[[I64], F64]) -> F64:
+        """Return what ``count`` makes of each joint state, given some at a time as ``ndarray, shape (n, n_some)``."""
+        size = int(np.prod(self.shape))
+        out = np.empty(size)
+        for lo in range(0, size, BLOCK):
+            hi = min(lo + BLOCK, size)
+            out[lo:hi] = count(np.array(np.unravel_index(np.arange(lo, hi), self.shape)))
+        return out
 
 
 def _ordering(turned: bool, sign: int, strict: int) -> Callable[[Keyword], Iterable[Part]]:
@@ -97,7 +124,7 @@ def _ordering(turned: bool, sign: int, strict: int) -> Callable[[Keyword], Itera
         c, d = keyword.whole("the constant"), keyword.cost()
         x, y = keyword.states()
         late, early = (y, x) if turned else (x, y)
-        yield [0, 1], keyword.shape, lambda: _excess(early + (sign * c + strict) - late, d)
+        yield PAIR, keyword.shape, lambda: _excess(early + (sign * c + strict) - late, d)
 
     return read
 
@@ -110,13 +137,13 @@ def _excess(lack: I64, most: float) -> F64:
 def _equality(keyword: Keyword) -> Iterable[Part]:
     c, d = keyword.whole("the constant"), keyword.cost()
     x, y = keyword.states()
-    yield [0, 1], keyword.shape, lambda: _excess(np.abs(y + c - x), d)
+    yield PAIR, keyword.shape, lambda: _excess(np.abs(y + c - x), d)
 
 
 def _disjunction(keyword: Keyword) -> Iterable[Part]:
     a, b, penalty = keyword.whole("a constant"), keyword.whole("a constant"), keyword.cost()
     x, y = keyword.states()
-    yield [0, 1], keyword.shape, lambda: np.where((x >= y + b) | (y >= x + a), 0.0, penalty).ravel()
+    yield PAIR, keyword.shape, lambda: np.where((x >= y + b) | (y >= x + a), 0.0, penalty).ravel()
 
 
 def _soft_disjunction(keyword: Keyword) -> Iterable[Part]:
@@ -131,18 +158,27 @@ def _soft_disjunction(keyword: Keyword) -> Iterable[Part]:
         paid = (x == last_x) * cost_x + (y == last_y) * cost_y
         return np.where(apart & inside, paid, np.inf).ravel()
 
-    yield [0, 1], keyword.shape, costs
+    yield PAIR, keyword.shape, costs
 
 
 def _all_different(keyword: Keyword) -> Iterable[Part]:
     measure, cost = keyword.measure(("var", "dec", "decbi")), keyword.cost()
+    card = np.array(keyword.shape, dtype=np.int64)
     if measure == "var" and cost < keyword.top:
-        states = keyword.all_states()
-        yield list(range(len(keyword.shape))), keyword.shape, lambda: cost * (len(states) - _n_distinct(states))
+        keyword.check_size()
+        yield _all(keyword), keyword.shape, lambda: cost * keyword.over_all(lambda s: len(s) - _n_distinct(s))
         return
-    for i, j in combinations(range(len(keyword.shape)), 2):
-        shape = [keyword.shape[i], keyword.shape[j]]
-        yield [i, j], shape, lambda shape=shape: (np.eye(*shape) * cost).ravel()  # type: ignore[misc]
+    n = len(card)
+    keyword.check_pairs(0.5 * n * (n - 1.0), 0.5 * (float(card.sum()) ** 2 - float(np.square(card, dtype=float).sum())))
+    pairs = np.stack(np.triu_indices(n, 1), axis=1)
+    shapes, member = unique_rows(card[pairs])
+    for k, shape in enumerate(shapes.tolist()):
+        yield pairs[member == k], shape, lambda shape=shape: (np.eye(*shape) * cost).ravel()  # type: ignore[misc]
+
+
+def _all(keyword: Keyword) -> I64:
+    """Return the positions of all variables, as those of one factor."""
+    return np.arange(len(keyword.shape))[None]
 
 
 def _n_distinct(states: I64) -> F64:
@@ -156,22 +192,28 @@ def _cardinalities(keyword: Keyword) -> Iterable[Part]:
     measure, cost = keyword.measure(("var", "dec")), keyword.cost()
     n_rows, at = keyword.whole("the number of values", low=0), keyword.text.at
     rows = keyword.text.wholes(3 * n_rows, "the rows value, lower, upper of 'sgcc'", low=-MAX_WHOLE).reshape(n_rows, 3)
-    n, lower, upper = len(keyword.shape), rows[:, 1], rows[:, 2]
-    everything = np.isin(np.arange(max(keyword.shape, default=0)), rows[:, 0]).all()
+    n, n_values, lower, upper = len(keyword.shape), max(keyword.shape), rows[:, 1], rows[:, 2]
+    everything = len(np.intersect1d(rows[:, 0], np.arange(n_values))) == n_values
     if len(np.unique(rows[:, 0])) < n_rows or (lower > upper).any() or (lower < 0).any():
         keyword.text.fail(at, "different values, each with 0 <= lower <= upper", "others")
-    if measure == "var" and (lower.sum() > n or (everything and upper.sum() < n)):
-        keyword.text.fail(at, f"bounds that {n} variables can meet", f"lower {lower.sum()}, upper {upper.sum()}")
-    states = keyword.all_states()
+    n_lower, n_upper = sum(lower.tolist()), sum(upper.tolist())  # Python's ints do not overflow
+    if measure == "var" and (n_lower > n or (everything and n_upper < n)):
+        keyword.text.fail(at, f"bounds that {n} variables can meet", f"lower {n_lower}, upper {n_upper}")
+    keyword.check_size()
+    least, most = np.zeros(n_values), np.full(n_values, np.inf)
+    met = (rows[:, 0] >= 0) & (rows[:, 0] < n_values)
+    least[rows[met, 0]], most[rows[met, 0]] = lower[met], upper[met]
 
-    def costs() -> F64:
-        counts = np.array([(states == value).sum(axis=0) for value in rows[:, 0]]).reshape(n_rows, states.shape[1])
-        short = np.maximum(lower[:, None] - counts, 0).sum(axis=0)
-        over = np.maximum(counts - upper[:, None], 0).sum(axis=0)
-        violation: F64 = np.maximum(short, over) if measure == "var" else short + over
-        return cost * violation.astype(np.float64)
+    def violation(states: I64) -> F64:
+        short, over = np.full(states.shape[1], float(n_lower)), np.zeros(states.shape[1])
+        for k, value in enumerate(states):
+            same = states == value
+            number, first = same.sum(axis=0), ~same[:k].any(axis=0)  # each value once: where it comes first
+            short -= first * np.minimum(number, least[value])
+            over += first * np.maximum(number - most[value], 0.0)
+        return np.maximum(short, over) if measure == "var" else short + over
 
-    yield list(range(n)), keyword.shape, costs
+    yield _all(keyword), keyword.shape, lambda: cost * keyword.over_all(violation)
 
 
 #: How each keyword is read.

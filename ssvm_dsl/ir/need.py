@@ -108,6 +108,8 @@ class Need:
         :mod:`ssvm_dsl.ir.treewidth`).
     properties : frozenset of str
         What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
+    doubts : tuple of (str, str)
+        Properties that are not known, and why, in words.
     messages : bool
         Whether messages with their dual bounds are asked for, too.
     """
@@ -128,6 +130,7 @@ class Need:
     max_clique_table: float = 0.0
     properties: frozenset[str] = frozenset()
     messages: bool = False
+    doubts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
@@ -260,5 +263,6 @@ class Caps:
             out.append("handles two states only")
         unknown = sorted(self.requires - {"binary"} - need.properties) if need.max_arity > 1 else []
         if unknown:
-            out.append(f"relies on {', '.join(unknown)} tables, which nothing guarantees here")
+            why = dict(need.doubts).get(unknown[0], "")
+            out.append(f"relies on {', '.join(unknown)} tables, which nothing guarantees here{why and f': {why}'}")
         return out

@@ -13,8 +13,8 @@ import catalogue
 from ssvm_dsl.cli.explain import with_all_weights, without_features
 from ssvm_dsl.cli.made_up import make_examples
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.ir import Need, Task
+from ssvm_dsl.inference.planner import need_of, plan
+from ssvm_dsl.ir import Guarantee, Need, Task
 
 FILE = '''
 import helper
@@ -112,7 +112,7 @@ def test_the_answers_are_the_planners(capsys, file):
     _, told = explained(capsys, f"{file}:OCR", "--data", "examples")
     from my_models import OCR, examples
 
-    chosen = plan(Need.of(ground(OCR, examples()).program, frozenset({Task.MAP})))
+    chosen = plan(need_of(ground(OCR, examples()).parameters, frozenset({Task.MAP}), Guarantee.EXACT))
     assert told["predict"]["reason"] == chosen.reason
     shown = [(one["name"], one["fits"], one["reasons"]) for one in told["predict"]["candidates"]]
     assert shown == [(one.name, one.ok, list(one.reasons)) for one in chosen.candidates]

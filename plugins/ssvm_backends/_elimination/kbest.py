@@ -19,11 +19,15 @@ from ssvm_backends._elimination.plan import F64, I32, I64, Compiled
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._graphs.graph import Instance
 from ssvm_backends._graphs.reduce import Reduced
+from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import Primal, Solution, Stop, Theta
 from ssvm_dsl.ir.solution import label_ptr, score_labels
 
 if TYPE_CHECKING:
     from ssvm_backends.junction_tree import JunctionTreeSession
+
+#: Bytes that the parts of one example may take, and what a part takes besides its labels.
+MEMORY, PART = 2.0**31, 500.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,7 @@ class _Splitter:
 def k_best(session: JunctionTreeSession, theta: Theta, ids: I64, reduced: Reduced, clock: Clock, k: int) -> Solution:
     """Answer the task ``kbest``; examples that time or the user cut short have no labelling at all."""
     program, n = session.program, len(ids)
+    _check_room(np.diff(reduced.label_ptr), k)
     ptr, full_ptr = reduced.label_ptr, label_ptr(program, ids)
     left = np.zeros((k, int(ptr[-1])), dtype=np.int32)
     there = np.zeros((k, n), dtype=bool)
@@ -116,6 +121,16 @@ def k_best(session: JunctionTreeSession, theta: Theta, ids: I64, reduced: Reduce
     primal[late] = Primal.NONE
     bound = np.where(late, np.nan, score[0])
     return Solution(labels, score, bound, stop, primal.astype(np.int8))
+
+
+def _check_room(n_variables: I64, k: int) -> None:
+    """Refuse a k whose parts do not fit: each labelling splits off one for each variable."""
+    longest = float(n_variables.max(initial=1))
+    each = max(longest, 1.0) * (4.0 * longest + PART)
+    if k * each > MEMORY:
+        text = f"the {k} best labellings of {longest:.0f} variables may need {k * each / 2**30:.1f} GiB"
+        text += f" ({MEMORY / 2**30:g} are allowed); ask for at most {int(MEMORY // each)}"
+        raise TooLargeError(text)
 
 
 def _sort(labels: I32, score: F64, ptr: I64) -> None:

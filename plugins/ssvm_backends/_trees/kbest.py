@@ -35,19 +35,63 @@ def best_of_lists(lists: F64, table: F64, c_v: int, c_p: int, t: int, out: F64, 
 
 @njit(cache=True, nogil=True)
 def merge_lists(mine: F64, message: F64, left: I32, right: I32) -> None:
-    """Replace ``mine`` by the k best sums ``mine[i] + message[j]`` and write which i and j they are."""
+    """Replace ``mine`` by the k best sums ``mine[i] + message[j]`` and write which i and j they are; O(k log k).
+
+    Both lists are sorted.  A heap holds the best sum of each row i that has been begun, and of the one after them: rows
+    further down begin with less.  Of equal sums the one of the smallest i comes first.
+    """
     k = len(mine)
-    heads = np.zeros(k, dtype=np.int32)
-    merged = np.empty(k)
+    merged, worth = np.full(k, -np.inf), np.empty(k + 1)
+    row, head = np.empty(k + 1, dtype=np.int32), np.zeros(k, dtype=np.int32)
+    left[:] = 0
+    right[:] = 0
+    size, begun = push(worth, row, 0, mine[0] + message[0], 0), 1
     for r in range(k):
-        best, value = -1, -np.inf
-        for i in range(k):
-            if heads[i] < k and mine[i] + message[heads[i]] > value:
-                best, value = i, mine[i] + message[heads[i]]
-        merged[r], left[r], right[r] = value, max(best, 0), heads[max(best, 0)]
-        if best >= 0:
-            heads[best] += 1
+        if worth[0] == -np.inf:
+            break
+        i = row[0]
+        merged[r], left[r], right[r] = worth[0], i, head[i]
+        head[i] += 1
+        after = mine[i] + message[head[i]] if head[i] < k else -np.inf
+        sift_down(worth, row, size, after, i)
+        if i == begun - 1 and begun < k:
+            size = push(worth, row, size, mine[begun] + message[0], begun)
+            begun += 1
     assign(mine, merged)
+
+
+@njit(cache=True, nogil=True)
+def push(worth: F64, row: I32, size: int, value: float, i: int) -> int:
+    """Put a value on a heap (largest first, then smallest row); return its size."""
+    at = size
+    while at > 0:
+        above = (at - 1) // 2
+        if worth[above] > value or (worth[above] == value and row[above] < i):
+            break
+        worth[at], row[at] = worth[above], row[above]
+        at = above
+    worth[at], row[at] = value, i
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def sift_down(worth: F64, row: I32, size: int, value: float, i: int) -> None:
+    """Replace the first of a heap."""
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        other = below + 1
+        if other < size and (
+            worth[other] > worth[below] or (worth[other] == worth[below] and row[other] < row[below])
+        ):
+            below = other
+        if value > worth[below] or (value == worth[below] and i < row[below]):
+            break
+        worth[at], row[at] = worth[below], row[below]
+        at = below
+    worth[at], row[at] = value, i
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,7 @@ import numpy as np
 from ssvm_backends._graphs.deadline import parts_within
 from ssvm_backends._graphs.masks import masked_node
 from ssvm_backends._trees.forest import F64, I32, I64, Forest, build_forest
+from ssvm_backends._trees.kbest_room import check_room
 from ssvm_dsl.ir import CountTables, Limits, Marginals, Program, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import Primal, Stop, label_ptr, select
@@ -38,7 +39,10 @@ class ForestSession:
         node = masked_node(self.program, theta.node, clamp)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, limits)
-        n_best = k if task is Task.KBEST else 1
+        n_best = 1
+        if task is Task.KBEST:
+            n_best = k
+            check_room(self.program, ids, k)
         ptr = label_ptr(self.program, examples)
         labels = np.zeros((n_best, int(ptr[-1])), dtype=np.int32)
         score = np.full((n_best, len(ids)), -np.inf)
