@@ -222,7 +222,7 @@ class Learner(Predictor):
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
-        refuse_excess(problem.accuracy, self.model.declaration)
+        refuse_excess(problem.accuracy)
         return problem
 
     def _checkpoint(
