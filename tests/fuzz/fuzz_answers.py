@@ -23,7 +23,7 @@ from ssvm_dsl.testing.checks import RULES, NotOffered, Trial
 from ssvm_dsl.testing.judge import Complaint, Judge, Question
 from ssvm_dsl.testing.problems import random_problem, random_recipe
 
-UNIT, SHORT, LIMIT = "problems", 6, 60
+UNIT, SHORT, LIMIT = "problems", 4, 60
 
 #: Milliseconds for an example: asked about a few only.
 SLOW = ("combi", "lp", "ilp", "ad3")

@@ -23,7 +23,7 @@ from ssvm_dsl.ir.properties import table_properties
 from ssvm_dsl.ir.tolerance import RELATIVE, Terms
 from ssvm_dsl.testing.problems import Recipe, Scores, random_problem
 
-UNIT, SHORT, LIMIT = "problems", 6, 60
+UNIT, SHORT, LIMIT = "problems", 4, 60
 
 #: Answer in microseconds for an example; the others take milliseconds.
 QUICK = ("chain", "tree", "junction-tree", "graph-cut", "qpbo", "icm", "brute-force", "alpha-expansion",
