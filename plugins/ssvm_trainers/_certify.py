@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -47,7 +46,7 @@ def count_calls(problem: TrainProblem, n_calls: int, begin: float, off: float) -
         They are no numbers.
     """
     problem.n_oracle_calls += n_calls
-    problem.oracle_seconds += perf_counter() - begin
+    problem.oracle_seconds += problem.seconds() - begin
     if not np.isfinite(off):
         raise TrainingError("scores are no longer finite numbers: features or weights are too large")
     if not off <= 1e-6:

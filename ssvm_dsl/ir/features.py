@@ -178,7 +178,7 @@ class FeatureMap:
     basis: F64 | None = None
     joint: bool = False
     observed: ObservedPairs | None = None
-    source: str = ""
+    source: str = "the features"
 
     @property
     def n_factors(self) -> int:

@@ -40,6 +40,11 @@ class Progress:
         Whether these are the weights kept, because all others are worse.
     withdrawn : str
         Why there is no certificate although bounds are known, in words.
+    tightness : float
+        Share of the oracle's answers at the weights that are proved best.
+    interrupted_twice : bool
+        Whether Ctrl-C came again while the weights were looked at for the last time.
+    compile_seconds : float
     """
 
     w: F64
@@ -57,6 +62,9 @@ class Progress:
     at_start: float = np.nan
     from_start: bool = False
     withdrawn: str = ""
+    tightness: float = np.nan
+    interrupted_twice: bool = False
+    compile_seconds: float = 0.0
 
     def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
         """Take an iterate: the lower bound only rises, the weights follow the best objective.

@@ -12,6 +12,7 @@ from ssvm_dsl.learning.accuracy import Accuracy
 from ssvm_dsl.learning.certificate import FitReport
 from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.units import seconds_text
 
 if TYPE_CHECKING:
     from ssvm_dsl.learning.learner import Learner
@@ -35,6 +36,11 @@ SCALE = {
 
 def shortfall(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Problem, progress: Progress) -> str:
     """Return what to warn of after a fit, in words; empty when there is nothing."""
+    if report.reason == "interrupt":
+        text = f"its relative gap is {report.relative_gap:.2g}"
+        if not np.isfinite(report.relative_gap):
+            text = "its gap is not known" if np.isnan(report.primal) else f"its objective is {report.primal:.6g}"
+        return f"interrupted after {seconds_text(report.seconds)}: the best model so far is kept ({text})"
     if report.withdrawn:
         return f"no certificate: {report.withdrawn}{_scale_advice(problem)}"
     if report.reason == "rounding":
@@ -56,7 +62,8 @@ def _limit(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Problem)
     if not report.bounded and problem.session.guarantee is Guarantee.HEURISTIC:
         return f"stopped at {limit}; {backend} is a heuristic and gives no bounds, so the gap is not known"
     if not np.isfinite(report.relative_gap):
-        return f"stopped at {limit} before the gap was known; raise {limit}"
+        done = f"after {report.n_oracle_calls} oracle calls on {report.n_examples} examples"
+        return f"stopped at {limit} before the gap was known, {done}; raise {limit}"
     text = f"stopped at relative gap {report.relative_gap:.2g} > tol={svm.tol:g}"
     if report.inference_gap > 0.5 * report.gap:
         text += f", {report.inference_gap / report.gap:.0%} of which are bounds of {backend} above its answers"
