@@ -66,7 +66,7 @@ class Stateful:
         """
         now = self.state()
         for name, value in now.items():
-            found = state.get(name)
+            found: Any = state.get(name)
             if isinstance(value, np.ndarray):
                 same = isinstance(found, np.ndarray) and (found.dtype, found.shape) == (value.dtype, value.shape)
                 known = same and bool(np.isfinite(found).all())
