@@ -24,9 +24,11 @@ class FitProgress:
         Relative gap at which training stops.
     max_passes : float
     console : rich.console.Console, optional
+    expected : str
+        What the fit is expected to take, in words.
     """
 
-    def __init__(self, tol: float, max_passes: float, console: Console | None = None) -> None:
+    def __init__(self, tol: float, max_passes: float, console: Console | None = None, expected: str = "") -> None:
         self.tol, self.max_passes = max(tol, 1e-12), max_passes
         self._first: float | None = None
         self._score = math.nan
@@ -37,7 +39,7 @@ class FitProgress:
             TimeElapsedColumn(),
             console=console or Console(stderr=True),
         )
-        self._task = self._bar.add_task("fit", total=1.0, text="first pass (the first run compiles)")
+        self._task = self._bar.add_task("fit", total=1.0, text=expected or "first pass (the first run compiles)")
 
     def __enter__(self) -> FitProgress:
         self._bar.start()
