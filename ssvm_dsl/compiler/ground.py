@@ -26,7 +26,7 @@ from ssvm_dsl.ir.ragged import is_identity, pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.memory import fitting_share, require_memory
 
@@ -268,13 +268,15 @@ def _feature_map(
         unit=_unit_index(factor, scopes, sizes),
         basis=None if factor.joint else factor.form.matrix(cards),
         joint=factor.joint,
-        source=_source_text(factor),
+        source=_source_words(factor),
     )
 
 
-def _source_text(factor: Factor) -> str:
-    source = factor.features
-    return f"input '{source.name}'" if isinstance(source, Input) else f"feature {source!r}"
+def _source_words(factor: Factor) -> str:
+    """Return what the features of a factor are, in words: its input, or its own."""
+    if isinstance(factor.features, Input | Attributes):
+        return f"input '{factor.features.name}'"
+    return f"the features of factor '{factor.name}'"
 
 
 def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder) -> I32 | None:

@@ -231,7 +231,8 @@ class _Fit:
         if known or self._fits():
             progress.n_passes += 0.0 if known else 1.0
             progress.value(problem.evaluation(progress.w), problem)
-        compares = getattr(self.trainer, "compares_start", False) and self.keep_best and self.validation is None
+        compares = self.start is not None or getattr(self.trainer, "compares_start", False)
+        compares = compares and self.keep_best and self.validation is None
         if compares and progress.reason in LIMITS and self._fits():
             progress.compare_start(self.start, problem)
         if problem.tightness_is_free or self._fits():
@@ -296,7 +297,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     """Return why training ends now, ``None`` when it goes on."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
-    if progress.limited <= stop.tol:
+    if progress.at_rounding(stop.tol):
         return "rounding"
     if asked:
         return "callback"

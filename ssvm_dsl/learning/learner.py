@@ -227,7 +227,7 @@ class Learner(Predictor):
         outlook = fit_outlook(need, chosen, risk, aim.loss, spec, self.power, self.max_passes)
         session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
-        refuse_excess(problem.accuracy, self.model.declaration)
+        refuse_excess(problem.accuracy)
         return problem, outlook
 
     def _checkpoint(
