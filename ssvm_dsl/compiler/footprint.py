@@ -246,7 +246,8 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
     """Return (bytes of the rows of a source, bytes of what else is held while they are made)."""
     examples = sizes.examples
     if isinstance(source, Attributes | lang.Hashed):
-        inner = source.source if isinstance(source, lang.Hashed) else source
+        (inner,) = source.sources or (source,)
+        assert isinstance(inner, Attributes)
         n = _n_attributes(inner, examples) if sizes.with_attributes else 0
         return float(ATTRIBUTE_KEPT * n + 8 * n_rows), float(ATTRIBUTE_WORK * n + 16 * n_rows)
     if isinstance(source, Input) and source.sparse:
@@ -260,7 +261,7 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
     kept = 8.0 * n_rows * source.width * n_configs
     copies = 1.0 if isinstance(source, lang.Feature | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
     narrow = isinstance(source, Input) and any(a.dtype != np.float64 for a in examples.raw[source.name][:1])
-    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0  # type: ignore[attr-defined]
+    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0
     return kept, copies * kept + given
 
 
