@@ -245,6 +245,7 @@ def _check_nul(label: Label, value: object, ends: bool, i: int) -> None:
 
 
 def _single_values(label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
+    values = [plain(value) if type(value) is np.ndarray and value.ndim == 0 else value for value in values]
     for i, value in enumerate(values):
         if np.ndim(value) != 0 or is_sparse(value):
             raise DataError(f"label '{label.name}'", example=i, expected="a single class", found=describe(value))
