@@ -99,10 +99,9 @@ def _objects(value: object, array: NDArray[Any]) -> NotNumbers:
     if array.ndim == 0 or any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in array.flat):
         hint = "is it ragged, or sparse? (declare sparse=True)"
         return NotNumbers("a rectangular array", describe(value), hint)
-    odd = next((one for one in array.flat if not isinstance(one, int | float)), array.flat[0])
-    if all(isinstance(one, int | float) for one in array.flat):
-        odd = max(array.flat, key=abs)
-    found = f"dtype object ({type(odd).__name__} {number_text(odd)})"
+    numbers = [one for one in array.flat if isinstance(one, int | float)]
+    odd = next((one for one in array.flat if not isinstance(one, int | float)), max(numbers, key=abs, default=None))
+    found = "dtype object" + (f" ({type(odd).__name__} {number_text(odd)})" if array.size else "")
     return NotNumbers("real numbers", found, "convert it: np.asarray(x, dtype=float)")
 
 
