@@ -8,6 +8,7 @@ was; never another exception, a crash, or a changed data set.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from types import GeneratorType, MappingProxyType
 
@@ -18,15 +19,12 @@ from representations import DAMAGES, REWRITES, TOKEN_DAMAGE, TOKENS, ArrayLike, 
 from ssvm_dsl import (
     POTTS,
     Attributes,
-    Dim,
     Edges,
-    Factor,
     Feature,
     Hamming,
     Hashed,
     Input,
     JointFeature,
-    Label,
     ModelBuilder,
     PLiF,
     Polynomial,
@@ -241,7 +239,8 @@ class Case:
     def token(self):
         names = sorted(self.rng.choice(["cap", "w=a", "w=é", "x\0", "", "suffix\ud800"], size=self.rng.integers(4)))
         ones = self.rng.random() < 0.5
-        return {str(name): 1.0 if ones else float(self.rng.choice([0.0, 1.0, 2.0, 0.5])) for name in dict.fromkeys(names)}
+        values = np.ones(len(names)) if ones else self.rng.choice([0.0, 1.0, 2.0, 0.5], size=len(names))
+        return dict(zip(map(str, names), values.tolist(), strict=True))
 
     def label(self, name, size):
         label, axes = self.labels[name]
@@ -349,14 +348,14 @@ def damaged(case, rng):
         X[i][name][k] = pick(TOKEN_DAMAGE, rng)(X[i][name][k], rng)
     else:
         X[i][name] = pick(TOKEN_DAMAGE, rng)(X[i][name], rng)
-    told = [one for one in (*case.kinds, *case.labels)]  # sizes are compared between inputs
-    return X, Y, (f"'{name}'", "X", *(f"'{one}'" for one in told), "Feature", "feature")
+    related = (f"'{one}'" for one in (*case.kinds, *case.labels))  # sizes are compared between inputs
+    return X, Y, ("X", *related, "Feature", "feature")
 
 
 def whole(X, Y, name, i, rng):
     """Something that is no list of examples."""
     if rng.random() < 0.5:
-        wrong = [None, 3, {}, [], "xy", iter([]), np.zeros(()), sp.csr_array((2, 3)), {1, 2}, [None], np.float64, object()]
+        wrong = [None, 3, {}, [], "xy", iter([]), np.zeros(()), sp.csr_array((2, 3)), {1, 2}, [None], int, object()]
         return (pick(wrong, rng), Y) if name == "X" else (X, pick(wrong[1:], rng))
     if name == "Y":
         return X, pick([Y[:-1], [*Y, Y[0]], [{**Y[0], "q": 1}] * len(Y), [{}] * len(Y)], rng)
@@ -440,10 +439,10 @@ def train(case, rng, scratch):
     results = []
     for data in ((case.X, case.Y), (X, Y)):
         svm = StructuredSVM(case.model, trainer="subgradient", max_passes=3, random_state=0, n_threads=1)
-        try:
+        with suppress(DataError):
             svm.fit(*data)
-        except DataError as err:
-            assert "empty" in str(err), err
+        if not hasattr(svm, "coef_"):
+            assert not any(map(np.size, case.Y[0].values())), "data with something to label are refused"
             return
         answers = [svm.coef_, svm.decision_function(data[0]), np.float64(svm.score(*data))]
         results.append([*answers, *map(str, svm.predict(data[0])), str(svm.predict_kbest(data[0], 2))])

@@ -396,7 +396,7 @@ LABEL_DAMAGE = [
     lambda y, rng: put(y.astype(object), None, rng),
     lambda y, rng: put(y.astype(object), 2**70, rng),
     lambda y, rng: put(y.astype(object), y.ravel()[0] + "\0" if words(y) and y.size else 0.5, rng),
-    lambda y, rng: put(y, np.nan, rng, float) if not words(y) else y.astype(bytes),
+    lambda y, rng: put(y, np.nan, rng, float) if not words(y) else np.strings.encode(y, "utf-8"),
     lambda y, rng: put(y, 0.5, rng, float) if not words(y) else y[..., None],
     lambda y, rng: put(y, 1j, rng, complex) if not words(y) else None,
     lambda y, rng: put(y.astype("u8"), 2**64 - 1, rng) if not words(y) else np.zeros(y.shape),
