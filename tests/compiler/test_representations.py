@@ -156,7 +156,7 @@ def test_masked_entries_are_not_looked_behind():
     for x in (np.ma.array(values, mask=mask), list(np.ma.array(values, mask=mask))):
         with pytest.raises(DataError, match="input 'x', example 0: expected an array without masked entries"):
             ground(Word, [x])
-    with pytest.raises(DataError, match=r"label 'y', example 0: expected labels without masked entries.*\n  hint: mark"):
+    with pytest.raises(DataError, match=r"label 'y', example 0: expected labels without masked.*\n  hint: mark"):
         ground(Word, [values], [np.ma.array(["a", "b"], mask=[True, False])])
     for weight in (np.ma.array([1.0], mask=[True]), ["1"], [1j]):
         with pytest.raises(DataError, match="sample_weight: expected 1 numbers"):
@@ -179,7 +179,7 @@ def test_large_class_numbers_are_told_apart_in_every_type():
         return ground(Big, [np.zeros(len(one)) for one in labels], list(labels)).truth.tolist()
 
     assert read([2**60 + 1], np.array([2**60], dtype=np.uint64)) == [1, 0]
-    with pytest.raises(DataError, match="label 'y', example 1: .* found 1.15"):
+    with pytest.raises(DataError, match=r"label 'y', example 1: .* found 1\.15"):
         read([2**60], [2.0**60])
 
 
@@ -283,7 +283,7 @@ def test_edges_that_may_be_transposed_are_mentioned():
 
 
 def test_edges_too_large_for_64_bits():
-    with pytest.raises(DataError, match="input 'e', example 0: expected two different positions in 0..3"):
+    with pytest.raises(DataError, match=r"input 'e', example 0: expected two different positions in 0\.\.3"):
         ground(Graph, [graph(np.array([[0, 2**64 - 1]], dtype=np.uint64))])
 
 
