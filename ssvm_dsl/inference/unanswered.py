@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.ir.need import Task
-from ssvm_dsl.ir.solution import Primal, Solution
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
 #: Examples that an error names at most.
 NAMED = 5
@@ -45,8 +45,11 @@ def require_answers(plan: Plan, solution: Solution, task: Task, first: int = 0) 
     whole = f"{len(missing)} of {among} ({_listed(first + missing)})"
     fractional = bool((solution.primal[missing] == Primal.FRACTIONAL).any())
     what = "marginals" if task is Task.MARGINALS else "labelling"
-    why = "its solutions are fractional" if fractional else "its search ended before it found one"
-    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {why}\n  hint: {_hint(plan)}")
+    late = bool((solution.stop[missing] == Stop.TIME).any())
+    why = "its search ended before it found one" + (" because time was up" if late else "")
+    why = "its solutions are fractional" if fractional else why
+    hint = ("raise time_limit, or " if late else "") + _hint(plan)
+    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {why}\n  hint: {hint}")
 
 
 def _missing(solution: Solution, task: Task) -> NDArray[np.bool_]:

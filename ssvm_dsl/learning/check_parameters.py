@@ -61,6 +61,15 @@ def check_parameters(svm: Learner) -> None:
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
 
 
+def check_time_limit(seconds: Any) -> float:
+    """Return a time limit in seconds, ``inf`` for none; refuse what is not one."""
+    if seconds is None:
+        return np.inf
+    if not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"time_limit is None or a positive number of seconds, got {seconds!r}")
+    return float(seconds)
+
+
 def check_path(path: Any, name: str) -> Path:
     """Return the path of a file that is to be written.
 

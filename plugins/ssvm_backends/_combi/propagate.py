@@ -6,8 +6,8 @@ last ones first; then each variable near a change looks whether moves from all i
 its states a cost, and makes them if so.  Stopping anywhere is sound.
 
 Moves below ``TAU`` are not made, so that it ends where the costs of labellings are bounded.  Where every labelling that
-is left costs ``inf``, they are not: costs then go round cycles of factors and raise ``c0`` at each turn, without end.  So ``UB`` is never ``inf``, and all propagation has a limit of work, which is looked
-at between variables.
+is left costs ``inf``, they are not: costs then go round cycles of factors and raise ``c0`` at each turn, without end.
+So ``UB`` is never ``inf``, and all propagation has a limit of work, which is looked at between variables.
 """
 
 from __future__ import annotations
