@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.plugin_api import StopRule, TrainProblem
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, Rule
 
 
 class Trust(Stateful):
@@ -19,7 +21,7 @@ class Trust(Stateful):
     weights after the pass, from above as a rule; ``ratio`` is the certified gap over it, as measured last.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("ratio",)
+    STATE: ClassVar[Mapping[str, Rule]] = {"ratio": COUNTS}
 
     def __init__(self) -> None:
         self.ratio = 0.6

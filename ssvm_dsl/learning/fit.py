@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.errors import FileFormatError, PluginError
 from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.claims import Checked, Claims
@@ -83,7 +83,7 @@ def train(
     state = None
     if saved is not None:
         progress, state = saved
-    steps = _steps(trainer, problem, stop, start, state, claims.trainer)
+    steps = _steps(trainer, problem, stop, start, state, claims.trainer, checkpoint)
     begin = perf_counter() - progress.seconds
     reason = None if saved is None else _reason(progress, stop, False)
     try:
@@ -129,12 +129,21 @@ def train(
 
 
 def _steps(
-    trainer: Trainer, problem: BaseProblem, stop: StopRule, start: F64 | None, state: dict[str, Any] | None, name: str
+    trainer: Trainer,
+    problem: BaseProblem,
+    stop: StopRule,
+    start: F64 | None,
+    state: dict[str, Any] | None,
+    name: str,
+    checkpoint: Checkpoint | None,
 ) -> Iterator[Any]:
     """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
     whose = contained(f"trainer '{name}'")
-    with whose:
-        found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    try:
+        with whose:
+            found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    except FileFormatError as err:
+        raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
     if not isinstance(found, Iterator):
         text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
         raise PluginError(f"trainer '{name}' broke its contract: {text}")
