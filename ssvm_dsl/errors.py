@@ -155,3 +155,14 @@ class ScoreError(SsvmError, ValueError):
 
 class TooLargeError(SsvmError, ValueError):
     """An exact method would need more memory than it is allowed; says how much, and what is allowed."""
+
+
+class OutOfTime(SsvmError):
+    """The time limit of a call is over, and there is no answer.
+
+    In a fit it is raised between two pieces of work and ends the iterations: the driver keeps what was learnt.
+    """
+
+
+class TimeLimitWarning(UserWarning):
+    """A time limit ended a search before its answers were proved best."""

@@ -7,14 +7,15 @@ Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best
 of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
 example's blocks can lose together, as far as all of it fits 61 bits.  The bound that is reported contains the rounding
 error there really was.  HiGHS works in float64 with tolerances of its own, which its bound gets added.
-When the bound of a finished answer is not within twice :data:`SCORE_ATOL` of its score, the search is repeated from
-that answer, which closes every column with a larger loss and so allows a finer scale; if that does not help the
-problem is refused, not passed off as solved.
+Where that leaves the bound of a finished answer above its score by more than 1e-9 of what the answer loses, the search
+is repeated from that answer, which closes every column with a larger loss and so allows a finer scale; if that does not
+help, the bound says how far from optimal the answer may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ssvm_backends._graphs.by_example import Clock
@@ -22,12 +23,9 @@ from ssvm_backends._programs.cp_sat import CpSat
 from ssvm_backends._programs.local_polytope import Priced
 from ssvm_backends._programs.milp import highs_milp
 from ssvm_backends._programs.session import Answer, PolytopeSession
-from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.ir import Need, Program, Stop, Task
+from ssvm_dsl.ir.tolerance import RELATIVE
 from ssvm_dsl.plugin_api import Verdict
-
-#: Accuracy of finished answers, relative to max(1, |score|); the same number stands in the spec.
-SCORE_ATOL = 1e-6
 
 #: Joint states of the largest factor that is turned into columns.
 MAX_TABLE = 1 << 20
@@ -56,25 +54,11 @@ class ILPSession(PolytopeSession):
         self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> Answer:
-        """Solve one example.
-
-        Raises
-        ------
-        SsvmError
-            The scores of the example span more than the solver's numbers resolve.
-        """
+        """Solve one example."""
         answer = self._solver(priced, clock, warm)
-        if _too_coarse(answer):
-            answer = self._solver(priced, clock, answer.labels)
-        if _too_coarse(answer):
-            raise SsvmError(
-                f"example {priced.example}: the scores span too wide a range for whole numbers "
-                f"(best found {answer.score!r}, proved bound {answer.bound!r}); forbid states by -inf, not by penalties"
-            )
+        if answer.stop is Stop.FINISHED and answer.labels is not None:
+            lost = max(0.0, priced.top - answer.score)
+            if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):
+                again = self._solver(priced, clock, answer.labels)
+                answer = replace(again, bound=min(again.bound, answer.bound))
         return answer
-
-
-def _too_coarse(answer: Answer) -> bool:
-    """Whether an answer is finished, but not proved to the accuracy claimed."""
-    slack = 2 * SCORE_ATOL * max(1.0, abs(answer.score))
-    return answer.stop is Stop.FINISHED and answer.labels is not None and answer.bound - answer.score > slack

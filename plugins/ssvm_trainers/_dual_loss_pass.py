@@ -7,7 +7,6 @@ changes by a known number; so a step touches no weights but those of the example
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +86,7 @@ class CompiledPass:
         averaged : bool
             Whether the sum is wanted.
         """
-        problem, offer, begin = self.problem, self.offer, perf_counter()
+        problem, offer, begin = self.problem, self.offer, self.problem.seconds()
         shrink, v = float(map_scales(problem)[:1].sum()), np.zeros(problem.dim if averaged else 0)
         state = np.array([1.0, 0.0, float(np.dot(w, w))])
         dual_loss_steps(
@@ -96,7 +95,7 @@ class CompiledPass:
             self.choices, order, problem.objective.weight, t, shrink, self.radius, w, v, state, averaged,
         )  # fmt: skip
         problem.n_oracle_calls += len(order)
-        problem.oracle_seconds += perf_counter() - begin
+        problem.oracle_seconds += problem.seconds() - begin
         summed = state[1] * w - v if averaged else v
         w *= state[0]
         return summed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
 def compiled_pass(learner: Learner, problem: TrainProblem, oracle: CompiledOracle, order: I64, limit: F64) -> int:
     """Look at the examples in order, each with the newest weights; return how many changed them."""
     theta = problem.scores(learner.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
-    begin, fixed = perf_counter(), fixed_arrays(problem)
+    begin, fixed = problem.seconds(), fixed_arrays(problem)
     predicted = learner.options.against == "prediction"
     if predicted:
         fixed = fixed._replace(bonus=np.where(fixed.bonus > -np.inf, 0.0, -np.inf))

@@ -7,7 +7,6 @@ sum of share times s so far, and v, which takes c times each change of u.
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
     averaging = descent.options.averaging != "none"
     theta = problem.scores(descent.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
     lengths, shares = descent.next_steps(len(order), problem)
-    v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), perf_counter()
+    v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), problem.seconds()
     state = np.array([1.0, 0.0, 0.0])
     off = subgradient_steps(
         oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,

@@ -25,7 +25,6 @@ has a lower objective; where that one is not good enough, at the newest weights,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -245,7 +244,7 @@ class _Run(Run):
     def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
         from ssvm_trainers._plane_kernels import exact_pass
 
-        s, begin = self.planes, perf_counter()
+        s, begin = self.planes, self.problem.seconds()
         gain, full, off = exact_pass(
             oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
             self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, s.w, s.free,

@@ -11,12 +11,14 @@ from functools import cached_property
 from itertools import chain, repeat
 from math import isfinite
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.arrays import as_floats
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -133,21 +135,27 @@ def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]
     kinds = set(map(type, tokens))
     if not kinds <= _PLAIN:
         tokens = list(map(plain_token, tokens))
+        kinds = set(map(type, tokens))
     ptr = pointers(np.fromiter(map(len, tokens), np.int64, len(tokens)))
     n = int(ptr[-1])
     columns = np.fromiter(map(numbers.__getitem__, chain.from_iterable(tokens)), np.int32, n)
-    return columns, _values(tokens, n), ptr
+    return columns, _values(tokens, kinds, n), ptr
 
 
-def _values(tokens: list[Any], n: int) -> F64:
+def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
     """Return the values of all attributes; names in lists have the value 1."""
-    if dict not in set(map(type, tokens)):
+    if dict not in kinds:
         return np.ones(n)
     each = (token.values() if type(token) is dict else repeat(1.0, len(token)) for token in tokens)
     listed = list(chain.from_iterable(each))
-    if not set(map(type, listed)) <= {int, float, bool} and not all(map(is_finite, listed)):
-        raise TypeError("values that are no finite numbers")
-    values = np.fromiter(listed, np.float64, n)
+    with catch_warnings():
+        simplefilter("ignore")  # a masked entry becomes nan, with a warning
+        values = np.array(listed) if n else np.zeros(0)
+    if values.dtype == object and all(map(is_finite, listed)):  # ints of more than 64 bits
+        values = np.fromiter(listed, np.float64, n)
+    if values.dtype.kind not in "biuf" or values.ndim != 1:
+        raise TypeError(f"values of dtype {values.dtype}")
+    values = as_floats(values)
     if not np.isfinite(values).all():
         raise ValueError("values that are not finite")
     return values

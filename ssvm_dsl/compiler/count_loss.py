@@ -106,11 +106,10 @@ def _checked(ref: FunctionRef, tp: I64, fp: I64, fn: I64, tn: I64) -> F64:
     """Return what a user's function makes of counts, after looking at it."""
     assert ref.function is not None
     what = f"loss CountLoss: what {ref.path} returns"
-    counted = [tp, fp, fn, tn]
-    for counts in counted:
-        counts.flags.writeable = False
+    for given in (tp, fp, fn, tn):
+        given.flags.writeable = False
     try:
-        loss = as_floats(real_array(ref.function(*counted)))
+        loss = as_floats(real_array(ref.function(tp, fp, fn, tn)))
     except Exception as err:  # the user's own
         found = f"{type(err).__name__}: {err}"
         raise DataError(what, expected="a loss for each of the counts (tp, fp, fn, tn)", found=found) from err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 from typing import Any, TypeVar
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.compiler.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
-from ssvm_dsl.compiler.sparse import stack_rows
-from ssvm_dsl.compiler.validate import Examples, check_finite, checked, example_inputs, stack_dense
+from ssvm_dsl.compiler.sparse import checked, stack_rows
+from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.arrays import as_floats, describe, number_text, real_array
-from ssvm_dsl.lang.declaration import Declaration, walk_sources
+from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.relations import Target
 
@@ -241,7 +242,9 @@ def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:
     return rows.values, rows
 
 
-def _learn(encoder: Encoder, source: lang.Transform, values: F64, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _learn(
+    encoder: Encoder, source: lang.Transform, values: F64, learn: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
     """Return what a feature learns from its source's rows.
 
     Raises

@@ -316,7 +316,7 @@ def class_array(classes: tuple[ClassName, ...]) -> NDArray[Any]:
 def _equal(flat: NDArray[Any], value: object) -> Bools:
     """Return which labels are a value of the type of the classes."""
     if isinstance(value, str):
-        return flat == value if flat.dtype.kind == "U" else np.zeros(len(flat), dtype=bool)
+        return np.asarray(flat == value) if flat.dtype.kind == "U" else np.zeros(len(flat), dtype=bool)
     whole, exact = whole_numbers(flat)
     return exact & (whole == value)
 
@@ -352,6 +352,7 @@ def _complain(layout: Layout, label: Label, pieces: list[NDArray[Any]], at: int)
         listed = ", ".join(names if len(names) <= 10 else [*names[:4], "...", names[-1]])
         expected = f"one of the {len(names)} classes {listed}"
     found, hint = f"{number_text(value)} {place}".strip(), ""
-    if isinstance(value, str) and normalize("NFC", value) in {normalize("NFC", str(name)) for name in label.classes or ()}:
+    alike = {normalize("NFC", str(name)) for name in label.classes or ()}
+    if isinstance(value, str) and normalize("NFC", value) in alike:
         hint = "a class looks like it, in other Unicode characters: use unicodedata.normalize on classes and labels"
     raise DataError(f"label '{label.name}'", example=i, expected=expected, found=found, hint=hint)

@@ -153,10 +153,28 @@ def _custom_prices(
 ) -> F64:
     if custom is None:
         raise PluginError(f"the loss '{term.kind}' comes from a plug-in; none was given to ground()")
-    prices = np.asarray(custom(term.kind)(states, term.label.n_states, example, **dict(term.options)), dtype=float)
-    shape = (len(states), term.label.n_states)
-    if prices.shape != shape or not np.isfinite(prices).all():
-        raise PluginError(f"loss '{term.kind}': expected finite potentials of shape {shape}, got {prices.shape}")
+    given = states.view(), example.view()
+    for array in given:  # the truth is not the function's to change
+        array.flags.writeable = False
+    told = custom(term.kind)(given[0], term.label.n_states, given[1], **dict(term.options))
+    return _checked_prices(told, states, term)
+
+
+def _checked_prices(told: Any, states: I32, term: CustomLoss) -> F64:
+    """Return a copy of what the function of a loss returned, if it is what it is to be."""
+    shape, what = (len(states), term.label.n_states), f"loss '{term.kind}' of label '{term.label.name}'"
+    try:
+        kind = np.asarray(told).dtype.kind
+        prices = np.array(told, dtype=np.float64) if kind in "biuf" else None
+    except (TypeError, ValueError):  # rows of different lengths
+        prices = None
+    if prices is None:
+        raise PluginError(f"{what}: expected an array of real numbers of shape {shape}, got {type(told).__name__}")
+    if prices.shape != shape:
+        raise PluginError(f"{what}: expected potentials of shape {shape}, got {prices.shape}")
+    if not np.isfinite(prices).all():
+        v, state = np.argwhere(~np.isfinite(prices))[0].tolist()
+        raise PluginError(f"{what}: expected finite potentials, got {prices[v, state]} (variable {v}, state {state})")
     if np.abs(prices[np.arange(len(states)), states]).max(initial=0.0) > 0 or prices.min(initial=0.0) < 0:
-        raise PluginError(f"loss '{term.kind}': potentials are non-negative and zero at the truth")
+        raise PluginError(f"{what}: potentials are non-negative and zero at the truth")
     return prices

@@ -6,9 +6,10 @@ scipy's own conversions, and the kernels here, trust column numbers and row poin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,74 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_sparse, real_array
 
 I64 = NDArray[np.int64]
+T = TypeVar("T")
 
 #: What damaged index arrays are not.
 SOUND = "a sparse matrix whose indices are inside it and whose pointers ascend"
+
+
+def read_all_rows(values: Sequence[Any], width: int, single: bool, words: str, what: str) -> list[SparseRows]:
+    """Return the rows of each example; see :func:`read_rows`.
+
+    Most matrices are CSR already: the index arrays of these are looked through together.
+
+    Raises
+    ------
+    DataError
+        Names the example that is something else, or whose index arrays are damaged.
+    """
+    found = [_shallow(value, width, single) for value in values]
+    if any(rows is None for rows in found) or not _all_inside(found, width):  # type: ignore[arg-type]
+        read = partial(read_rows, width=width, single=single, words=words)
+        return [checked(read, value, what, i) for i, value in enumerate(values)]
+    return found  # type: ignore[return-value]
+
+
+def _shallow(value: Any, width: int, single: bool) -> SparseRows | None:
+    """Return the arrays of a CSR matrix without looking inside; ``None`` for everything that is not a plain one."""
+    if isinstance(value, SparseRows):
+        return value
+    if not is_sparse(value) or value.format != "csr":
+        return None
+    data, indices, ptr = value.data, value.indices, value.indptr
+    if not type(data) is type(indices) is type(ptr) is np.ndarray or data.dtype.kind not in "iuf":
+        return None
+    plain = data.ndim == indices.ndim == ptr.ndim == 1 and indices.dtype.kind == ptr.dtype.kind == "i" and len(ptr) > 0
+    shape = value.shape
+    if not plain or shape != (len(ptr) - 1, width) or (single and len(ptr) != 2):
+        return None
+    end = int(ptr[-1])
+    whole = ptr[0] == 0 and end == len(data) == len(indices)
+    return SparseRows(data, indices, ptr.astype(np.int64, copy=False), width) if whole else None
+
+
+def _all_inside(parts: Sequence[SparseRows], width: int) -> bool:
+    """Whether all pointers ascend and all columns are inside."""
+    indices = np.concatenate([rows.indices for rows in parts])
+    ascend = bool((_lengths(parts) >= 0).all())
+    return ascend and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < width))
+
+
+def _lengths(parts: Sequence[SparseRows]) -> I64:
+    """Return how many entries each row of all examples has."""
+    ends = np.cumsum([len(rows.ptr) for rows in parts])[:-1] - 1  # where the difference is between two examples
+    return np.delete(np.diff(np.concatenate([rows.ptr for rows in parts])), ends)
+
+
+def checked(read: Callable[[Any], T], value: Any, what: str, example: int | None = None) -> T:
+    """Return what a reader makes of a user's value; what it refuses is named.
+
+    Raises
+    ------
+    DataError
+        With the name of the input and the number of the example.
+    """
+    try:
+        return read(value)
+    except NotNumbers as err:
+        raise DataError(
+            what, example=example, expected=err.expected, found=err.found, hint=err.hint
+        ) from err.__cause__
 
 
 def read_rows(value: Any, width: int, single: bool, words: str) -> SparseRows:
@@ -91,7 +157,7 @@ def stack_rows(parts: Sequence[SparseRows], width: int, what: str) -> SparseRows
 
     data = as_floats(np.concatenate([rows.data for rows in parts]))
     indices = np.concatenate([rows.indices for rows in parts]).astype(np.int32, copy=False)
-    ptr = pointers(np.concatenate([np.diff(rows.ptr) for rows in parts]))
+    ptr = pointers(_lengths(parts))
     matrix = csr_array((data, indices, ptr), shape=(len(ptr) - 1, width))
     with np.errstate(over="ignore", invalid="ignore"):
         matrix.sum_duplicates()
@@ -153,7 +219,7 @@ def _coo(array: Any, shape: tuple[int, int]) -> SparseRows:
     coords = [np.zeros_like(coords[0]), *coords] if len(coords) == 1 else coords
     for one, size, name in zip(coords, shape, ("row", "column"), strict=True):
         if one.shape != data.shape or one.ndim != 1 or one.dtype.kind not in "iu":
-            raise NotNumbers(SOUND, f"{name} numbers of shape {one.shape} and dtype {one.dtype} for {data.shape} values")
+            raise NotNumbers(SOUND, f"{name}s of shape {one.shape} and dtype {one.dtype} for values of {data.shape}")
         _inside(one, size, name)
     data = data if data.dtype == bool else as_floats(data)
     return _csr(coo_array((data, tuple(coords)), shape=shape).tocsr(), shape)
@@ -181,7 +247,7 @@ def _dia(array: Any, shape: tuple[int, int]) -> SparseRows:
 
 
 #: A reader for each format of ``scipy.sparse``.
-_FORMATS = {
+_FORMATS: dict[str, Callable[[Any, tuple[int, int]], SparseRows]] = {
     "csr": _csr,
     "csc": _csc,
     "bsr": _bsr,

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass
 from math import prod
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.compiler.sparse import as_csr, read_rows, rows_of_matrix
+from ssvm_dsl.compiler.sparse import as_csr, checked, read_all_rows, rows_of_matrix
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
+from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +37,8 @@ class Examples:
     sizes : dict of str to ndarray of int64, shape (n,)
         Size of each axis in each example, by axis name.
     raw : dict of str to list
-        What the user passed for each input, example by example: arrays where the input is dense, ``SparseRows`` where it
-        is sparse, lists of attributes, and edges as int64.
+        What the user passed for each input, example by example: arrays where the input is dense, ``SparseRows`` where
+        it is sparse, lists of attributes, and edges as int64.
     """
 
     n: int
@@ -72,22 +71,6 @@ class _Sizes:
             i = int(wrong[0])
             expected = f"size {self.known[dim.name][i]} along {dim.name} (from {self.source[dim.name]})"
             raise DataError(what, example=i, expected=expected, found=f"size {sizes[i]}")
-
-
-def checked(read: Callable[[Any], T], value: Any, what: str, example: int | None = None) -> T:
-    """Return what a reader makes of a user's value; what it refuses is named.
-
-    Raises
-    ------
-    DataError
-        With the name of the input and the number of the example.
-    """
-    try:
-        return read(value)
-    except NotNumbers as err:
-        raise DataError(
-            what, example=example, expected=err.expected, found=err.found, hint=err.hint
-        ) from err.__cause__
 
 
 def check_sequence(values: object, what: str, declaration: Declaration | None = None) -> Sequence[Any]:
@@ -241,11 +224,7 @@ def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> lis
     """Return the rows of each example after checking that no index leads out of them."""
     what, single = f"input '{symbol.name}'", not symbol.dims
     words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
-
-    def read(value: Any) -> SparseRows:
-        return read_rows(value, symbol.width, single, words)
-
-    matrices = [checked(read, value, what, i) for i, value in enumerate(raw[symbol.name])]
+    matrices = read_all_rows(raw[symbol.name], symbol.width, single, words, what)
     if symbol.dims:
         sizes.tell(symbol.dims[0], np.array([m.shape[0] for m in matrices], dtype=np.int64), what)
     return matrices
@@ -273,19 +252,22 @@ def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> li
 def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes, judged: bool) -> list[I64]:
     """Return the edges of each example as int64, ``shape (m, 2)``."""
     what, over = f"input '{symbol.name}'", symbol.over.name
-    arrays = [_edge_rows(symbol, checked(plain_array, value, what, i), what, i) for i, value in enumerate(values)]
-    sizes.tell(symbol.dim, np.array([len(array) for array in arrays], dtype=np.int64), what)
+    arrays = [_edge_rows(symbol, value, what, i) for i, value in enumerate(values)]
+    counts = np.fromiter(map(len, arrays), np.int64, len(arrays))
+    sizes.tell(symbol.dim, counts, what)
     if over not in sizes.known:
         raise DataError(what, expected=f"another input that tells the size of {over}", found="none")
-    for i, array in enumerate(arrays):
-        n = int(sizes.known[over][i])
-        wrong = np.flatnonzero(_misplaced(array, n))
-        if len(wrong):
-            edge = tuple(array[wrong[0]].tolist())
-            expected = f"two different positions in 0..{n - 1} ({over}={n})"
-            hint = _TRANSPOSED if array.shape == (2, 2) and not _misplaced(array.T, n).any() else ""
-            raise DataError(what, example=i, expected=expected, found=f"edge {edge} at row {wrong[0]}", hint=hint)
-    if judged:
+    joined = np.concatenate(arrays)
+    wrong = np.flatnonzero(_misplaced(joined, np.repeat(sizes.known[over], counts)))
+    if len(wrong):
+        ptr = pointers(counts)
+        i = int(np.searchsorted(ptr, wrong[0], side="right")) - 1
+        n, edge = int(sizes.known[over][i]), tuple(joined[wrong[0]].tolist())
+        expected = f"two different positions in 0..{n - 1} ({over}={n})"
+        found = f"edge {edge} at row {wrong[0] - ptr[i]}"
+        turned = arrays[i].shape == (2, 2) and not _misplaced(arrays[i].T, n).any()
+        raise DataError(what, example=i, expected=expected, found=found, hint=_TRANSPOSED if turned else "")
+    if judged and (counts == 2).all():
         _mention_reading(values, arrays, sizes.known[over], what)
     return arrays
 
@@ -293,20 +275,24 @@ def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes, judged: bool) -
 _TRANSPOSED = "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
 
 
-def _edge_rows(symbol: Edges, array: NDArray[Any], what: str, i: int) -> I64:
+def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
+    array = value if type(value) is np.ndarray else checked(plain_array, value, what, i)
+    if array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == 2:
+        return array.astype(np.int64)  # a copy: users' functions must not change it
     if array.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind != "u":
         found = f"shape {array.shape}, dtype {array.dtype}"
         hint = _TRANSPOSED if array.ndim == 2 and array.shape[0] == 2 else ""
         raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, 2)", found=found, hint=hint)
     whole, exact = whole_numbers(array)
-    return np.array(np.where(exact, whole, -1))
+    return np.where(exact, whole, -1)
 
 
-def _misplaced(edges: I64, n: int) -> NDArray[np.bool_]:
+def _misplaced(edges: I64, n: I64 | int) -> NDArray[np.bool_]:
     """Return which edges do not join two different ones of n positions."""
-    return np.asarray(((edges < 0) | (edges >= n)).any(axis=1) | (edges[:, 0] == edges[:, 1]))
+    first, second = edges[:, 0], edges[:, 1]
+    return np.asarray((first < 0) | (second < 0) | (first >= n) | (second >= n) | (first == second))
 
 
 def _mention_reading(values: list[Any], arrays: list[I64], n: I64, what: str) -> None:
@@ -319,7 +305,7 @@ def _mention_reading(values: list[Any], arrays: list[I64], n: I64, what: str) ->
             return
     if any(array[0, 1] != array[1, 0] for array in arrays):
         text = f"{what}: every example has edges of shape (2, 2), which are read as rows: edge k joins e[k, 0] and "
-        text += "e[k, 1]; pass e.T where they are a row of starts and a row of ends (lists of pairs are not asked about)"
+        text += "e[k, 1]; pass e.T where they are a row of starts and a row of ends (a list of pairs is not ambiguous)"
         warnings.warn(text, UserWarning, stacklevel=2)
 
 

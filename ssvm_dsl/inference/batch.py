@@ -10,12 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.unanswered import require_answers
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.protocols import Executor
 
 F64 = NDArray[np.float64]
@@ -49,29 +52,42 @@ def solve_batch(
     task: Task = Task.MAP,
     k: int = 1,
     first: int = 0,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Return the answers for all examples of a program under weights w.
 
-    ``first`` is the number of the first example in messages.
+    ``first`` is the number of the first example in messages.  Answers that the deadline cut short are what was found
+    by then; each example has its share of the time.
 
     Raises
     ------
+    DataError
+        Scores are no numbers.
     InfeasibleError
         An example has no labelling that masks and constraints allow.
     NoLabellingError
-        The backend has none to show for an example.
+        The backend has none to show for an example, maybe because time was up.
+    KeyboardInterrupt
+        Ctrl-C came, even if the backend caught it.
     """
     program = parameters.program
     theta = Theta.zeros(program)
+    until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
     def part(ids: I64) -> Solution:
-        parameters.fill_examples(w, theta, ids)
-        return session.solve(theta, examples=ids, task=task, k=k)
+        try:
+            parameters.fill_examples(w, theta, ids)
+        except DataError as err:
+            raise err.shifted(first) from err.__cause__
+        mine = until.share(len(ids) / (program.n_examples - int(ids[0]))) if len(ids) else until
+        return refuse_interrupted(answer_within(session, mine, theta, examples=ids, task=task, k=k))
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
     require_answers(session.plan, solution, task, first)
+    if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
+        solution.terms = Terms.of(program, theta)
     return solution
 
 

@@ -98,8 +98,8 @@ class ForeignSession:
         pointers = _array(found.message_ptr, np.int64)
         if pointers.shape != (self._program.n_examples + 1,) or (np.diff(pointers) < 0).any():
             raise PluginError("message_ptr of its compiled messages does not point to the examples")
-        arrays = {"ints": _array(found.ints, np.int32), "longs": _longs(found), "reals": _array(found.reals, np.float64)}
-        return replace(found, message_ptr=pointers, **arrays)
+        ints, reals = _array(found.ints, np.int32), _array(found.reals, np.float64)
+        return replace(found, message_ptr=pointers, ints=ints, longs=_longs(found), reals=reals)
 
     def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.ir.need import Task
-from ssvm_dsl.ir.solution import Primal, Solution
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
 #: Examples that an error names at most.
 NAMED = 5
@@ -34,27 +34,30 @@ def require_answers(plan: Plan, solution: Solution, task: Task, first: int = 0) 
     NoLabellingError
         The backend found none, or a fractional solution only.
     """
-    missing = _missing(solution, task)
-    if not missing.any():
+    missing = np.flatnonzero(_missing(solution, task))
+    if not len(missing):
         return
     bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
     if len(bad):
         raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
-    missing = np.flatnonzero(missing)
     n = len(solution.primal)
     among = f"the examples {first} to {first + n - 1}" if first else f"{n} examples"
     whole = f"{len(missing)} of {among} ({_listed(first + missing)})"
     fractional = bool((solution.primal[missing] == Primal.FRACTIONAL).any())
     what = "marginals" if task is Task.MARGINALS else "labelling"
-    why = "its solutions are fractional" if fractional else "its search ended before it found one"
-    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {why}\n  hint: {_hint(plan)}")
+    late = bool((solution.stop[missing] == Stop.TIME).any())
+    why = "its search ended before it found one" + (" because time was up" if late else "")
+    why = "its solutions are fractional" if fractional else why
+    hint = ("raise time_limit, or " if late else "") + _hint(plan)
+    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {why}\n  hint: {hint}")
 
 
 def _missing(solution: Solution, task: Task) -> NDArray[np.bool_]:
     """Return which examples have no answer; marginals come without labels, but with log Z where they are done."""
-    if task is not Task.MARGINALS or solution.log_partition is None:
-        return solution.primal != Primal.FEASIBLE
-    return np.isnan(solution.log_partition) | (solution.primal == Primal.INFEASIBLE)
+    none = np.asarray(solution.primal != Primal.FEASIBLE)
+    if task is Task.MARGINALS and solution.log_partition is not None:
+        none = np.isnan(solution.log_partition) | (solution.primal == Primal.INFEASIBLE)
+    return none
 
 
 def _listed(numbers: NDArray[np.int64]) -> str:

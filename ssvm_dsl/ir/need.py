@@ -108,8 +108,12 @@ class Need:
         :mod:`ssvm_dsl.ir.treewidth`).
     properties : frozenset of str
         What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
+    doubts : tuple of (str, str)
+        Properties that are not known, and why, in words.
     messages : bool
         Whether messages with their dual bounds are asked for, too.
+    n_slots : int
+        Variables of all factors together.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -128,6 +132,8 @@ class Need:
     max_clique_table: float = 0.0
     properties: frozenset[str] = frozenset()
     messages: bool = False
+    doubts: tuple[tuple[str, str], ...] = ()
+    n_slots: int = 0
 
     @classmethod
     def of(
@@ -154,6 +160,7 @@ class Need:
             n_examples=program.n_examples,
             n_variables=program.n_variables,
             n_factors=sum(group.n_factors for group in program.groups),
+            n_slots=sum(group.n_factors * group.arity for group in program.groups),
             max_clique_table=_clique_table(program),
             properties=properties,
         )
@@ -260,5 +267,6 @@ class Caps:
             out.append("handles two states only")
         unknown = sorted(self.requires - {"binary"} - need.properties) if need.max_arity > 1 else []
         if unknown:
-            out.append(f"relies on {', '.join(unknown)} tables, which nothing guarantees here")
+            why = dict(need.doubts).get(unknown[0], "")
+            out.append(f"relies on {', '.join(unknown)} tables, which nothing guarantees here{why and f': {why}'}")
         return out

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, positions
@@ -102,7 +103,13 @@ class ParameterMap:
                 theta.tables[fmap.group][...] = values if fmap.basis is None else values @ fmap.basis
 
     def fill_examples(self, w: F64, theta: Theta, examples: I64 | None = None) -> None:
-        """Write the scores that belong to the selected examples only (disjoint parts: safe in threads)."""
+        """Write the scores that belong to the selected examples only (disjoint parts: safe in threads).
+
+        Raises
+        ------
+        DataError
+            A score is too large for a number, or not a number: names the input and the example.
+        """
         part = positions(self.program.var_ptr, examples)
         first = True
         for fmap in self.maps:
@@ -113,6 +120,35 @@ class ParameterMap:
                 self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
+        self._check_finite(w, theta, examples, part)
+
+    def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
+        """Refuse scores that are no numbers; a sum over them tells."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(theta.node[self._states(part)].sum())
+            for fmap in self.maps:
+                if fmap.group != NODE and fmap.features is not None:
+                    own = fmap.joint or fmap.unit is not None
+                    rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
+                    total += float(theta.tables[fmap.group][rows].sum())
+            if not np.isfinite(total):
+                raise self._overflow(w, examples)
+
+    def _overflow(self, w: F64, examples: I64 | None) -> DataError:
+        """Return the error that names the first example whose scores, or their sum, are no numbers."""
+        for fmap in self.maps:
+            factors = positions(fmap.ptr, examples)
+            finite = np.isfinite(self._factor_rows(fmap, w, factors, examples).sum(axis=1))
+            if fmap.features is not None and not finite.all():
+                factor = int(_numbers(factors)[np.argmin(finite)])
+                example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
+                break
+        else:
+            fmap, example = self.maps[0], 0 if examples is None else int(examples[0])
+        expected = "features whose scores are numbers"
+        largest = np.abs(fmap.weights(w)).max(initial=0.0)
+        found = f"scores beyond the largest number, with weights of up to {largest:.3g}"
+        return DataError(fmap.source, example=example, expected=expected, found=found)
 
     def _states(self, part: slice | I64) -> slice | I64:
         """Return the state positions of packed variables."""
@@ -283,6 +319,8 @@ class ParameterMap:
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
         values = np.empty(len(ids))
         dot_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, w, values)
+        if not np.isfinite(values).all():
+            raise self._overflow(w, ids[~np.isfinite(values)])
         return values
 
 

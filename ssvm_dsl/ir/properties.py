@@ -23,7 +23,7 @@ weights are known: see :func:`guaranteed_properties`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,19 +57,38 @@ def table_properties(program: Program, theta: Theta) -> frozenset[str]:
 
 
 def guaranteed_properties(parameters: ParameterMap) -> frozenset[str]:
-    """Return which properties the tables have for all weights within their bounds.
+    """Return which properties the tables have for all weights within their bounds: those without :func:`doubts`."""
+    return _of_structure(parameters.program) - frozenset(doubts(parameters))
 
-    A table is a sum of basis tables times feature times weight.  Where no weight and no feature can be negative it
-    has every property that all basis tables have; otherwise only those that their negatives have too.  Without
-    factors of two or more variables all properties hold.
+
+def doubts(parameters: ParameterMap, first: int = 0) -> dict[str, str]:
+    """Return for each of ``submodular``, ``metric`` and ``semimetric`` that is not guaranteed why it is not, in words.
+
+    A table is a sum of basis tables times feature times weight.  Where no weight and no feature can be negative it has
+    every property that all basis tables have; otherwise only those that their negatives have too.  Without factors of
+    two or more variables all properties hold.
+
+    All factor templates of the model count, whether the examples at hand have such factors or not, so that the
+    answer does not depend on them; of data only the signs of features (and joint features) matter.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+    first : int
+        Number of the first example, for texts about a part of a longer list.
     """
-    found = _of_structure(parameters.program)
+    found: dict[str, str] = {}
     for fmap in parameters.maps:
-        if fmap.group != NODE and fmap.n_factors and found - {BINARY}:
-            parts = _parts(fmap)
-            found -= _lacking(parts, fmap.cards, found)
-            if _may_be_negative(fmap):
-                found -= _lacking(-parts, fmap.cards, found)
+        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+        if fmap.group == NODE or not left:
+            continue
+        if len(fmap.cards) > 2:
+            large = f"factor '{fmap.name}' joins {len(fmap.cards)} variables"
+            found |= dict.fromkeys(left & {METRIC, SEMIMETRIC}, large)
+        found |= _doubts_of_form(fmap, left - frozenset(found), first)
+        left -= frozenset(found)
+        if left and (text := _may_be_negative(fmap, first)):
+            found |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
     return found
 
 
@@ -83,23 +102,49 @@ def _of_structure(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
+def _doubts_of_form(fmap: FeatureMap, wanted: frozenset[str], first: int) -> dict[str, str]:
+    """Return which of the wanted properties the basis tables lack, and why."""
+    if fmap.basis is None and not fmap.joint and sum(card > 1 for card in fmap.cards) > 1:
+        lacking = wanted  # a table with a single one has none of them
+    else:
+        lacking = _lacking(_parts(fmap), fmap.cards, wanted)
+    if not fmap.joint:
+        return {name: f"the form of factor '{fmap.name}' is not {name}" for name in lacking}
+    what = f"the joint features of factor '{fmap.name}' are not"
+    return {name: f"{what} {name} in example {first + _first_lacking(fmap, name)}" for name in lacking}
+
+
+def _first_lacking(fmap: FeatureMap, name: str) -> int:
+    """Return the first example of which a joint feature lacks a property."""
+    ends, parts = fmap.row_ptr // fmap.n_configs * fmap.width, _parts(fmap)
+    of = (parts[lo:hi] for lo, hi in pairwise(ends.tolist()))
+    return next(i for i, mine in enumerate(of) if _lacking(mine, fmap.cards, frozenset({name})))
+
+
 def _parts(fmap: FeatureMap) -> F64:
     """Return the tables that weights and features multiply; ``shape (m, prod(cards))``."""
     if fmap.joint:
         assert isinstance(fmap.features, np.ndarray)
-        stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)
+        stacked = fmap.features.reshape(-1, fmap.n_configs, fmap.width)
         return np.ascontiguousarray(np.moveaxis(stacked, 2, 1)).reshape(-1, fmap.n_configs)
     return np.eye(fmap.n_configs) if fmap.basis is None else fmap.basis
 
 
-def _may_be_negative(fmap: FeatureMap) -> bool:
-    """Whether some weight times feature can be negative (with joint features: some weight)."""
+def _may_be_negative(fmap: FeatureMap, first: int) -> str:
+    """Return why some weight times feature may be negative (with joint features: some weight); empty when none can."""
     if fmap.block.lower_bound < 0.0:
-        return True
+        return f"weights of factor '{fmap.name}' may be negative (nonneg=True keeps them from it)"
     if fmap.features is None or fmap.joint:
-        return False
+        return ""
+    sparse = isinstance(fmap.features, SparseRows)
     values = fmap.features.data if isinstance(fmap.features, SparseRows) else fmap.features
-    return bool(values.min(initial=0.0) < 0.0)
+    if values.min(initial=0.0) >= 0.0:
+        return ""
+    at = int(np.argmax(values.ravel() < 0.0))
+    row = int(np.searchsorted(fmap.features.ptr, at, side="right")) - 1 if sparse else at // fmap.width
+    example = int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1
+    value = float(values.ravel()[at])
+    return f"{fmap.source} of factor '{fmap.name}' is negative in example {first + example} ({value:.4g})"
 
 
 def _lacking(tables: F64, cards: tuple[int, ...], wanted: frozenset[str]) -> frozenset[str]:

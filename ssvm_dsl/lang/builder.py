@@ -59,9 +59,12 @@ class ModelBuilder:
         if not isinstance(symbol, Symbol):
             self.note_foreign(name, symbol)
             return symbol
+        given, name = name, name if isinstance(name, str) else f"_{len(self._symbols)}"
         symbol.__set_name__(type(self), name)
-        if not name.isidentifier():
-            self._mistakes.append((symbol.where, f"{name!r} is not a Python name"))
+        if not isinstance(given, str) or not name.isidentifier():
+            self._mistakes.append((symbol.where, f"{show(given)} is not a Python name"))
+        if name.startswith("__") and name.endswith("__"):
+            self._mistakes.append((symbol.where, f"{name}: names like this belong to Python; choose another one"))
         if name in _TAKEN:
             self._mistakes.append((symbol.where, f"{name}: every model has this attribute; choose another name"))
         old = self._symbols.get(name)
@@ -133,6 +136,8 @@ class ModelBuilder:
             made = declare(self.name, tuple(self._symbols.values()), tuple(self._strays))
         except ModelError as err:
             raise ModelError(self.name, [*self._mistakes, *err.mistakes]) from None
+        if not isinstance(self.name, str) or not self.name.isprintable():
+            self._mistakes.append(("", f"the name of a model is printable text, got {show(self.name)}"))
         if self._mistakes:
             raise ModelError(self.name, self._mistakes)
         return made

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
-from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature
+from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.labels import Label
 from ssvm_dsl.lang.losses import Loss, ZeroOne
@@ -109,14 +109,6 @@ class Declaration:
                 shape = factor.weight_shape(width)
                 total += prod(size for size in shape if size is not None)
         return total
-
-
-def walk_sources(source: Source | None) -> Iterator[Source]:
-    """Yield a source and everything it is computed from."""
-    if source is not None:
-        yield source
-        for part in source.sources:
-            yield from walk_sources(part)
 
 
 def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Target], ...] = ()) -> Declaration:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain
 
 
@@ -29,7 +30,10 @@ class Dim(Symbol):
         mistakes: list[Mistake] = []
         size = plain(size)
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            mistakes.append(f"Dim: the size is a positive int, got {size!r}")
+            mistakes.append(got("Dim: the size is a positive int", size))
+            size = None
+        elif size is not None and size > MOST:
+            mistakes.append(got(f"Dim: the size is at most {MOST}", size))
             size = None
         self._fill(mistakes, size=size)
 

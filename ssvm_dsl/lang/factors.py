@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ssvm_dsl.lang.arrays import MOST, number_text
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import Concat, JointFeature, row_target
+from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_sources
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.labels import Label
 from ssvm_dsl.lang.relations import Target, as_target
-from ssvm_dsl.lang.symbols import Mistake, Symbol, got, show
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
 
 EDGE = "edge"
 
@@ -83,12 +84,15 @@ class Factor(Symbol):
             if shape != FULL:
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
-            shape = indicator_form(goal.label.n_states, goal.label.index(goal.state) or 0)
+            shape = indicator_form(goal.label.index(goal.state) or 0)
         if tie is not None and not isinstance(tie, Factor):
             mistakes.append(got("tie: the other Factor whose weights to share", tie))
             tie = None
         units = _as_units(per, goal, mistakes)
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
+        if prod(goal.cards) > MOST:
+            mistakes.append(lambda: f"{goal!r}: a factor has more than {MOST} joint states; no table can hold them")
+        nonneg = as_flag(nonneg, "nonneg", mistakes)
         if tie is not None and nonneg != tie.nonneg:
             mistakes.append("nonneg: set it on the factor whose weights are shared, and here the same")
         if not (isinstance(weights, str) and weights in (ALL, OBSERVED)):
@@ -99,7 +103,7 @@ class Factor(Symbol):
         if tie is not None and OBSERVED in (weights, tie.weights):
             mistakes.append("tie: a factor with weights='observed' shares them with no other")
         self._fill(
-            mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=bool(nonneg), weights=weights
+            mistakes, target=goal, features=source, form=shape, per=units, tie=tie, nonneg=nonneg, weights=weights
         )
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -184,6 +188,9 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
         else:
             continue
         return ()
+    if len(set(map(id, dims))) != len(dims):
+        mistakes.append(got("per: each axis once", per))
+        return ()
     return dims
 
 
@@ -215,6 +222,10 @@ def feature_mistakes(factor: Factor) -> Iterator[str]:
         if rows_of != target:
             yield f"features: its rows belong to {rows_of!r}, not to {target!r}"
         return
+    for part in walk_sources(source):
+        if part.width is not None and part.width > MOST:
+            yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
+            return
     axes = target.feature_axes
     foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
     if foreign:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb, isfinite
 from typing import Any
 
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.relations import Target
@@ -84,8 +85,11 @@ class FunctionRef:
             )
         try:
             found = self._find()
-        except (ImportError, AttributeError, ValueError) as err:
-            raise OptionError(f"the model's function {self.path} cannot be imported: {err}") from err
+        except Exception as err:  # whatever the module raises
+            text = f"{type(err).__name__}: {err}"
+            raise OptionError(f"the model's function {self.path} cannot be imported: {text}") from err
+        if not callable(found):
+            raise OptionError(f"the model's function {self.path} is no function, but a {type(found).__name__}")
         return FunctionRef(self.path, found)
 
     def arguments(self) -> tuple[str, ...] | None:
@@ -192,6 +196,8 @@ class Transform(Source):
         elif source.sparse:
             wrong = source
             mistakes.append(lambda: f"{name}: the source must be dense, {show(wrong)} is sparse")
+        elif deep := nested_too_deep([source], name):
+            return Input(1), deep
         return source, mistakes
 
 
@@ -212,7 +218,7 @@ def _read_knots(knots: object, mistakes: list[Mistake]) -> tuple[tuple[float, ..
     """Return (fixed knots, or ``()`` when they are learnt; number of knots)."""
     if isinstance(knots, Quantiles):
         n = plain(knots.n)
-        if isinstance(n, int) and n >= 2:
+        if isinstance(n, int) and 2 <= n <= MOST:
             return (), n
         mistakes.append(got("PLiF: at least two knots are needed", knots))
         return (), 2
@@ -258,6 +264,10 @@ class PLiF(Transform):
         return None if self.source.width is None else self.source.width * self.n_knots
 
 
+#: Highest degree of a polynomial: two features have 560 monomials of it.
+MAX_DEGREE = 32
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Polynomial(Transform):
     """All monomials of degree 1 to ``degree`` of the source's features (no constant)."""
@@ -266,8 +276,9 @@ class Polynomial(Transform):
 
     def __init__(self, source: Source, degree: int = 2) -> None:
         checked, mistakes = self._start(source, "Polynomial")
-        if not isinstance(degree, int) or degree < 1:
-            mistakes.append(got("Polynomial: the degree is a positive int", degree))
+        degree = plain(degree)
+        if not isinstance(degree, int) or isinstance(degree, bool) or not 1 <= degree <= MAX_DEGREE:
+            mistakes.append(got(f"Polynomial: the degree is a positive int, at most {MAX_DEGREE}", degree))
             degree = 1
         self._fill(mistakes, dims=checked.dims, source=checked, degree=degree)
 
@@ -368,6 +379,8 @@ class Concat(Source):
         if not parts or any(not isinstance(part, Source) or isinstance(part, JointFeature) for part in parts):
             mistakes.append(got("features: a list holds Inputs and features", list(parts)))
             parts = [part for part in parts if isinstance(part, Source)] or [Input(1)]
+        elif deep := nested_too_deep(parts, "features"):
+            mistakes, parts = deep, [Input(1)]
         self._fill(mistakes, dims=parts[0].dims, parts=tuple(parts))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -389,6 +402,29 @@ class Concat(Source):
     def sources(self) -> tuple[Source, ...]:
         """The parts."""
         return self.parts
+
+
+def walk_sources(source: Source | None) -> Iterator[Source]:
+    """Yield a source and everything it is computed from."""
+    if source is not None:
+        yield source
+        for part in source.sources:
+            yield from walk_sources(part)
+
+
+#: How many features may be made from one another, and how many there may be in one.
+MAX_DEPTH, MAX_PARTS = 32, 10_000
+
+
+def nested_too_deep(sources: Sequence[Source], name: str) -> list[Mistake]:
+    """Return a mistake where features inside these features are too many levels, or too many."""
+    level, depth, total = list(sources), 0, 0
+    while level:
+        depth, total = depth + 1, total + len(level)
+        if depth > MAX_DEPTH or total > MAX_PARTS:
+            return [f"{name}: features inside features, more than {MAX_DEPTH} levels or {MAX_PARTS} of them"]
+        level = [part for source in level for part in source.sources]
+    return []
 
 
 def row_target(source: Source) -> Target | None:
@@ -418,7 +454,10 @@ def check_function(function: object, what: str, mistakes: list[Mistake]) -> Func
 def check_width(width: object, what: str, mistakes: list[Mistake]) -> int:
     """Return a positive int width."""
     width = plain(width)
-    if isinstance(width, int) and not isinstance(width, bool) and width >= 1:
+    if isinstance(width, int) and not isinstance(width, bool) and 1 <= width <= MOST:
         return width
+    if isinstance(width, int) and width > MOST:
+        mistakes.append(got(f"{what}: width is at most {MOST}", width))
+        return 1
     mistakes.append(got(f"{what}: width is a positive int", width))
     return 1

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.symbols import Mistake
 
-_NAMES = ("full", "potts", "symmetric", "antisymmetric", "indicator", "basis")
+#: Forms without numbers of their own.
+_OF_USERS = ("full", "potts", "symmetric", "antisymmetric")
+
+_NAMES = (*_OF_USERS, "indicator", "basis")
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Form:
     name : str
         ``"full"``, ``"potts"``, ``"symmetric"``, ``"antisymmetric"``, ``"indicator"`` or ``"basis"``.
     values : tuple of float, optional
-        The explicit basis, flattened (C order).
+        The explicit basis, flattened (C order); the state of an indicator.
     shape : tuple of int, optional
         Its shape ``(p, *cards)``.
     """
@@ -42,7 +45,7 @@ class Form:
 
     def problems(self, cards: tuple[int, ...]) -> list[str]:
         """Return what is wrong with this form on variables with ``cards`` states."""
-        if self.name not in _NAMES or (self.shape and len(self.values) != prod(self.shape)):
+        if self.name not in _NAMES:
             return [f"{self!r} is not a form; use FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or an array (p, *states)"]
         same = len(set(cards)) == 1
         if self.name == "potts" and not (same and len(cards) >= 2):
@@ -76,9 +79,12 @@ class Form:
         """Return the basis as ``ndarray, shape (p, prod(cards))``; ``None`` stands for the identity (FULL)."""
         if self.name == "full":
             return None
-        if self.name in ("basis", "indicator"):
+        if self.name == "basis":
             return np.array(self.values).reshape(self.shape[0], -1)
         basis = np.zeros((self.n_weights(cards), *cards))
+        if self.name == "indicator":
+            basis[0, int(self.values[0])] = 1.0
+            return basis
         if self.name == "potts":
             for state in range(cards[0]):
                 basis[(0, *[state] * len(cards))] = 1.0
@@ -100,10 +106,18 @@ ANTISYMMETRIC = Form("antisymmetric")
 def as_form(form: object, mistakes: list[Mistake]) -> Form:
     """Return ``form`` as a :class:`Form`; arrays become an explicit basis."""
     if isinstance(form, Form):
-        return form
+        if form.name in _OF_USERS and not form.values and not form.shape:
+            return form
+        if not isinstance(form.name, str) or form.name in _OF_USERS:
+            form = None
+        elif form.name != "basis":
+            mistakes += form.problems(())
+            return FULL
+        else:
+            form = _reshaped(form)
     try:
-        array: NDArray[Any] = np.asarray(form, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = as_floats(real_array(form))
+    except NotNumbers:
         array = np.empty(0)
     if array.ndim < 2 or not np.isfinite(array).all() or array.shape[0] < 1:
         mistakes.append("form: FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or a finite array of shape (p, *states)")
@@ -111,6 +125,14 @@ def as_form(form: object, mistakes: list[Mistake]) -> Form:
     return Form("basis", tuple(array.ravel().tolist()), array.shape)
 
 
-def indicator_form(card: int, state: int) -> Form:
+def _reshaped(form: Form) -> object:
+    """Return the array of an explicit basis, ``None`` where it is none."""
+    try:
+        return real_array(form.values).reshape(form.shape)
+    except (NotNumbers, TypeError, ValueError):
+        return None
+
+
+def indicator_form(state: int) -> Form:
     """Return the form that scores one state of one variable."""
-    return Form("indicator", tuple(float(s == state) for s in range(card)), (1, card))
+    return Form("indicator", (float(state),))

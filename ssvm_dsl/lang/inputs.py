@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
-from ssvm_dsl.lang.symbols import Mistake, Symbol, plain
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, plain
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -58,17 +59,21 @@ class Input(Source):
         mistakes: list[Mistake] = []
         shape = tuple(map(plain, shape))
         n_axes = len(shape)
-        while n_axes and isinstance(shape[n_axes - 1], int):
+        while n_axes and isinstance(shape[n_axes - 1], int) and not isinstance(shape[n_axes - 1], bool):
             n_axes -= 1
         dims = check_axes(shape[:n_axes], "Input", mistakes)
         widths = tuple(size for size in shape[n_axes:] if isinstance(size, int))
         if any(size < 1 for size in widths):
-            mistakes.append(f"Input: feature widths are positive ints, got {widths}")
+            mistakes.append(got("Input: feature widths are positive ints", widths))
+        elif prod(widths) > MOST:
+            mistakes.append(got(f"Input: at most {MOST} features at each position", widths))
+            widths = (1,)
+        sparse = as_flag(sparse, "Input: sparse", mistakes)
         if sparse and len(widths) != 1:
             mistakes.append("Input: a sparse input has exactly one feature width, e.g. Input(T, 10**6, sparse=True)")
         if sparse and len(dims) > 1:
             mistakes.append("Input: a sparse input has at most one axis; its rows are the positions of that axis")
-        self._fill(mistakes, dims=dims, shape=widths, is_sparse=bool(sparse))
+        self._fill(mistakes, dims=dims, shape=widths, is_sparse=sparse)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.labels import ClassName, Label
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_numbers, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
 
 #: Named measures of :class:`CountLoss`.
 MEASURES = ("f1", "iou", "f_beta")
@@ -57,9 +58,19 @@ class Loss(Symbol):
     __radd__ = __add__
 
     def __rmul__(self, factor: float) -> LossSum:
-        return LossSum(tuple((float(factor) * weight, loss) for weight, loss in self.terms))
+        if not isinstance(factor, int | float | np.integer | np.floating):
+            return NotImplemented
+        return LossSum(tuple((_product(factor, weight), loss) for weight, loss in self.terms))
 
     __mul__ = __rmul__
+
+
+def _product(factor: Any, weight: float) -> float:
+    """Return a product as a float, infinite where it is beyond them."""
+    try:
+        return float(factor) * weight
+    except OverflowError:
+        return inf if factor > 0 else -inf
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -142,9 +153,8 @@ class Hamming(WeighedLoss):
             mistakes.append(complaint)
         ignore = _ignored(label, ignore, "Hamming", mistakes)
         nodes = self._weights_of(label, node_weights, "Hamming", mistakes)
-        self._fill(
-            mistakes, label=label, normalize=bool(normalize), weights=prices, ignore=ignore, node_weights=nodes
-        )
+        divide = as_flag(normalize, "Hamming: normalize", mistakes)
+        self._fill(mistakes, label=label, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -214,16 +224,17 @@ class CountLoss(LabelLoss):
         label, mistakes = self._start(y, "CountLoss")
         if callable(measure):
             measure = FunctionRef.of(measure)
-        if not isinstance(measure, FunctionRef) and measure not in MEASURES:
+        if not isinstance(measure, FunctionRef) and not (isinstance(measure, str) and measure in MEASURES):
             names = ", ".join(map(repr, MEASURES))
-            mistakes.append(f"CountLoss: the measure is {names} or a function of counts, got {measure!r}")
+            mistakes.append(got(f"CountLoss: the measure is {names} or a function of counts", measure))
+            measure, beta = "f1", None
         if measure == "f_beta" and beta is None:
             mistakes.append("CountLoss: the measure 'f_beta' needs a number beta, e.g. beta=2")
         if measure != "f_beta" and beta is not None:
-            mistakes.append(f"CountLoss: only the measure 'f_beta' takes beta, got beta={beta!r}")
-        number = as_numbers([] if beta is None else [beta], f"CountLoss: beta is a number, got {beta!r}", mistakes)
-        if number and not 0 < number[0] < inf:
-            mistakes.append(f"CountLoss: beta is positive and finite, got {beta!r}")
+            mistakes.append(f"CountLoss: only the measure 'f_beta' takes beta, got beta={show(beta)}")
+        number = as_numbers([] if beta is None else [beta], got("CountLoss: beta is a number", beta), mistakes)
+        if number and not 1e-100 < number[0] < 1e100:  # it is squared
+            mistakes.append(got("CountLoss: beta is positive and finite", beta))
         classes = _positive_classes(label, plain(positive), mistakes)
         given = number[0] if number else None
         ignore = _ignored(label, ignore, "CountLoss", mistakes)
@@ -243,16 +254,16 @@ class CountLoss(LabelLoss):
 
 def _positive_classes(label: Label, positive: Any, mistakes: list[Mistake]) -> tuple[ClassName, ...]:
     """Return the positive classes; note what is wrong with them."""
-    known = tuple(range(label.n_states)) if label.classes is None else label.classes
+    known: Sequence[ClassName] = range(label.n_states) if label.classes is None else label.classes
     if positive is None:
         if label.n_states != 2:
             mistakes.append(f"CountLoss: name the positive class (or classes) of the {label.n_states}: positive=...")
-        return known[-1:]
+        return tuple(known[-1:])
     classes = tuple(map(plain, positive)) if isinstance(positive, list | tuple) else (positive,)
     strange = [name for name in classes if label.index(name) is None]
     if strange:
         shown = [*known[:8], "..."] if len(known) > 8 else known
-        mistakes.append(f"CountLoss: positive names classes of {show(shown)}, got {strange[0]!r}")
+        mistakes.append(f"CountLoss: positive names classes of {show(list(shown))}, got {show(strange[0])}")
     elif not classes or len(set(classes)) != len(classes):
         mistakes.append(f"CountLoss: positive names at least one class, each once, got {show(classes)}")
     return classes
@@ -264,7 +275,10 @@ def _ignored(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> A
     named = label.classes is not None and isinstance(label.classes[0], str)
     if ignore is not None and (isinstance(ignore, bool) or not isinstance(ignore, str if named else int)):
         kind = "a string" if named else "an int"
-        mistakes.append(f"{name}: ignore is {kind}, as the classes are, got {ignore!r}")
+        mistakes.append(got(f"{name}: ignore is {kind}, as the classes are", ignore))
+        return None
+    if isinstance(ignore, str) and ignore.endswith("\0"):
+        mistakes.append(got(f"{name}: ignore does not end with the character NUL, which numpy drops", ignore))
     return ignore
 
 
@@ -290,20 +304,23 @@ class Cost(WeighedLoss):
         self, y: Label, matrix: Any, *, normalize: bool = False, node_weights: Input | None = None
     ) -> None:
         label, mistakes = self._start(y, "Cost")
+        array = np.zeros((0, 0))
         try:
-            array = np.asarray(matrix, dtype=float)
-        except (TypeError, ValueError):
-            array = np.zeros((label.n_states, label.n_states))
-            mistakes.append(f"Cost: the matrix is a table of numbers, got {matrix!r}")
-        if array.shape != (label.n_states, label.n_states):
+            array = as_floats(real_array(matrix))
+        except NotNumbers:
+            mistakes.append(got("Cost: the matrix is a table of numbers", matrix))
+        if mistakes:
+            pass
+        elif array.shape != (label.n_states, label.n_states):
             mistakes.append(
                 f"Cost: the matrix has shape {array.shape}, expected {(label.n_states, label.n_states)}"
             )
         elif not (np.isfinite(array).all() and (array >= 0).all() and not array.diagonal().any()):
             mistakes.append(_wrong_price(array))
-        rows = tuple(tuple(row) for row in np.atleast_2d(array).tolist())
+        rows = () if mistakes else tuple(map(tuple, array.tolist()))
         nodes = self._weights_of(label, node_weights, "Cost", mistakes)
-        self._fill(mistakes, label=label, matrix=rows, normalize=bool(normalize), node_weights=nodes)
+        divide = as_flag(normalize, "Cost: normalize", mistakes)
+        self._fill(mistakes, label=label, matrix=rows, normalize=divide, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -366,7 +383,15 @@ class CustomLoss(LabelLoss):
 
     def __init__(self, kind: str, y: Label, **options: Any) -> None:
         label, mistakes = self._start(y, "CustomLoss")
-        self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(options.items())))
+        if not isinstance(kind, str):
+            mistakes.append(got("CustomLoss: the first argument is the name of a registered loss", kind))
+            kind = "?"
+        given = {key: plain(value) for key, value in options.items()}
+        for key, value in given.items():
+            if not isinstance(value, str | int | float) or value != value:
+                mistakes.append(got(f"CustomLoss: the option {key} is a string, a number or a truth value", value))
+                given[key] = None
+        self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(given.items())))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
@@ -380,10 +405,18 @@ class LossSum(Loss):
     parts: tuple[tuple[float, Loss], ...]
 
     def __init__(self, parts: Sequence[tuple[float, Loss]]) -> None:
-        mistakes: list[Mistake] = [text for _, loss in parts for text in loss.mistakes]
-        if any(not weight >= 0 for weight, _ in parts):
-            wrong = next(weight for weight, _ in parts if not weight >= 0)
-            mistakes.append(f"the weights of a sum of losses are non-negative, got {wrong:g}")
+        mistakes: list[Mistake] = []
+        parts, given = [], parts
+        for one in given:
+            pair = one if isinstance(one, tuple | list) and len(one) == 2 else (None, None)
+            if isinstance(pair[0], int | float) and isinstance(pair[1], Loss):
+                parts += [(_product(pair[0], weight), loss) for weight, loss in pair[1].terms]
+            else:
+                mistakes.append(got("LossSum: pairs of a number and a loss", one))
+        mistakes += [text for _, loss in parts for text in loss.mistakes]
+        wrong = next((weight for weight, _ in parts if not 0 <= weight < inf), None)
+        if wrong is not None:
+            mistakes.append(f"the weights of a sum of losses are non-negative and finite, got {wrong:g}")
         if len(parts) > 1 and any(isinstance(loss, ZeroOne) for _, loss in parts):
             mistakes.append("ZeroOne cannot be added to another loss")
         if sum(isinstance(loss, CountLoss) for _, loss in parts) > 1:

@@ -19,8 +19,12 @@ class ModelMeta(type):
     declaration: Declaration
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ModelMeta:
-        made = super().__new__(cls, name, bases, namespace)
         builder = ModelBuilder(name)
+        reserved = {key: value for key, value in namespace.items() if key[:2] == key[-2:] == "__"}
+        for key in [key for key, value in reserved.items() if isinstance(value, Symbol)]:
+            builder.add(key, namespace[key])
+            builder.declaration()  # refuses it, before Python does
+        made = super().__new__(cls, name, bases, namespace)
         inherited = {symbol.name: symbol for symbol in _inherited(made.__mro__[1:])}
         for key, symbol in inherited.items():
             if key not in namespace:

@@ -5,15 +5,19 @@ A target is a pattern, not a list of scopes: the compiler lays it over the actua
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import index
 from typing import Any
 
+from ssvm_dsl.lang.arrays import number_text
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges
 from ssvm_dsl.lang.labels import ClassName, Label
-from ssvm_dsl.lang.symbols import Mistake, Node, got, show
+from ssvm_dsl.lang.symbols import Mistake, Node, got, plain, show
+
+#: Most variables of a factor: their table is an array with an axis for each, and two more.
+MAX_ARITY = 30
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -65,7 +69,7 @@ class Target(Node):
                 found.append(got(f"{kind}: expected a Label", label))
         labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
-            found.append(f"is_({state!r}): not one of the classes of the label")
+            found.append(f"is_({show(state)}): not one of the classes of the label")
         self._fill(
             found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets
         )
@@ -199,8 +203,9 @@ def chain(y: Label, order: int = 1) -> Target:
     dims = _dims(y)
     if len(dims) != 1:
         mistakes.append(f"chain: the label needs exactly one axis, it has {len(dims)}; use pairs(y, axis)")
-    if not isinstance(order, int) or order < 1:
-        mistakes.append(got("chain: order is a positive int", order))
+    order = plain(order)
+    if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
+        mistakes.append(got(f"chain: order is a positive int below {MAX_ARITY}", order))
         order = 1
     return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
 
@@ -248,17 +253,22 @@ def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
         All of the same length, e.g. ``[(0, 1, 2), (3, 4, 5)]``.
     """
     try:
+        if isinstance(sets, Set | Mapping) or any(isinstance(members, Set | Mapping) for members in sets):
+            raise TypeError  # no order of their own
         clean = tuple(tuple(index(i) for i in members) for members in sets)
     except TypeError:
         text = got("cliques: the sets are sequences of int positions, e.g. [(0, 1, 2)]", sets)
         return Target("cliques", (y,), sets=((0,),), mistakes=[text])
-    return Target("cliques", (y,), sets=clean or ((0,),), mistakes=_clique_mistakes(y, clean))
+    mistakes = _clique_mistakes(y, clean)
+    return Target("cliques", (y,), sets=((0,),) if mistakes else clean, mistakes=mistakes)
 
 
 def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
     if not sets or not sets[0]:
         return ["cliques: at least one non-empty set of positions is needed"]
     found = []
+    if max(map(len, sets)) > MAX_ARITY:
+        found.append(f"cliques: a set has at most {MAX_ARITY} positions, got one of {max(map(len, sets))}")
     if len({len(members) for members in sets}) > 1:
         found.append("cliques: all sets have the same length; use one Factor for each length")
     if any(len(set(members)) != len(members) for members in sets):
@@ -272,7 +282,7 @@ def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
             total *= size or 1
         wrong = [i for members in sets for i in members if not 0 <= i < total]
         if wrong:
-            found.append(f"cliques: position {wrong[0]} is outside 0..{total - 1}")
+            found.append(f"cliques: position {number_text(wrong[0])} is outside 0..{total - 1}")
     return found
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ssvm_dsl.errors import FileFormatError, ModelError, SsvmError
+from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
 from ssvm_dsl.lang import features, inputs, losses, relations
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -82,7 +82,9 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
     """Return the declaration of a JSON text; see :meth:`Model.from_json`."""
     from ssvm_dsl.lang.builder import ModelBuilder
 
-    trusted = trusted if isinstance(trusted, bool) else tuple(trusted)
+    if not isinstance(trusted, bool | Iterable):
+        raise OptionError(f"trusted is True, False or a list of import paths, got {trusted!r}")
+    trusted = trusted if isinstance(trusted, bool) else (trusted,) if isinstance(trusted, str) else tuple(trusted)
     try:
         content = json.loads(text)
         if content["format"] != FORMAT or content["version"] != VERSION:
@@ -91,7 +93,7 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
         known: dict[str, Symbol] = {}
         for entry in content["symbols"]:
             symbol = _decode(entry, known, trusted)
-            if not isinstance(symbol, Symbol):
+            if not isinstance(symbol, Symbol) or not isinstance(entry["name"], str):
                 raise TypeError(f"{entry['name']!r} is no symbol of a model")
             known[entry["name"]] = builder.add(entry["name"], symbol)
     except SsvmError:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ssvm_dsl.lang.arrays import is_masked, number_text
+
 #: What is wrong, in words; a function where the words name symbols that get their names only later.
 Mistake = str | Callable[[], str]
 
@@ -83,18 +85,30 @@ def got(text: str, value: object) -> Mistake:
 
 def plain(value: Any) -> Any:
     """Return numpy scalars and arrays (and what behaves like them) as plain Python numbers, strings and lists."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
 
 
 def as_numbers(values: Any, complaint: Mistake, mistakes: list[Mistake]) -> tuple[float, ...] | None:
     """Return a sequence as floats; note ``complaint`` and return ``None`` when it is not one."""
     try:
-        if isinstance(values, Mapping | Set | str):  # no order, or digits
+        if isinstance(values, Mapping | Set | str | bytes):  # no order, or digits
             raise TypeError
-        return tuple(float(value) for value in values)
-    except (TypeError, ValueError):
+        listed = list(values)
+        if is_masked(values) or any(isinstance(value, str | bytes) or is_masked(value) for value in listed):
+            raise TypeError
+        return tuple(map(float, listed))
+    except (TypeError, ValueError, OverflowError):
         mistakes.append(complaint)
         return None
+
+
+def as_flag(value: object, what: str, mistakes: list[Mistake]) -> bool:
+    """Return a truth value; anything else, the string "no" for one, is noted."""
+    flag = plain(value)
+    if isinstance(flag, bool):
+        return flag
+    mistakes.append(got(f"{what} is True or False", value))
+    return False
 
 
 def show(value: object) -> str:
@@ -106,4 +120,7 @@ def show(value: object) -> str:
         if len(items) > 8:
             items = [*items[:3], "...", items[-1]]
         return f"[{', '.join(items)}]"
-    return repr(value)
+    try:
+        return number_text(value)
+    except Exception:  # the value's own method
+        return f"a {type(value).__name__}"

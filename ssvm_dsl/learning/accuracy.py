@@ -53,16 +53,19 @@ class Excess:
 
     Parameters
     ----------
-    factor : str
-        The factor template.
+    source : str
+        The input, or the factor whose features they are, in words.
     example : int
     value : float
         The largest number.
+    dense : bool
+        Whether ``Standardized`` takes such an input.
     """
 
-    factor: str
+    source: str
     example: int
     value: float
+    dense: bool
 
 
 class Accuracy:
@@ -195,10 +198,11 @@ def largest_of(fmap: FeatureMap) -> Excess:
     assert features is not None
     numbers = features.data if isinstance(features, SparseRows) else features
     if not numbers.size:
-        return Excess(fmap.name, 0, 0.0)
+        return Excess(fmap.source, 0, 0.0, False)
     high, low = int(numbers.argmax()), int(numbers.argmin())
     place = high if numbers.flat[high] >= -numbers.flat[low] else low
     row = place // max(fmap.width, 1)
     if isinstance(features, SparseRows):
         row = int(np.searchsorted(features.ptr, place, side="right")) - 1
-    return Excess(fmap.name, int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1, float(numbers.flat[place]))
+    example, dense = int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1, not fmap.sparse and not fmap.joint
+    return Excess(fmap.source, example, float(numbers.flat[place]), dense)

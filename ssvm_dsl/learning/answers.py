@@ -6,7 +6,7 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.plugin_api.protocols import Executor
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Question:
         How many labellings, for ``kbest``.
     guarantee : Guarantee
         The weakest that ``auto`` may take.
+    deadline : Deadline
+        When the call must end; each example has its share of the time.
     """
 
     w: NDArray[np.float64]
@@ -52,6 +55,7 @@ class Question:
     task: Task = Task.MAP
     k: int = 1
     guarantee: Guarantee = Guarantee.EXACT
+    deadline: Deadline = field(default_factory=Deadline)
 
     def each(
         self,
@@ -77,15 +81,16 @@ class Question:
         """
         size = max(1, CHUNK // self.k)
         bounds = [(lo, min(lo + size, n)) for lo in range(0, n, size)]
-        return [read(*self._answer(grounder(lo, hi), executor, lo)) for lo, hi in bounds]
+        return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
 
-    def _answer(self, grounded: Grounded, executor: Executor, first: int) -> tuple[Grounded, Solution]:
+    def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
-        need = need_of(grounded.parameters, frozenset({self.task}), guarantee)
+        need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
         chosen = plan_program(grounded.program, need, self.backend, self.options)
         session = open_plan(chosen, grounded.program, outwards=False)
+        mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
         k = min(self.k, most_labellings(grounded.program))
-        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first)
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first, mine)
 
 
 def most_labellings(program: Program) -> int:
@@ -124,3 +129,41 @@ def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64],
     """Return (loss of each answer, largest loss of each example)."""
     assert grounded.loss is not None
     return grounded.loss.value(grounded.program, solution.labels), grounded.loss.largest(grounded.program)
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """What is known of answers: scores, and upper bounds of any labelling's.
+
+    Parameters
+    ----------
+    score, bound : ndarray of float64, shape (n,)
+        ``bound`` is ``nan`` where there is none.
+    open : ndarray of bool, shape (n,)
+        Whether time ended the search before the answer was proved best.
+    """
+
+    score: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    open: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, solution: Solution) -> Worth:
+        """Return what is known of the answers of a chunk."""
+        late = solution.stop == Stop.TIME
+        return cls(solution.best, solution.bound, late & ~solution.optimal() if late.any() else late)
+
+    @classmethod
+    def joined(cls, parts: list[Worth]) -> Worth:
+        """Return what is known of the answers of several chunks."""
+        names = (("score", np.float64), ("bound", np.float64), ("open", np.bool_))
+        return cls(*(np.concatenate([np.zeros(0, kind), *(getattr(p, name) for p in parts)]) for name, kind in names))
+
+    def unproved(self) -> str:
+        """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
+        if not self.open.any():
+            return ""
+        text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
+        gaps = (self.bound - self.score)[self.open]
+        known = gaps[np.isfinite(gaps)]
+        return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text

@@ -1,18 +1,28 @@
-"""``BaseProblem``: what every training problem holds - the data, the objective, the oracle's session, and counters."""
+"""``BaseProblem``: what every training problem holds - the data, the objective, the oracle's session, and counters.
+
+All questions of a fit go through here, so that each ends with the fit's deadline, and so that a backend which caught
+Ctrl-C itself and returned what it had ends the fit all the same.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, OutOfTime
+from ssvm_dsl.inference.batch import join_solutions
+from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted, work_seconds
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.accuracy import Accuracy
 from ssvm_dsl.learning.evaluations import Evaluation, Evaluations
@@ -21,6 +31,9 @@ from ssvm_dsl.plugin_api.protocols import Executor
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+#: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
+PIECE_SCORES = 1 << 23
 
 
 class BaseProblem(ABC):
@@ -35,6 +48,13 @@ class BaseProblem(ABC):
         The planned backend, opened on the program.
     executor : Executor
         Where the parts of a batch run.
+
+    Attributes
+    ----------
+    deadline : Deadline
+        When calls must end; the driver sets it (:meth:`within`).
+    cut_short : bool
+        Whether time cut an answer short, since it was set to False last.
 
     Raises
     ------
@@ -64,6 +84,8 @@ class BaseProblem(ABC):
         self.blocks: tuple[Block, ...] = parameters.blocks
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
+        self.deadline = Deadline()
+        self.cut_short = False
         self.evaluations = Evaluations()
         self._theta = Theta.zeros(self.program)
         self._prepare()
@@ -98,11 +120,82 @@ class BaseProblem(ABC):
         return np.full(self.n, 2.0)
 
     def _remember(self, w: F64, ids: I64, value: F64, bound: F64) -> None:
-        """Keep the risks at w, where they are those of all examples."""
-        if len(ids) == self.n:
+        """Keep the risks at w, where they are those of all examples, and time did not cut them short unbounded."""
+        if len(ids) == self.n and not (self.cut_short and np.isnan(bound).any()):
             estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
             self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy()))
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
         return self.parameters.scores(w, examples, out=self._theta)
+
+    def within(self, deadline: Deadline) -> None:
+        """Take the deadline that calls end with from now on; problems with others inside pass it on."""
+        self.deadline = deadline
+
+    def seconds(self) -> float:
+        """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
+        return work_seconds()
+
+    def pause(self) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when time is up; trainers call it between pieces of their work."""
+        self.deadline.check()
+
+    def ask(self, theta: Theta, **question: Any) -> Solution:
+        """Return the session's answer to a question, which ends with the deadline.
+
+        An answer that time cut short is returned as it is, with its bounds.
+
+        Raises
+        ------
+        OutOfTime
+            Time was up before.
+        KeyboardInterrupt
+            Ctrl-C was what ended it.
+        """
+        self.pause()
+        solution = refuse_interrupted(answer_within(self.session, self.deadline, theta, **question))
+        self.cut_short |= bool((solution.stop == Stop.TIME).any())
+        return solution
+
+    def ask_all(self, theta: Theta, **question: Any) -> Solution:
+        """Return the session's answer to a question like :meth:`ask`, one that is of no use when it is cut short.
+
+        Raises
+        ------
+        OutOfTime
+            Time was up before, or ended it.
+        """
+        solution = self.ask(theta, **question)
+        if (solution.stop == Stop.TIME).any():
+            raise OutOfTime("the time limit came before the oracle's answer")
+        return solution
+
+    def ask_by_count(self, theta: Theta, tables: CountTables, ids: I64, known: F64) -> Solution:
+        """Return the session's answer by counts for some examples, whose tables and known worth these are."""
+        found, at = [], 0
+        for piece in self.pieces(ids, self._n_scores[ids] * tables.n_cells):
+            here = np.arange(at, at + len(piece))
+            answer = self.session.best_by_count(theta, tables.select(here), piece, known=known[here])
+            found.append(refuse_interrupted(answer))
+            at += len(piece)
+        return join_solutions(found)
+
+    def pieces(self, ids: I64, work: I64 | None = None) -> Iterator[I64]:
+        """Yield examples in pieces, looking at the clock in between; for calls that have no limit of their own.
+
+        ``work`` is what is looked at for each of them: by default its scores.
+        """
+        piece = np.cumsum(self._n_scores[ids] if work is None else work) // PIECE_SCORES
+        for some in np.split(ids, np.flatnonzero(np.diff(piece)) + 1):
+            self.pause()
+            yield some
+
+    @cached_property
+    def _n_scores(self) -> I64:
+        """Scores of each example."""
+        program = self.program
+        n_scores = np.diff(program.state_ptr[program.var_ptr])
+        for group in program.groups:
+            n_scores = n_scores + np.diff(group.ptr) * group.n_configs
+        return n_scores

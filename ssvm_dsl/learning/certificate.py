@@ -112,7 +112,8 @@ class FitReport:
         Passes over the data with the oracle, those of certificates included.
     n_oracle_calls : int
     seconds, oracle_seconds : float
-        Wall time of training, and the part of it in oracle calls (a compiled oracle's include the updates).
+        Wall time of the whole fit, and the part of it in oracle calls (a compiled oracle's include the updates);
+        compiling kernels is in neither.
     plan : Plan
         The backend and how it was chosen.
     trainer : str
@@ -126,6 +127,8 @@ class FitReport:
         labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
     validation_score : float
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
+    compile_seconds : float
+        Wall time in which kernels were compiled, or loaded from numba's cache.
     estimate : float
         Objective at the returned weights with the labellings that the oracle found: ``primal`` when it is exact, else
         at most the objective.
@@ -156,6 +159,7 @@ class FitReport:
     n_weights: int
     tightness: float = np.nan
     validation_score: float = np.nan
+    compile_seconds: float = 0.0
     estimate: float = np.nan
     rounding: float = 0.0
     withdrawn: str = ""
@@ -209,7 +213,8 @@ class FitReport:
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",
-                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}",
+                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}"
+                + (f"; and compiling {seconds_text(self.compile_seconds)}" if self.compile_seconds >= 0.1 else ""),
             ),
         ]
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import DefaultC
 
@@ -59,6 +59,15 @@ def check_parameters(svm: Learner) -> None:
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
     if not (is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return a time limit in seconds, ``inf`` for none; refuse what is not one."""
+    if seconds is None:
+        return np.inf
+    if not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"time_limit is None or a positive number of seconds, got {seconds!r}")
+    return float(seconds)
 
 
 def check_path(path: Any, name: str) -> Path:

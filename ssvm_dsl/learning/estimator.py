@@ -50,7 +50,7 @@ class StructuredSVM(Learner):
     max_passes : float
         Passes over the data with the exact oracle at most.
     max_seconds : float, optional
-        Time limit, looked at between passes.
+        Seconds that ``fit`` may take, compiling kernels not counted; oracle calls end with it, too.
     random_state : int, optional
         Seed; results depend on it and on nothing else (not on the number of threads).
     n_threads : int, optional
@@ -192,25 +192,42 @@ class StructuredSVM(Learner):
 
     # -- prediction ------------------------------------------------------------------------------------
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
+    def predict(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
         """Return the best labelling of each example, in the user's own class names.
 
         An array of class names for each example (a plain class for a label without axes, a dict for a model
         with several labels).
-        """
-        return self._labellings(X)
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+        Parameters
+        ----------
+        X : list of examples
+        time_limit : float, optional
+            Seconds for the whole call, shared among the examples (compiling kernels is not counted): then the best
+            labellings found so far are returned, with a ``TimeLimitWarning`` that tells how many are not proved best.
+        return_bounds : bool
+            Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
+            (``nan`` where the backend gives no bound).
+
+        Raises
+        ------
+        NoLabellingError
+            An example has no labelling when time is up.
+        """
+        return self._labellings(X, time_limit, return_bounds)
+
+    def score(
+        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None, *, time_limit: float | None = None
+    ) -> float:
         """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
 
         For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
-        examples.
+        examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.
         """
         self._check_fitted()
         self._check()
         X = self._examples(X)
         weight = check_sample_weight(sample_weight, len(X))
-        lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score")), strict=True)
+        lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
         lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
         return 1.0 - lost / most if most > 0 else 1.0
 

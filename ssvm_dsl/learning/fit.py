@@ -2,22 +2,27 @@
 
 Stopping rules, callbacks, history and Ctrl-C live here once, for every trainer.  So does what is believed of a trainer:
 its iterates are checked (:mod:`ssvm_dsl.learning.claims`) before they count.
+
+Time is looked at inside iterations, by oracle calls and by trainers (``TrainProblem.pause``).  When it is over, or
+Ctrl-C comes, what they do is left by an exception, and what is known of the best weights is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from time import perf_counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import FileFormatError, PluginError
+from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.claims import Checked, Claims
 from ssvm_dsl.learning.progress import Progress, relative
+from ssvm_dsl.learning.stream import check_weights
 from ssvm_dsl.learning.validation import Validation
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.training import StopRule, Trainer, TrainingEvent
@@ -32,6 +37,12 @@ ESTIMATES = ("gap_estimate", "dual_estimate")
 
 #: Reasons after which the weights may be worse than those of the start.
 LIMITS = ("passes", "seconds", "callback")
+
+#: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
+AFTER_INTERRUPT = 1.0
+
+#: Passes over the data that a certificate is taken to last, and seconds that it may be late.
+CERTIFICATE, NEGLIGIBLE = 1.25, 0.05
 
 #: What a trainer without more iterates yields.
 _END = object()
@@ -51,6 +62,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     validation: Validation | None = None,
+    deadline: Deadline | None = None,
 ) -> Progress:
     """Run a trainer until a stopping rule holds.
 
@@ -71,61 +83,159 @@ def train(
         Where to go on from, and where to keep the state (of a :class:`ResumableTrainer`).
     validation : Validation, optional
         Ends training by the score on held-out examples; its best weights are returned.
+    deadline : Deadline, optional
+        When the call must end that this is part of; by default ``stop.max_seconds`` from now on.
 
     Notes
     -----
-    Ctrl-C ends training; what is known so far is returned.
+    Time and Ctrl-C end training inside an iteration, too; what is known by then is returned.
     """
-    progress = Progress(np.zeros(problem.dim) if start is None else start.copy())
-    claims = Claims(problem, name or type(trainer).__name__)
-    keep_best = bool(getattr(trainer, "best_iterate", True))
-    saved = None if checkpoint is None else checkpoint.read(problem)
-    state = None
-    if saved is not None:
-        progress, state = saved
-    steps = _steps(trainer, problem, stop, start, state, claims.trainer, checkpoint)
-    begin = perf_counter() - progress.seconds
-    reason = None if saved is None else _reason(progress, stop, False)
+    fit = _Fit(trainer, problem, stop, name, start, validation, deadline or Deadline(stop.max_seconds))
+    state = None if checkpoint is None else fit.go_on_from(checkpoint)
+    left = replace(stop, max_seconds=fit.deadline.left)
+    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
+    progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
     try:
         while reason is None:
             iterate = next(steps, _END)
             if iterate is _END:
                 reason = "ended"
                 break
-            checked = _take(progress, claims, iterate, keep_best, stop)
-            iterate = checked.iterate
-            if not progress.history and not (iterate.w.any() if start is None else (iterate.w != start).any()):
-                progress.at_start = np.nan if checked.evaluation is None else checked.evaluation.upper
-            progress.seconds = perf_counter() - begin
+            checked = fit.take(iterate)
             event = _event(progress, checked, problem, 1 + len(progress.history), unit)
             progress.history.append(event)
             if checkpoint is not None:
-                checkpoint.keep(progress, trainer, problem)  # type: ignore[arg-type]
-            enough = validation is not None and validation.enough(iterate.w, event)
+                checkpoint.keep(progress, trainer, problem, now=fit.is_near_its_end())  # type: ignore[arg-type]
+            enough = validation is not None and validation.enough(checked.iterate.w, event)
             asked = [callback(event) for callback in callbacks]
             reason = _reason(progress, stop, any(asked)) or ("validation" if enough else None)
             if checkpoint is not None and reason not in (None, "tolerance"):
                 checkpoint.keep(progress, trainer, problem, now=True)  # type: ignore[arg-type]
             del iterate, checked  # its vectors are not to wait for those of the next one
+        inside = False
+    except OutOfTime:
+        reason = "seconds"
     except KeyboardInterrupt:
         reason = "interrupt"
     finally:
         steps.close()
     progress.reason = reason
-    if reason in UNFINISHED and progress.history and np.isnan(progress.history[-1].estimate):
-        _conclude(trainer, progress, claims, keep_best, stop)
-    if validation is not None and validation.w is not None:
-        progress.w = validation.w
-    if problem.evaluations.at(progress.w) is None:
-        progress.n_passes += 1.0
-    progress.value(problem.evaluation(progress.w), problem)
-    if getattr(trainer, "compares_start", False) and keep_best and validation is None and reason in LIMITS:
-        progress.compare_start(start, problem)
-    progress.settle(claims.false, stop.tol)
-    progress.seconds = perf_counter() - begin
+    fit.finish(inside)
     if checkpoint is not None and progress.reason in ("tolerance", "ended"):
         checkpoint.remove()
     return progress
+
+
+@dataclass(eq=False)
+class _Fit:
+    """One call of :func:`train`; parameters are those."""
+
+    trainer: Trainer
+    problem: BaseProblem
+    stop: StopRule
+    name: str
+    start: F64 | None
+    validation: Validation | None
+    deadline: Deadline
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.progress = Progress(np.zeros(problem.dim) if self.start is None else self.start.copy())
+        self.claims = Claims(problem, self.name or type(self.trainer).__name__)
+        self.keep_best = bool(getattr(self.trainer, "best_iterate", True))
+        self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
+        problem.within(self.deadline)
+
+    def go_on_from(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
+        """Take over what a checkpoint holds; return the state of the trainer, if there is one."""
+        saved = checkpoint.read(self.problem)
+        if saved is None:
+            return None
+        self.progress, state = saved
+        self.earlier = self.progress.seconds
+        self.deadline.limit -= self.earlier
+        return state
+
+    def take(self, iterate: Any) -> Checked:
+        """Take an iterate into what is known, and keep back the time that its certificate may take."""
+        progress, start = self.progress, self.start
+        checked = _take(progress, self.claims, iterate, self.keep_best, self.stop)
+        w = checked.iterate.w
+        if not progress.history and not (w.any() if start is None else (w != start).any()):
+            progress.at_start = np.nan if checked.evaluation is None else checked.evaluation.upper
+        spent = self.deadline.spent
+        self.took, self.last = spent - self.last, spent
+        progress.seconds = self.earlier + spent
+        self.deadline.reserve = 0.0
+        wanted = CERTIFICATE * self._pass_seconds() if checked.evaluation is None else 0.0
+        if self.deadline.left < np.inf and wanted < self.deadline.left:
+            self.deadline.reserve = wanted
+        return checked
+
+    def is_near_its_end(self) -> bool:
+        """Whether the next iteration may not come to its end."""
+        return self.deadline.left < 2.0 * self.took
+
+    def finish(self, inside: bool) -> None:
+        """Look at the weights that are returned, as far as there is time for it.
+
+        Parameters
+        ----------
+        inside : bool
+            Whether training ended inside an iteration.
+        """
+        progress, deadline = self.progress, self.deadline
+        deadline.reserve = 0.0
+        interrupted = progress.reason == "interrupt"
+        self.problem.within(Deadline(AFTER_INTERRUPT if interrupted else max(deadline.left, NEGLIGIBLE)))
+        if inside and not progress.history:
+            self._take_newest()
+        try:
+            self._conclude(inside)
+        except OutOfTime:
+            pass
+        except KeyboardInterrupt:
+            progress.reason, progress.interrupted_twice = "interrupt", True
+        progress.settle(self.claims.false, self.stop.tol)
+        progress.seconds = self.earlier + deadline.spent
+
+    def _pass_seconds(self) -> float:
+        """Return how long a pass over the data takes, as far as that is known."""
+        problem = self.problem
+        return problem.oracle_seconds / max(problem.n_oracle_calls, 1) * problem.n
+
+    def _fits(self) -> bool:
+        """Whether there is time for a pass; one that would not come to its end is not begun."""
+        return self._pass_seconds() <= self.problem.deadline.left
+
+    def _take_newest(self) -> None:
+        """Take the weights of a first iteration that did not come to its end."""
+        newest: Callable[[], Any] | None = getattr(self.trainer, "newest", None)
+        if newest is None:
+            return
+        with contained(f"trainer '{self.claims.trainer}'"):
+            w = newest()
+        if w is not None:
+            self.progress.w = check_weights((w, None), self.problem.dim, self.claims.trainer)[0].copy()
+
+    def _conclude(self, inside: bool) -> None:
+        """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
+        progress, problem = self.progress, self.problem
+        unknown = inside or (bool(progress.history) and bool(np.isnan(progress.history[-1].estimate)))
+        if progress.reason in UNFINISHED and unknown and self._fits():
+            _conclude(self.trainer, progress, self.claims, self.keep_best, self.stop)
+        if self.validation is not None and self.validation.w is not None:
+            progress.w = self.validation.w
+            progress.value(problem.evaluations.at(progress.w), problem)
+        known = problem.evaluations.at(progress.w) is not None
+        if known or self._fits():
+            progress.n_passes += 0.0 if known else 1.0
+            progress.value(problem.evaluation(progress.w), problem)
+        compares = getattr(self.trainer, "compares_start", False) and self.keep_best and self.validation is None
+        if compares and progress.reason in LIMITS and self._fits():
+            progress.compare_start(self.start, problem)
+        if problem.tightness_is_free or self._fits():
+            progress.tightness = problem.tightness(progress.w)
 
 
 def _steps(
@@ -195,7 +305,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     """Return why training ends now, ``None`` when it goes on."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
-    if progress.limited <= stop.tol:
+    if progress.at_rounding(stop.tol):
         return "rounding"
     if asked:
         return "callback"

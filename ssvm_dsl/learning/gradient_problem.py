@@ -31,6 +31,11 @@ class GradientProblem(BaseProblem, ABC):
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
 
+    @property
+    def tightness_is_free(self) -> bool:
+        """Whether nothing needs to be asked for :meth:`tightness`."""
+        return True
+
     def tightness(self, w: F64) -> float:
         """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is maximised."""
         return np.nan

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
@@ -26,6 +26,7 @@ from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.checkpoint import Checkpoint, subject
 from ssvm_dsl.learning.fit import Callback, train
+from ssvm_dsl.learning.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.other_names import advice
 from ssvm_dsl.learning.predictor import Predictor
@@ -124,6 +125,7 @@ class Learner(Predictor):
     ) -> None:
         """Learn the weights from labelled examples; ``aim_at`` says what is minimised on them."""
         self._check()
+        deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
         check_validation(self, held_out)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
@@ -142,10 +144,13 @@ class Learner(Predictor):
                 progress = train(
                     trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
                     checkpoint=self._checkpoint(problem, aim, spec, options, start),
-                    validation=self._validation(grounded, held_out),
+                    validation=self._validation(grounded, held_out, deadline), deadline=deadline,
                 )  # fmt: skip
+            progress.compile_seconds = deadline.compiled
             self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
+        if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
+            raise KeyboardInterrupt
         text = shortfall(self.report_, self, spec, problem, progress)
         if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
@@ -171,7 +176,7 @@ class Learner(Predictor):
             warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=3)
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
-            begin = perf_counter()
+            deadline = Deadline()
             problem = self._problem(grounded, aim, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self.random_state)
@@ -180,7 +185,8 @@ class Learner(Predictor):
             stream = Stream.of(name, subject, seen, state)
             progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
             progress.value(problem.evaluation(w), problem)
-            progress.seconds = perf_counter() - begin
+            progress.tightness = problem.tightness(w)
+            progress.seconds, progress.compile_seconds = deadline.spent, deadline.compiled
             self._take(grounded, progress, problem, options)
             self._stream = stream
 
@@ -216,7 +222,7 @@ class Learner(Predictor):
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
         session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
-        refuse_excess(problem.accuracy, self.model.declaration)
+        refuse_excess(problem.accuracy)
         return problem
 
     def _checkpoint(
@@ -236,7 +242,7 @@ class Learner(Predictor):
         told |= aim.told
         return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)
 
-    def _validation(self, grounded: Grounded, held_out: Any) -> Validation | None:
+    def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
         """Return what watches the score on held-out examples, if there are any."""
         if held_out is None:
             return None
@@ -252,6 +258,7 @@ class Learner(Predictor):
             score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
         except DataError as err:
             raise err.of("validation") from err.__cause__
+        probe._deadline = deadline
         return Validation(score, self.patience)
 
     @contextmanager
@@ -298,13 +305,14 @@ class Learner(Predictor):
             n_oracle_calls=problem.n_oracle_calls,
             seconds=progress.seconds,
             oracle_seconds=problem.oracle_seconds,
+            compile_seconds=progress.compile_seconds,
             plan=self.plan_,
             trainer=self.trainer,
             options=options,
             convention=convention,
             n_examples=problem.n,
             n_weights=problem.dim,
-            tightness=problem.tightness(progress.w),
+            tightness=progress.tightness,
             validation_score=max(scores_of(progress.history).values(), default=np.nan),
             estimate=unit * progress.estimate,
             rounding=unit * progress.rounding,

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.problem import MarginProblem
 from ssvm_dsl.learning.smooth_problem import SmoothProblem
 
@@ -38,6 +39,11 @@ class MixtureProblem(MarginProblem):
         super()._prepare()
         one_each = replace(self.objective, weight=np.ones(self.n), power=1.0)
         self._soft = _Soft(self.parameters, self.loss, one_each, self.session, self.executor)
+
+    def within(self, deadline: Deadline) -> None:
+        """Take the deadline that calls end with from now on."""
+        super().within(deadline)
+        self._soft.within(deadline)
 
     def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
         """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.ir.stretches import stretches
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.factors import Factor
 
 F64 = NDArray[np.float64]

@@ -133,6 +133,8 @@ def _points(
     while True:
         fitted.set_params(C=C, scoring=None).fit(*data)  # the score is looked at after the fit
         fitted.set_params(scoring=svm.scoring)
+        if fitted.report_.reason == "interrupt":  # the points so far have been given out
+            raise KeyboardInterrupt
         gap = fitted.certified_gap(C)
         if np.isnan(gap):
             raise TrainingError(_why_not(fitted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,18 +16,21 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import ThreadpoolController
 
+from ssvm_dsl import processors
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.answers import Question, labellings, probabilities, ranked_labellings
-from ssvm_dsl.learning.check_parameters import check_path
+from ssvm_dsl.learning.answers import Question, Worth, labellings, probabilities, ranked_labellings
+from ssvm_dsl.learning.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
 from ssvm_dsl.registry import registry
@@ -47,6 +50,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     coef_: F64
     _fitted: Fitted
     _blocks: tuple[Block, ...]
+    _deadline: Deadline | None = None  # of the fit that this one is a part of
 
     @property
     def weights_(self) -> Weights:
@@ -54,37 +58,67 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
 
-    def _labellings(self, X: Sequence[Any]) -> list[Any]:
-        """Return the best labelling of each example, in the user's own class names."""
-        return list(chain.from_iterable(self._answers(X, labellings)))
+    def _labellings(self, X: Sequence[Any], time_limit: float | None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
+        found, worth = self._answers_with_worth(X, labellings, time_limit=time_limit)
+        labels = list(chain.from_iterable(found))
+        return (labels, worth.score, worth.bound) if return_bounds else labels
 
-    def predict_kbest(self, X: Sequence[Any], k: int) -> list[list[tuple[Any, float]]]:
-        """Return for each example its k best labellings with their scores, best first (fewer if there are fewer)."""
+    def predict_kbest(
+        self, X: Sequence[Any], k: int, *, time_limit: float | None = None
+    ) -> list[list[tuple[Any, float]]]:
+        """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
+
+        With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``.
+        """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
-        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k))))
+        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k), time_limit=time_limit)))
 
-    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+    def predict_marginals(self, X: Sequence[Any], *, time_limit: float | None = None) -> list[Any]:
         """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
 
         Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
         margins is not calibrated.
-        """
-        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS)))
 
-    def decision_function(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> F64:
-        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``."""
+        Raises
+        ------
+        NoLabellingError
+            An example has none when ``time_limit``, seconds for the whole call, is over.
+        """
+        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit)))
+
+    def decision_function(
+        self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
+    ) -> F64:
+        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``.
+
+        With ``time_limit``, seconds for the whole call, of the best ones found by then, as for ``predict``.
+        """
         if Y is None:
-            return np.concatenate(self._answers(X, lambda _, solution: solution.score))
+            return np.concatenate(self._answers(X, lambda _, solution: solution.score, time_limit=time_limit))
         self._check_fitted()
         grounded = self._ground(X, Y, self._fitted)
         assert grounded.truth is not None
         return grounded.parameters.dot(self.coef_, grounded.truth)
 
-    def _answers(
-        self, X: Any, read: Callable[[Grounded, Solution], T], task: Task = Task.MAP, k: int = 1, Y: Any = None
-    ) -> list[T]:
+    def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
+        return self._answers_with_worth(X, read, *asked, **more)[0]
+
+    def _answers_with_worth(
+        self,
+        X: Any,
+        read: Callable[[Grounded, Solution], T],
+        task: Task = Task.MAP,
+        k: int = 1,
+        Y: Any = None,
+        time_limit: float | None = None,
+    ) -> tuple[list[T], Worth]:
+        """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
+
+        Warns of answers that the time limit ended before they were proved best.
+        """
         self._check_fitted()
         examples = self._examples(X)
         labels = None if Y is None else check_sequence(Y, "Y")
@@ -98,10 +132,27 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded
 
+        worths: list[Worth] = []
+
+        def noted(grounded: Grounded, solution: Solution) -> T:
+            worths.append(Worth.of(solution))
+            return read(grounded, solution)
+
         guarantee = Guarantee(self.guarantee)
-        question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee)
-        with self._executor() as executor:
-            return question.each(grounder, len(examples), executor, read)
+        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
+        question = Question(self.coef_, self.backend, self.backend_options, task, k, guarantee, deadline)
+        try:
+            with self._executor() as executor:
+                found = question.each(grounder, len(examples), executor, noted)
+        except NoLabellingError as err:
+            if self._deadline is not None:
+                self._deadline.check()
+            raise err
+        worth = Worth.joined(worths)
+        if late := worth.unproved():
+            text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
+            warnings.warn(text, TimeLimitWarning, stacklevel=4)
+        return found, worth
 
     def _examples(self, X: Any) -> Sequence[Any]:
         """Return X if it is a list of examples, or a sparse matrix with a row for each."""
@@ -114,7 +165,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _executor(self) -> Iterator[Executor]:
         """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
-        n = self.n_threads if self.n_threads is not None else len(os.sched_getaffinity(0))
+        n = self.n_threads if self.n_threads is not None else processors.available()
         executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
         try:
             with _thread_pools().limit(limits=1, user_api="blas"):
@@ -168,5 +219,14 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _custom_loss(kind: str) -> Any:
-    return registry().find(LossSpec, kind).load()
+def _custom_loss(kind: str) -> Callable[..., Any]:
+    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.whose(spec)):
+            return function(*args, **options)
+
+    return prices

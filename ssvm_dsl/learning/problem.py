@@ -10,12 +10,11 @@ An oracle call is a pure function of (program, features, w, examples): it knows 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
@@ -61,8 +60,18 @@ class MarginProblem(BaseProblem):
         w : ndarray of float64, shape (dim,)
         examples : ndarray of int64, optional
             Distinct examples; all by default.
+
+        Notes
+        -----
+        Where time cuts it short, ``bound`` is what is known by then (``nan`` if nothing is), and the plane is that of
+        the best labelling found, the truth's if there is none.
+
+        Raises
+        ------
+        OutOfTime
+            Time was up before.
         """
-        start = perf_counter()
+        start, self.cut_short = self.seconds(), False
         ids = select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
@@ -70,24 +79,24 @@ class MarginProblem(BaseProblem):
         self.n_oracle_calls += len(ids)
         joined = join_planes(planes)
         self._remember(w, ids, joined.value, joined.bound)
-        self.oracle_seconds += perf_counter() - start
+        self.oracle_seconds += self.seconds() - start
         return joined
 
     def predicted(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the planes of the labellings of the highest score; ``bound`` is ``nan``."""
-        start, program, theta = perf_counter(), self.program, self._theta
+        start, program, theta = self.seconds(), self.program, self._theta
         ids = select(program, examples)
         self.parameters.fill_shared(w, theta)
         self.parameters.fill_examples(w, theta, ids)
         truth = self.truth[members(program.var_ptr, ids)]
         of_truth = score_labels(program, theta, truth, ids)
-        found = self.session.solve(theta, examples=ids, known=of_truth)
+        found = self.ask_all(theta, examples=ids, known=of_truth)
         labels = found.labels_or(truth)
         loss = self.loss.value(program, labels, ids)
         value = loss + found.score - of_truth
         planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
-        self.oracle_seconds += perf_counter() - start
+        self.oracle_seconds += self.seconds() - start
         return planes
 
     def compiled(self) -> CompiledOracle | None:
@@ -108,22 +117,33 @@ class MarginProblem(BaseProblem):
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
-        planes = self.oracle(w, examples)
+        planes = self._known(self.oracle(w, examples))
         coef = -self.objective.slopes(planes.value) * self.objective.weight[planes.examples]
         vector = self.accumulate(planes, coef, np.zeros(self.dim))
         return RiskGradient.below(self.objective, planes.examples, planes.value, planes.bound, vector, planes.loss)
 
     def evaluate(self, w: F64) -> tuple[float, float, Planes]:
         """Return (objective, certified upper bound or nan, planes of all examples) at w."""
-        planes = self.oracle(w)
+        planes = self._known(self.oracle(w))
         return self.objective.primal(w, planes.value), self.objective.primal(w, planes.bound), planes
+
+    def _known(self, planes: Planes) -> Planes:
+        """Return planes; raise ``OutOfTime`` where time cut them short and their risks have no bound, either."""
+        if self.cut_short and np.isnan(planes.bound).any():
+            raise OutOfTime("the time limit came before the oracle's answers, and they have no bounds")
+        return planes
+
+    @property
+    def tightness_is_free(self) -> bool:
+        """Whether all answers are proved, so that nothing needs to be asked."""
+        return self.exact_with_backend and self.session.guarantee is Guarantee.EXACT and not self.cut_short
 
     def tightness(self, w: F64) -> float:
         """Return the share of examples whose labelling at w is proved the worst one.
 
         ``nan`` where nothing is proved: the oracle is a heuristic.
         """
-        if self.exact_with_backend and self.session.guarantee is Guarantee.EXACT:
+        if self.tightness_is_free:
             return 1.0
         found = self.evaluation(w)
         return proved_share(found.value, found.bound)
@@ -159,13 +179,13 @@ class MarginProblem(BaseProblem):
         ``known`` are the scores of the truth, whose loss is zero.
         """
         if self.loss.tables is None:
-            return self.session.solve(theta, examples=ids, known=known)
-        return self.session.best_by_count(theta, self.loss.tables.select(ids), ids, known=known)
+            return self.ask(theta, examples=ids, known=known)
+        return self.ask_by_count(theta, self.loss.tables.select(ids), ids, known)
 
     def _zero_one(self, theta: Theta, ids: I64, truth: I32, of_truth: F64) -> tuple[I32, F64, F64]:
         """Return the most violated labelling for the zero-one loss, from the two best ones."""
         program = self.program
-        solution = self.session.solve(theta, examples=ids, task=Task.KBEST, k=2, known=of_truth)
+        solution = self.ask_all(theta, examples=ids, task=Task.KBEST, k=2, known=of_truth)
         owner = owners(label_ptr(program, ids))
         first, second = solution.labels
         is_truth = np.bincount(owner, weights=first != truth, minlength=len(ids)) == 0

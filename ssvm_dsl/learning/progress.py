@@ -40,6 +40,11 @@ class Progress:
         Whether these are the weights kept, because all others are worse.
     withdrawn : str
         Why there is no certificate although bounds are known, in words.
+    tightness : float
+        Share of the oracle's answers at the weights that are proved best.
+    interrupted_twice : bool
+        Whether Ctrl-C came again while the weights were looked at for the last time.
+    compile_seconds : float
     """
 
     w: F64
@@ -57,6 +62,9 @@ class Progress:
     at_start: float = np.nan
     from_start: bool = False
     withdrawn: str = ""
+    tightness: float = np.nan
+    interrupted_twice: bool = False
+    compile_seconds: float = 0.0
 
     def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
         """Take an iterate: the lower bound only rises, the weights follow the best objective.
@@ -131,10 +139,10 @@ class Progress:
         """Certified gap over the size of the objective."""
         return relative(self.gap, self.primal)
 
-    @property
-    def limited(self) -> float:
-        """The relative gap without what is due to rounding: when this is small, more passes will not help."""
-        return relative(self.gap - self.rounding - self.blur, self.primal)
+    def at_rounding(self, tol: float) -> bool:
+        """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
+        lost, enough = self.rounding + self.blur, tol * abs(self.primal)
+        return bool(np.isfinite(self.gap) and lost > enough and self.gap - lost <= max(enough, lost))
 
 
 def relative(gap: float, primal: float) -> float:

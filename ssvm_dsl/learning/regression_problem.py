@@ -16,8 +16,6 @@ Algorithm 2 prints its negative and leaves out both eps.)
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,7 +72,7 @@ class RegressionProblem(GradientProblem):
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
-        start, ids = perf_counter(), select(self.program, examples)
+        start, ids = self.seconds(), select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(self.program.state_ptr[self.program.var_ptr], ids)
         found = self.executor.map(lambda part: self._part(w, part), parts)
@@ -87,7 +85,7 @@ class RegressionProblem(GradientProblem):
         truth = self.loss.truth[members(self.program.var_ptr, ids)]
         self.parameters.accumulate(truth, -coef * (low > 0.0), vector, ids)
         self.n_oracle_calls += len(ids)
-        self.oracle_seconds += perf_counter() - start
+        self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, most)
         at_zero = np.where(low > 0.0, self.values[ids] - self.below, 0.0)
         at_zero -= np.where(high > 0.0, self.values[ids] + self.above, 0.0)
@@ -99,15 +97,20 @@ class RegressionProblem(GradientProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         given = score_labels(program, theta, truth, ids)
-        solution = self.session.solve(theta, examples=ids, known=given)
+        solution = self.ask_all(theta, examples=ids, known=given)
         worse = solution.score < given  # an inexact oracle may miss the labelling that is known
         labels = np.where(worse[owners(label_ptr(program, ids))], truth, solution.labels)
         best = np.maximum(solution.score, given)
         return labels.astype(np.int32), best, np.maximum(solution.bound, best), given
 
+    @property
+    def tightness_is_free(self) -> bool:
+        """Whether all answers are proved, so that nothing needs to be asked."""
+        return self.session.guarantee is Guarantee.EXACT and not self.cut_short
+
     def tightness(self, w: F64) -> float:
         """Return the share of examples whose risk at w is proved."""
-        if self.session.guarantee is Guarantee.EXACT:
+        if self.tightness_is_free:
             return 1.0
         found = self.evaluation(w)
         return proved_share(found.value, found.bound)

@@ -148,18 +148,25 @@ checkpoint_seconds
         self._learn_more(X, _given(Y), lambda grounded: self._aim(grounded, values), sample_weight)
         return self
 
-    def predict(self, X: Sequence[Any]) -> F64:
-        """Return the score of the best labelling of each example; ``shape (n,)``."""
-        return self.decision_function(X)
+    def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
+        """Return the score of the best labelling of each example; ``shape (n,)``.
+
+        With ``time_limit``, seconds for the whole call, that of the best ones found by then; a ``TimeLimitWarning``
+        tells how many are not proved best.
+        """
+        return self.decision_function(X, time_limit=time_limit)
 
     def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""
         self._check_fitted()
         return float(super().score(X, check_values(values, len(self._examples(X))), sample_weight))
 
-    def predict_labels(self, X: Sequence[Any]) -> list[Any]:
-        """Return the best labelling of each example, in the user's own class names."""
-        return self._labellings(X)
+    def predict_labels(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names.
+
+        ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
+        """
+        return self._labellings(X, time_limit, return_bounds)
 
     def _aim(self, grounded: Grounded, values: Any) -> Aim:
         """Return the risk for the given values; the declared loss plays no part."""

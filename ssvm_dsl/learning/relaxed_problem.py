@@ -14,13 +14,12 @@ to some accuracy only, and a point off L is no plane below the risk.  So margina
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.ir.local_polytope import consistent
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -74,6 +73,11 @@ class RelaxedProblem(MarginProblem):
             table[slice(None) if len(rows) > len(table) else rows] = 0.0
         return out
 
+    @property
+    def tightness_is_free(self) -> bool:
+        """Return False: exact fractional solutions need not be labellings."""
+        return False
+
     def tightness(self, w: F64) -> float:
         """Return the share of examples with a labelling that is proved a maximum over the polytope; one pass.
 
@@ -115,11 +119,11 @@ class RelaxedProblem(MarginProblem):
         TrainingError
             The backend has no messages to show.
         """
-        begin = perf_counter()
+        begin = self.seconds()
         self.parameters.fill_shared(w, self._theta)
         shift = self._fill(w, ids)
         limits = Limits(iterations=passes)
-        found = self.session.solve(self._theta, examples=ids, warm=warm, limits=limits, known=-shift)
+        found = self.ask_all(self._theta, examples=ids, warm=warm, limits=limits, known=-shift)
         marginals = self.session.slope(self._theta, ids, found.warm)
         if marginals is None:
             backend = self.session.plan.backend
@@ -127,7 +131,7 @@ class RelaxedProblem(MarginProblem):
             raise TrainingError(f"{text}; use trainer='bcfw', which asks for fractional solutions")
         value = found.bound + shift
         self.n_oracle_calls += len(ids)
-        self.oracle_seconds += perf_counter() - begin
+        self.oracle_seconds += self.seconds() - begin
         return self._made(ids, marginals, value, value), found.warm
 
     def compiled_messages(self) -> CompiledMessages | None:
@@ -147,7 +151,7 @@ class RelaxedProblem(MarginProblem):
         """Return the planes of one part of a batch."""
         shift, program = self._fill(w, ids), self.program
         task = Task.RELAXED if Task.RELAXED in self.session.tasks else Task.MAP
-        solution = self.session.solve(self._theta, examples=ids, task=task, known=-shift)
+        solution = self.ask(self._theta, examples=ids, task=task, known=-shift)
         if task is Task.MAP:  # labellings are points of the polytope, too
             full = np.zeros(program.n_variables, np.int32)
             mine = positions(program.var_ptr, ids)
@@ -158,7 +162,8 @@ class RelaxedProblem(MarginProblem):
     def _planes(self, ids: I64, solution: Solution, shift: F64) -> Planes:
         """Return the planes of a fractional solution; the truth's where there is none, or none better."""
         program, marginals, theta = self.program, solution.marginals, self._theta
-        assert marginals is not None
+        if marginals is None:
+            raise OutOfTime("the time limit came before the fractional solutions")
         marginals = consistent(program, marginals, ids)
         value = score_marginals(program, theta, marginals, ids) + shift
         there = ((solution.primal == Primal.FEASIBLE) | (solution.primal == Primal.FRACTIONAL)) & (value > 0.0)

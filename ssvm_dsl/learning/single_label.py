@@ -12,8 +12,6 @@ values and gradients, not planes.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,7 +58,7 @@ class WestonWatkins(GradientProblem):
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
-        start, ids = perf_counter(), select(self.program, examples)
+        start, ids = self.seconds(), select(self.program, examples)
         every, truth = np.arange(len(ids)), self.loss.truth[ids]
         scores = self.scores(w, examples).node.reshape(self._wrong.shape)[ids]
         above = self._price[ids] + scores - scores[every, truth][:, None]
@@ -71,7 +69,7 @@ class WestonWatkins(GradientProblem):
         self._mu.node.reshape(self._wrong.shape)[ids] = slopes
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
-        self.oracle_seconds += perf_counter() - start
+        self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, value)
         return RiskGradient.below(self.objective, ids, value, value, vector, at_zero)
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -76,6 +77,12 @@ class SlackProblem(MarginProblem):
         self.tables = loss.tables if loss.kind == COUNT else one_count_tables(self.counts, self.unit, self.largest)
         self.by_count = self.session.counts and self.tables is not None
 
+    def within(self, deadline: Deadline) -> None:
+        """Take the deadline that calls end with from now on."""
+        super().within(deadline)
+        if self._unit_margin is not None:
+            self._unit_margin.within(deadline)
+
     def _reach(self) -> F64:
         return 2.0 * self.largest
 
@@ -111,7 +118,7 @@ class SlackProblem(MarginProblem):
         scale = np.where(wanted, prices.offset, 0.0)
         offset = np.where(wanted, scale * (1.0 - np.repeat(of_truth, prices.n_cells)), -np.inf)
         tables, of_zero = replace(prices, offset=offset, scale=scale), np.zeros(len(ids))
-        solution = self.session.best_by_count(theta, tables, ids, known=of_zero)  # the truth is worth nothing
+        solution = self.ask_by_count(theta, tables, ids, of_zero)  # the truth is worth nothing
         value = np.maximum(solution.score, 0.0)
         owner = owners(label_ptr(self.program, ids))
         labels = np.where((value > 0.0)[owner], solution.labels, truth).astype(np.int32)
@@ -164,7 +171,7 @@ class SlackProblem(MarginProblem):
         """Ask one question for each of some examples."""
         self._augment(theta, ids, plain, which, slopes)
         known = of_truth[which] - slopes * self.loss.const[ids[which]]
-        solution = self.session.solve(theta, examples=ids[which], known=known)
+        solution = self.ask(theta, examples=ids[which], known=known)
         theta.node[self._states(ids)] = plain
         ptr = label_ptr(self.program, ids[which])
         labels = solution.labels_or(self.truth[positions(self.program.var_ptr, ids[which])])
@@ -183,7 +190,7 @@ class SlackProblem(MarginProblem):
         n_best, bound = 16, envelope.bound()
         known = of_truth[k : k + 1] - slope * self.loss.const[only]
         while n_best <= MAX_K:
-            solution = self.session.solve(theta, examples=only, task=Task.KBEST, k=n_best, known=known)
+            solution = self.ask_all(theta, examples=only, task=Task.KBEST, k=n_best, known=known)
             for labels, score in zip(solution.labels, solution.score[:, 0], strict=True):
                 if score > -np.inf:
                     loss = float(self.loss.value(self.program, labels, only)[0])

@@ -10,7 +10,6 @@ with ``Delta = 0`` for the log-loss.  A gradient is the adjoint of the parameter
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ class SmoothProblem(GradientProblem):
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and the gradient of their weighted sum."""
-        start = perf_counter()
+        start = self.seconds()
         program, ids = self.program, select(self.program, examples)
         self.parameters.fill_shared(w, self._theta)
         parts = split_examples(program.state_ptr[program.var_ptr], ids)
@@ -68,7 +67,7 @@ class SmoothProblem(GradientProblem):
                 table[...] = sum(tables[number] for _, tables, _ in found)
         vector = self.parameters.adjoint(self._mu, examples=examples)
         self.n_oracle_calls += len(ids)
-        self.oracle_seconds += perf_counter() - start
+        self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, value)
         size = np.concatenate([sizes for _, _, sizes in found])
         made = RiskGradient.of(self.objective, ids, value, value, vector, w)
@@ -109,11 +108,11 @@ class SmoothProblem(GradientProblem):
             if not shared:
                 table[group.table[positions(group.ptr, ids)]] = 0.0
         coef, shift = self.objective.weight[ids], self.loss.const[ids] - of_truth
-        log_z = self.session.expect(theta, ids, coef, mu.node, tables) if self.objective.power == 1.0 else None
+        log_z = self._expect(theta, ids, coef, tables) if self.objective.power == 1.0 else None
         if log_z is not None:
             risk = _checked(log_z + shift, ids)
         else:
-            solution = self.session.solve(theta, examples=ids, task=Task.MARGINALS, known=-shift)
+            solution = self.ask_all(theta, examples=ids, task=Task.MARGINALS, known=-shift)
             assert solution.log_partition is not None
             assert solution.marginals is not None
             risk = _checked(solution.log_partition + shift, ids)
@@ -121,6 +120,17 @@ class SmoothProblem(GradientProblem):
             add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
         return risk, tables, self._size(ids)
+
+    def _expect(self, theta: Theta, ids: I64, coef: F64, tables: list[F64]) -> F64 | None:
+        """Let the session add weighted marginals, where it can; return log partitions."""
+        found, at = [], 0
+        for piece in self.pieces(ids):
+            log_z = self.session.expect(theta, piece, coef[at : at + len(piece)], self._mu.node, tables)
+            if log_z is None:
+                return None
+            found.append(log_z)
+            at += len(piece)
+        return np.concatenate(found)
 
 
 def _largest(scores: F64) -> float:

@@ -163,9 +163,12 @@ class BackendSpec(OptionedSpec):
     ----------
     caps : Caps
         What it can do.
+    speed : float
+        About how many of the operations that ``check`` counts as cost it does in a second; for expected times.
     """
 
     caps: Caps = Caps()
+    speed: float = 1e9
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,16 @@ class TrainProblem(Protocol):
     def loss(self) -> LossTerm:
         """The loss of every labelling, with the truth."""
 
+    def seconds(self) -> float:
+        """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
+
+    def pause(self) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up.
+
+        Oracle calls do so themselves.  Trainers call it between pieces of their own work, each some milliseconds long;
+        Ctrl-C comes through there, too.
+        """
+
     def compiled(self) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
 
@@ -265,7 +275,9 @@ class Trainer(Protocol):
     """A learning method: a generator of iterates, driven and stopped from outside.
 
     A trainer whose iterates do not all come with their certificate may have a method ``certified() -> Iterate | None``
-    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.
+    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.  One
+    whose weights improve within an iteration may have a method ``newest() -> ndarray | None`` that returns them: the
+    driver asks for them when a limit or Ctrl-C ends the fit inside an iteration and nothing is known of any weights.
     """
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:

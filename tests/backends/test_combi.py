@@ -13,12 +13,13 @@ import pytest
 from lp_problems import complete, grid, interrupted_after
 
 from naive import proved
-from ssvm_backends._combi.core import C0, EPS, TAU, UB, make_core, make_state
+from ssvm_backends._combi.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, make_core, make_state
 from ssvm_backends._combi.eliminate import eliminate
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends._combi.search import grow_tree, labels_cost, make_tree, root_of, search
-from ssvm_backends._combi.solve import TimeUp
+from ssvm_backends._combi.solve import Part, Setup, TimeUp
 from ssvm_backends._combi.split import components, single, split
+from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._graphs.graph import Instance, build_graph, instance_of
 from ssvm_backends.combi import Combi
 from ssvm_dsl.io.read_problem import read_problem
@@ -138,7 +139,7 @@ def test_moves_change_no_labelling_and_removed_states_are_in_none_that_is_better
     cutoff = sorted(scores.values())[-min(4, len(scores))]
     state.real[UB], state.real[EPS], state.real[TAU] = instance.const[0] - cutoff, 0.0, 1e-9
     load(core, state, messages)
-    if not propagate_root(core, state):
+    if not propagate_root(core, state, True, 10**9):
         assert max(scores.values()) <= cutoff + 1e-9
         return
     assert state.real[C0] <= instance.const[0] - max(scores.values()) + 1e-9
@@ -152,6 +153,37 @@ def test_moves_change_no_labelling_and_removed_states_are_in_none_that_is_better
             assert score(rest, labels) == pytest.approx(true)
         else:
             assert true <= cutoff + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_propagation_that_is_cut_short_goes_on_where_it_was(seed):
+    program, theta = rough_grid(5, 6, 3, 2.0, seed)
+    instance = instance_of(build_graph(program), theta)
+    core = make_core(instance)
+    state, best = make_state(instance.graph, core), best_by_columns(program, theta, 5, 6, 3)
+    load(core, state, np.zeros(core.n_messages))
+    state.real[UB] = Part(instance, -np.inf, Setup(Clock.start(Limits()), 1, 1, {}), lambda labels, bound: None).dearest
+    assert state.real[UB] > labels_cost(core, np.zeros(30, np.int32))  # what is taken for too dear never is
+    bounds, fresh, before = [], True, state.tally[WORK]
+    while fresh or state.tally[[N_AC, N_DAC, N_EAC]].any():
+        assert propagate_root(core, state, fresh, 1)
+        fresh, bounds = False, [*bounds, state.real[C0]]
+        assert 0 < state.tally[WORK] - before < 1000  # no call does much more than it may
+        before = state.tally[WORK]
+    assert len(bounds) > 30
+    assert bounds == sorted(bounds)
+    assert -bounds[-1] >= best - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_no_labelling_satisfies_is_infeasible_whatever_it_costs(seed):
+    """Three states, four variables that must all differ: no state can be ruled out without a search."""
+    problem, random = complete(4, 3), np.random.default_rng(seed)
+    for table in problem.theta.tables:
+        table[:] = random.standard_normal(table.shape) + np.where(np.eye(3), -np.inf, 0.0).ravel()
+    answer = solve(problem.program, problem.theta, {"max_entries": 1, "max_arity": 1})
+    assert answer.primal[0] == Primal.INFEASIBLE
+    assert answer.bound[0] == -np.inf
 
 
 @pytest.mark.parametrize("options", [{}, {"max_entries": 1, "max_arity": 1}], ids=["eliminating", "searching"])
@@ -184,7 +216,7 @@ def test_searches_that_are_cut_short_at_every_turn(work):
     core = core._replace(room=core.n_messages + core.n_states)  # no room for two levels: each dive ends at once
     state = make_state(instance.graph, core)
     load(core, state, np.zeros(core.n_messages))
-    assert propagate_root(core, state)
+    assert propagate_root(core, state, True, 10**9)
     tree, root, bounds = make_tree(core.n_states, core.n_variables), root_of(state), []
     while status := search(core, state, tree, root, work):
         if status == 2:

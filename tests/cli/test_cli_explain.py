@@ -13,8 +13,8 @@ import catalogue
 from ssvm_dsl.cli.explain import with_all_weights, without_features
 from ssvm_dsl.cli.made_up import make_examples
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.ir import Need, Task
+from ssvm_dsl.inference.planner import need_of, plan
+from ssvm_dsl.ir import Guarantee, Need, Task
 
 FILE = '''
 import helper
@@ -112,7 +112,7 @@ def test_the_answers_are_the_planners(capsys, file):
     _, told = explained(capsys, f"{file}:OCR", "--data", "examples")
     from my_models import OCR, examples
 
-    chosen = plan(Need.of(ground(OCR, examples()).program, frozenset({Task.MAP})))
+    chosen = plan(need_of(ground(OCR, examples()).parameters, frozenset({Task.MAP}), Guarantee.EXACT))
     assert told["predict"]["reason"] == chosen.reason
     shown = [(one["name"], one["fits"], one["reasons"]) for one in told["predict"]["candidates"]]
     assert shown == [(one.name, one.ok, list(one.reasons)) for one in chosen.candidates]
@@ -184,7 +184,7 @@ def test_people_see_model_size_and_reasons(capsys, file):
         (["{file}"], "its models are: OCR, Whole, Found, Plain, Big, Graph, Picky"),
         (["{file}:OCX"], "there is no model 'OCX'; its models are: OCR"),
         (["{file}:picky"], "there is no model 'picky'"),
-        (["nowhere.py:OCR"], "nowhere.py: expected a Python file"),
+        (["nowhere.py:OCR"], "nowhere.py: there is no such file; expected FILE.py"),
         (["{file}:OCR", "--size", "Q=3"], "--size Q=...: the ragged axes of OCR are: T"),
         (["{file}:OCR", "--data", "nothing"], "has no 'nothing'"),
         (["{file}:OCR", "--data", "broken"], "OSError: no such database"),

@@ -46,19 +46,36 @@ def planes_of(data: Drawn, risk: str) -> list[tuple[F64, F64]]:
     return out
 
 
+def regression_planes(data: Drawn, i: int, least: float, most: float) -> tuple[F64, F64]:
+    """Return the planes of ``max(0, max_y s(y) - most) + max(0, least - s(truth))``: each sum of two of its pieces."""
+    truth = naive.joint_features(
+        data.model.declaration, data.inputs[i], data.labels[i], data.grounded.fitted, data.shapes
+    )
+    above = [(0.0, 0.0 * truth), *((-most, psi - truth) for psi in data.planes[i][1])]
+    below = [(0.0, 0.0 * truth), (least, truth)]
+    pairs = [(a + b, p + q) for (a, p), (b, q) in product(above, below)]
+    return np.array([a for a, _ in pairs]), np.array([p for _, p in pairs])
+
+
 class Reference:
     """The objective of a risk to a power, ``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i(w)^power``, and its optimum."""
 
-    def __init__(self, data: Drawn, risk: str, power: float = 1.0) -> None:
+    def __init__(
+        self, data: Drawn, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = ()
+    ) -> None:
         self.data, self.risk, self.power = data, risk, power
+        self.of_planes = risk in OF_PLANES or values is not None
         if risk in OF_PLANES:
             self.planes = planes_of(data, risk)
+        if values is not None:
+            below, above = epsilon
+            self.planes = [regression_planes(data, i, v - below, v + above) for i, v in enumerate(values)]
         if risk == "relaxed":
             self.polytopes = [Polytope(data, i) for i in range(len(data.X))]
 
     def risks(self, w: F64) -> tuple[F64, F64]:
         """Return the risks and their (sub)gradients."""
-        if self.risk in OF_PLANES:
+        if self.of_planes:
             pairs = [_largest(at_zero, psi, w) for at_zero, psi in self.planes]
         elif self.risk == "relaxed":
             pairs = [one.risk(w) for one in self.polytopes]
@@ -103,6 +120,8 @@ class Reference:
         for _ in range(3):
             w = minimize(self.objective, w, jac=True, bounds=bounds, options=options, method="L-BFGS-B").x
         value, grad = self.objective(w)
+        if (data.scale == 0.0).any():  # the optimum may be far away, or nowhere
+            return -np.inf, value, w
         return value - _most_below(grad, data.scale, w, data.nonneg), value, w
 
     def _by_a_cone_program(self) -> tuple[float, float, F64]:
@@ -111,7 +130,7 @@ class Reference:
         for i, s in enumerate(data.s):
             slack = program.column(0.0)
             program.rows(np.zeros((1, program.dim)), {slack: [1.0]}, [0.0])
-            if self.risk in OF_PLANES:
+            if self.of_planes:
                 program.rows(self.planes[i][1], {slack: np.ones(len(self.planes[i][0]))}, self.planes[i][0])
             elif self.risk == "relaxed":
                 self.polytopes[i].add_dual(program, slack)

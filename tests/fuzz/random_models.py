@@ -141,7 +141,7 @@ def _single(m: ModelBuilder, rng: Any) -> Any:
 
 #: Kinds of models: how each is declared, and the sizes of its axes.
 KINDS: dict[str, tuple[Callable[[ModelBuilder, Any], Any], tuple[int, ...]]] = {
-    "chain": (_chain, (1, 2, 3)),
+    "chain": (_chain, (0, 1, 2, 3, 1, 2, 3)),
     "grid": (_grid, (1, 2)),
     "graph": (_graph, (1, 2, 3, 4)),
     "set": (_set, (1,)),
@@ -229,12 +229,13 @@ def draw_model(rng: Any, kind: str, additive: bool) -> Any:
 
 def draw_data(rng: Any, model: Any, kind: str, n: int) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
     """Return (X, Y, inputs, labels) of n random examples; the last two by name, in states."""
-    inputs, labels = [], []
+    inputs: list[Any] = []
+    labels: list[Any] = []
     while len(inputs) < n:
         one, sizes = catalogue.make_inputs(model, rng, KINDS[kind][1])
         states = catalogue.make_labels(model, rng, sizes)
         cards = [y.n_states ** np.size(states[y.name]) for y in model.declaration.labels]
-        if np.prod(cards) <= MOST:
+        if np.prod(cards) <= MOST and (np.prod(cards) > 1 or labels):  # not the empty ones alone
             inputs.append(one)
             labels.append(states)
     X = [catalogue.user_inputs(model, one) for one in inputs]
@@ -251,9 +252,10 @@ def draw(rng: Any, kind: str | None = None, additive: bool | None = None, n: int
     if weight is not None and not weight.any():
         weight[0] = 1.0
     names = [f.name for f in model.declaration.factors if f.tie is None]
-    scaled = {name: float(rng.choice([0.1, 1.0, 3.0])) for name in names} if rng.random() < 0.3 else None
+    scales = [0.1, 1.0, 3.0, 0.0] if rng.random() < 0.2 else [0.1, 1.0, 3.0]
+    scaled = {name: float(rng.choice(scales)) for name in names} if rng.random() < 0.4 else None
     grounded = ground(model, X, Y)
     shapes = naive.whole_shapes(grounded)
     planes = [naive.all_planes(model.declaration, x, y, grounded.fitted, shapes) for x, y in zip(inputs, labels)]
-    C = float(np.round(10.0 ** rng.uniform(-2, 1.3), 4))
+    C = float(f"{10.0 ** rng.uniform(*((-2, 1.3) if rng.random() < 0.8 else (-8, 4))):.3g}")
     return Drawn(kind, model, X, Y, inputs, labels, C, weight, scaled, grounded, shapes, planes)

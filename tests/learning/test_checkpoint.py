@@ -63,8 +63,9 @@ def fit(data, trainer="bcfw", options=None, **other):
 def same(a, b):
     np.testing.assert_array_equal(a.coef_, b.coef_)
     assert (a.report_.primal, a.report_.dual) == (b.report_.primal, b.report_.dual)
-    assert a.report_.n_passes == b.report_.n_passes
-    assert a.report_.n_oracle_calls == b.report_.n_oracle_calls
+    anew = a.report_.n_passes - b.report_.n_passes  # a pass, where the objective kept in a file is computed anew
+    assert anew in (0.0, 1.0)
+    assert a.report_.n_oracle_calls - b.report_.n_oracle_calls == anew * a.report_.n_examples
     assert [e.iteration for e in a.report_.history] == [e.iteration for e in b.report_.history]
 
 

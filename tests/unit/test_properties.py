@@ -9,7 +9,15 @@ import pytest
 
 from ssvm_dsl import POTTS, Dim, Edges, Factor, Input, JointFeature, Label, Model, along, chain, cliques, ground, pairs
 from ssvm_dsl.ir import Group, Program, Theta
-from ssvm_dsl.ir.properties import BINARY, METRIC, SEMIMETRIC, SUBMODULAR, guaranteed_properties, table_properties
+from ssvm_dsl.ir.properties import (
+    BINARY,
+    METRIC,
+    SEMIMETRIC,
+    SUBMODULAR,
+    doubts,
+    guaranteed_properties,
+    table_properties,
+)
 
 ALL = {BINARY, SUBMODULAR, METRIC, SEMIMETRIC}
 MANY = {METRIC, SEMIMETRIC}
@@ -173,6 +181,22 @@ def test_features_must_not_be_negative():
         assert guaranteed_properties(ground(graph_model(nonneg), [example]).parameters) == expected
 
 
+def test_doubts_do_not_depend_on_the_other_examples():
+    """What a model guarantees is said of a chain, of an example without edges and of a cycle alike."""
+    edges = [np.array([[0, 1], [1, 2]]), np.array([[0, 1], [1, 2], [2, 0]]), np.zeros((0, 2), int)]
+    examples = [{"x": np.ones((3, 2)), "e": e, "f": np.ones((len(e), 2))} for e in edges]
+    for nonneg in (True, False):
+        parameters = [ground(graph_model(nonneg), some).parameters for some in ([examples[i]] for i in range(3))]
+        parameters.append(ground(graph_model(nonneg), examples).parameters)
+        assert all(doubts(one) == doubts(parameters[0]) for one in parameters)
+        assert (set(doubts(parameters[0])) == {SUBMODULAR}) == nonneg
+    examples[1]["f"][2, 1] = -0.5
+    for some, number in ((examples, 1), (examples[1:2], 0), (examples[1:], 0)):
+        told = doubts(ground(graph_model(True), some).parameters)
+        assert told[METRIC].startswith("input 'f' of factor ")
+        assert told[METRIC].endswith(f"is negative in example {number} (-0.5)")
+
+
 def test_joint_features_are_looked_at_one_by_one():
     class Joint(Model):
         T = Dim()
@@ -181,6 +205,15 @@ def test_joint_features_are_looked_at_one_by_one():
         pair = Factor(chain(y), features=JointFeature(agree_at, width=2), nonneg=True)
 
     assert guaranteed_properties(ground(Joint, [np.ones((4, 2))]).parameters) == MANY
+
+    def reversed_at_seven(x):
+        return -agree_at(x) if x[0, 0] == 7.0 else agree_at(x)
+
+    class Other(Joint):
+        pair = Factor(chain(Joint.y), features=JointFeature(reversed_at_seven, width=2), nonneg=True)
+
+    told = doubts(ground(Other, [np.ones((4, 2)), np.full((3, 2), 7.0)]).parameters, first=10)
+    assert told[METRIC].endswith("not metric in example 11")
 
 
 def test_a_triple_has_no_metric():

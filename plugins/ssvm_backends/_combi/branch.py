@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends._combi.core import NODES, Core, State
-from ssvm_backends._combi.propagate import propagate_root
 from ssvm_backends._combi.search import FOUND, Root, Tree, grow_tree, make_tree, root_of, search
 from ssvm_backends._graphs.graph import I32, Graph
 
@@ -96,7 +95,7 @@ class Branch:
         """Propagate the root anew with what is now to beat."""
         self.part.arm(self.state)
         self.root.restore(self.state)
-        self.possible = propagate_root(self.core, self.state)
+        self.possible = self.part.propagate(self.core, self.state)
         self.root = root_of(self.state)
 
     def _look_around(self) -> None:

@@ -25,7 +25,7 @@ I8 = NDArray[np.int8]
 # Places in State.real
 C0, UB, TAU, EPS = 0, 1, 2, 3
 # Places in State.tally
-TOP, DOMAIN_TOP, LEVEL, TRAILING, N_AC, N_DAC, N_EAC, CULPRIT, WORK, LAST, NODES, HIGH, ROUND = range(13)
+TOP, DOMAIN_TOP, LEVEL, TRAILING, N_AC, N_DAC, N_EAC, CULPRIT, WORK, LAST, NODES, HIGH, ROUND, LIMIT = range(14)
 
 
 class Core(NamedTuple):

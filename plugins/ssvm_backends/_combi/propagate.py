@@ -3,7 +3,11 @@
 Three queues, as in the existential directional arc consistency of de Givry et al. (2005): factors of variables
 that lost states project to the others; variables whose unary cost grew pass it to earlier variables of the order,
 last ones first; then each variable near a change looks whether moves from all its factors would give each of
-its states a cost, and makes them if so.  Stopping anywhere is sound; moves below ``TAU`` are not made, so that it ends.
+its states a cost, and makes them if so.  Stopping anywhere is sound.
+
+Moves below ``TAU`` are not made, so that it ends where the costs of labellings are bounded.  Where every labelling that
+is left costs ``inf``, they are not: costs then go round cycles of factors and raise ``c0`` at each turn, without end.
+So ``UB`` is never ``inf``, and all propagation has a limit of work, which is looked at between variables.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from ssvm_backends._combi.core import (
     C0,
     EPS,
     HIGH,
+    LIMIT,
     N_AC,
     N_DAC,
     N_EAC,
@@ -22,6 +27,7 @@ from ssvm_backends._combi.core import (
     TAU,
     TRAILING,
     UB,
+    WORK,
     Core,
     State,
 )  # fmt: skip
@@ -29,16 +35,40 @@ from ssvm_backends._combi.moves import DIRECT, LOOK, PROJECT, ZERO, factor_least
 from ssvm_backends._combi.pointers import pointed
 from ssvm_backends._graphs.graph import F64
 
+#: Table entries that propagation at one node of the search looks at.
+NODE_WORK = 3_000_000
+
 
 @njit(cache=True, nogil=True)
-def propagate_root(core: Core, st: State) -> bool:
-    """:func:`propagate` with all variables changed, for callers outside of kernels; nothing goes to the trail."""
+def propagate_root(core: Core, st: State, fresh: bool, work: int) -> bool:
+    """:func:`propagate` for callers outside of kernels, about ``work`` table entries long; nothing goes to the trail.
+
+    With ``fresh`` all variables count as changed; without it the queues are those that the last call left.
+    """
     c, s = pointed(core), pointed(st)
     s.tally[TRAILING] = 0
-    forget(c, s)
-    for v in range(c.n_variables):
-        wake(c, s, v)
+    if fresh:
+        forget(c, s)
+        for v in range(c.n_variables):
+            wake(c, s, v)
+    s.tally[LIMIT] = s.tally[WORK] + work
     return propagate(c, s)
+
+
+@njit(cache=True, nogil=True)
+def propagate_node(core: Core, st: State) -> bool:
+    """:func:`propagate` at a node of the search; what it leaves undone after ``NODE_WORK`` table entries is let be."""
+    st.tally[LIMIT] = st.tally[WORK] + NODE_WORK
+    ok = propagate(core, st)
+    if waiting(st):
+        forget(core, st)
+    return ok
+
+
+@njit(cache=True, nogil=True)
+def waiting(st: State) -> bool:
+    """Whether a queue holds a variable."""
+    return st.tally[N_AC] + st.tally[N_DAC] + st.tally[N_EAC] > 0
 
 
 @njit(cache=True, nogil=True)
@@ -98,22 +128,29 @@ def rest_of_tables(core: Core, value: F64, pool: F64) -> None:
 
 @njit(cache=True, nogil=True)
 def propagate(core: Core, st: State) -> bool:
-    """Return False when no labelling of this node is better than the best; the culprit is in ``tally``."""
+    """Return False when no labelling of this node is better than the best; the culprit is in ``tally``.
+
+    Also returns, with what is left to do in the queues, when the work has reached ``LIMIT``.
+    """
     checked, ok = st.real[C0], True
     while ok:
-        while ok and st.tally[N_AC] > 0:
+        if st.tally[WORK] >= st.tally[LIMIT]:
+            return True
+        while ok and st.tally[N_AC] > 0 and st.tally[WORK] < st.tally[LIMIT]:
             st.tally[N_AC] -= 1
             v = ZERO + st.queue[st.tally[N_AC]]
             st.in_ac[v] = 0
             ok = _revise(core, st, v)
-        if ok and st.tally[N_DAC] > 0:
+        if not ok or st.tally[WORK] >= st.tally[LIMIT]:
+            continue
+        if st.tally[N_DAC] > 0:
             ok = _descend(core, st)
-        elif ok and st.tally[N_EAC] > 0:
+        elif st.tally[N_EAC] > 0:
             before = st.real[C0]
             ok = _gather(core, st)
             if ok and st.real[C0] <= before + st.real[TAU] and st.tally[N_AC] == 0:
                 forget(core, st)
-        if ok and st.tally[N_AC] + st.tally[N_DAC] + st.tally[N_EAC] == 0:
+        if ok and not waiting(st):
             if st.real[C0] == checked:
                 return True
             checked = st.real[C0]
@@ -134,6 +171,7 @@ def forget(core: Core, st: State) -> None:
 def check_states(core: Core, st: State) -> bool:
     """Remove every state whose cost with ``c0`` reaches the best labelling; return False on failure."""
     room = st.real[UB] - st.real[EPS] - st.real[C0]
+    st.tally[WORK] += 1 + core.n_variables // 4
     for v in range(core.n_variables):
         if st.size[v] > 1:
             first = core.state_ptr[v]
@@ -167,6 +205,9 @@ def _descend(core: Core, st: State) -> bool:
     r = st.tally[HIGH] + 1
     st.tally[HIGH] = 0
     while r > 0 and st.tally[N_DAC] > 0:
+        if st.tally[WORK] >= st.tally[LIMIT]:
+            st.tally[HIGH] = max(st.tally[HIGH], r - 1)
+            return True
         r -= 1
         v = core.order[r]
         if not st.in_dac[v]:
@@ -199,6 +240,12 @@ def _gather(core: Core, st: State) -> bool:
         st.near[i] = st.changed[i]
         st.in_eac[st.changed[i]] = 0
     for i in range(n):
+        if st.tally[WORK] >= st.tally[LIMIT]:
+            if not st.in_eac[st.near[i]]:
+                st.in_eac[st.near[i]] = 1
+                st.changed[st.tally[N_EAC]] = st.near[i]
+                st.tally[N_EAC] += 1
+            continue
         for t in range(core.touch_ptr[st.near[i]], core.touch_ptr[st.near[i] + 1]):
             f = core.slot_factor[core.touch_slot[t]]
             if st.free[f] < 2:

@@ -32,7 +32,7 @@ from ssvm_backends._combi.core import (
 )  # fmt: skip
 from ssvm_backends._combi.moves import ZERO, assign, remove, undo
 from ssvm_backends._combi.pointers import pointed
-from ssvm_backends._combi.propagate import propagate
+from ssvm_backends._combi.propagate import propagate_node
 from ssvm_backends._graphs.graph import F64, I32, I64
 
 # Places in Tree.tally
@@ -184,7 +184,7 @@ def _replay(core: Core, st: State, tree: Tree, root: Root, node: int) -> bool:
         v, s = ZERO + tree.variable[node], ZERO + tree.state[node]
         ok = _decide(core, st, v, s if s >= 0 else -1 - s, s >= 0)
         node = tree.parent[node]
-    ok = propagate(core, st) and ok
+    ok = propagate_node(core, st) and ok
     if not ok:
         bump(core, st)
     st.tally[TRAILING] = 1
@@ -254,7 +254,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int,
             st.tally[LEVEL] += 1
             st.tally[NODES] += 1
             assign(core, st, v, s)
-            conflict = not propagate(core, st)
+            conflict = not propagate_node(core, st)
             if conflict:
                 bump(core, st)
         while conflict:
@@ -277,7 +277,7 @@ def _dive(core: Core, st: State, tree: Tree, node: int, bound: float, stop: int,
             st.tally[LAST] = v
             st.tally[LEVEL] += 1
             st.tally[NODES] += 1
-            conflict = not (remove(core, st, v, s) and propagate(core, st))
+            conflict = not (remove(core, st, v, s) and propagate_node(core, st))
             if conflict:
                 bump(core, st)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations, pairwise
 from time import perf_counter
 
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends._combi.branch import Branch
-from ssvm_backends._combi.core import C0, EPS, TAU, UB, Core, State, make_core, make_state
+from ssvm_backends._combi.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, Core, State, make_core, make_state
 from ssvm_backends._combi.eliminate import eliminate, untouched
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
 from ssvm_backends._combi.search import make_tree, root_of, search
@@ -47,6 +47,9 @@ LARGE = 2_000_000
 
 #: Table entries that local search looks at between two looks at the clock.
 LOOK_PART = 1_000_000
+
+#: Table entries that propagation of the root looks at between two looks at the clock, and for each entry in all.
+ROOT_PART, ROOT_SWEEPS = 3_000_000, 200
 
 #: Seconds for each variable and factor that must be left for elimination to be tried (it takes a third of that).
 ELIMINATION = 5e-5
@@ -268,7 +271,7 @@ class Part:
         state = make_state(self.instance.graph, core)
         self.arm(state)
         load(core, state, messages)
-        if not propagate_root(core, state):
+        if not self.propagate(core, state):
             self.proved()
             return
         self.lower(float(self.instance.const[0] - state.real[C0]))
@@ -277,10 +280,31 @@ class Part:
         else:
             Branch(self, core, state).solve()
 
+    def propagate(self, core: Core, state: State) -> bool:
+        """Propagate the root, looking at the clock in between; return False when nothing beats the best."""
+        most = state.tally[WORK] + ROOT_PART + ROOT_SWEEPS * len(core.cost)
+        ok = propagate_root(core, state, True, ROOT_PART)
+        while ok and state.tally[[N_AC, N_DAC, N_EAC]].any() and state.tally[WORK] < most:
+            self.pause()
+            ok = propagate_root(core, state, False, ROOT_PART)
+        return bool(ok)
+
     def open_share(self, state: State) -> float:
         """Return the share of states besides one for each variable that is still open."""
         n = self.instance.graph.n_variables
         return float((state.size.sum() - n) / (len(self.instance.node) - n))
+
+    @cached_property
+    def dearest(self) -> float:
+        """More than any labelling of finite score costs, without the constant."""
+        g, total, size = self.instance.graph, 0.0, 0.0
+        for scores, starts in ((self.instance.node, g.state_ptr[:-1]), (self.instance.pool, g.table_ptr)):
+            if len(scores):
+                finite = np.where(scores > -np.inf, scores, np.inf)
+                least = np.minimum.reduceat(finite, starts)
+                least = least[least < np.inf]
+                total, size = total - float(least.sum()), size + float(np.abs(least).sum())
+        return total + 1.0 + 1e-6 * size
 
     def offer(self, labels: I32) -> None:
         """Hear of a labelling."""
@@ -308,7 +332,8 @@ class Part:
 
     def arm(self, state: State) -> None:
         """Tell the search state what there is to beat."""
-        state.real[UB] = self.instance.const[0] - self.best
+        known = self.best > -np.inf
+        state.real[UB] = self.instance.const[0] - self.best if known else self.dearest
         state.real[EPS] = self.slack
         gap = self.bound - self.best
         state.real[TAU] = max(1e-12, 1e-3 * gap) if np.isfinite(gap) else 1e-6
@@ -431,6 +456,6 @@ def prepare() -> None:
     part = Part(instance, -np.inf, Setup(Clock.start(Limits()), 1, 1, {}), lambda labels, bound: None)
     part.look(np.zeros(5, dtype=np.int32))
     part.relax()
-    propagate_root(core, state)
+    propagate_root(core, state, True, ROOT_PART)
     search(core, state, make_tree(15, 5), root_of(state), 1000)
     condition(instance, _ONE, np.ones(15, dtype=bool))

@@ -65,6 +65,8 @@ def solve_factor(
         weight[first], count = 1.0, 1
     for _ in range(most):
         level = optimum_on(g, pool, f, inverse, pull, shift, active, first, count, chol, work)
+        if count == 1:
+            work[0] = 1.0  # whatever rounding made of it
         step, leaving = 1.0, -1
         for i in range(count):
             if work[i] < 0.0:
@@ -179,6 +181,9 @@ def enter(
     for i in range(count):
         weight[first + i] = max(0.0, weight[first + i] - step * work[at + i])
         total += 0.0 if i == leaving else weight[first + i]
+    if not total > 0.0:  # rounding of large scores took all of it: begin anew
+        active[first], weight[first] = joint, 1.0
+        return 1
     active[first + leaving], weight[first + leaving] = joint, step
     for i in range(count):
         weight[first + i] /= total

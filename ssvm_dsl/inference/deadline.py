@@ -1,0 +1,163 @@
+"""Time limits of whole calls: a clock that stands still while kernels are compiled, and questions that end with it.
+
+A user's seconds are those of the work.  What numba takes to compile a kernel, or to load a compiled one, is a cost of
+the first call on a machine or in a process; it is measured apart and counts against no limit.  Backends keep their
+own time on the wall, so that compiling inside a call can end it early: :func:`answer_within` asks again then.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.need import Limits
+from ssvm_dsl.ir.solution import Solution, Stop
+from ssvm_dsl.ir.theta import Theta
+
+I64 = NDArray[np.int64]
+
+#: What numba announces when a thread begins and ends to compile, or to load what was compiled.
+COMPILING = "numba:compiler_lock"
+
+
+class CompileTime:
+    """Seconds during which at least one thread compiled; the compiler's calls of itself count once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open, self._since, self._total = 0, 0.0, 0.0
+
+    def hear(self, event: Any) -> None:
+        """Hear of a beginning or an end."""
+        with self._lock:
+            now = perf_counter()
+            if event.is_start:
+                self._since = now if self._open == 0 else self._since
+                self._open += 1
+            elif self._open:
+                self._open -= 1
+                self._total += now - self._since if self._open == 0 else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, of what is under way as well."""
+        with self._lock:
+            return self._total + (perf_counter() - self._since if self._open else 0.0)
+
+
+    def forget_open(self) -> None:
+        """Take nothing to be under way: an interrupt may have come between the end and its announcement."""
+        with self._lock:
+            self._open = 0
+
+
+@cache
+def compile_time() -> CompileTime:
+    """Return the compile time of this process, measured from the first call on."""
+    from numba.core.event import Listener, register
+
+    class Meter(CompileTime, Listener):  # type: ignore[misc]
+        """Compile time that numba tells."""
+
+        on_start = on_end = CompileTime.hear
+
+    meter = Meter()
+    register(COMPILING, meter)
+    return meter
+
+
+def work_seconds() -> float:
+    """Return the time on a clock that stands still while kernels are compiled or loaded."""
+    return perf_counter() - compile_time().seconds
+
+
+class Deadline:
+    """When a call must end; it begins now.
+
+    Parameters
+    ----------
+    seconds : float
+        For the work, compiling not counted; ``inf`` for no limit.
+
+    Attributes
+    ----------
+    reserve : float
+        Seconds of these that are kept back for work that comes last.
+    """
+
+    def __init__(self, seconds: float = np.inf) -> None:
+        self._meter = compile_time()
+        self._meter.forget_open()
+        self._compiled, self._begin = self._meter.seconds, work_seconds()
+        self.limit, self.reserve = seconds, 0.0
+
+    @property
+    def compiled(self) -> float:
+        """Seconds of compiling since the beginning."""
+        return self._meter.seconds - self._compiled
+
+    @property
+    def spent(self) -> float:
+        """Seconds of work since the beginning."""
+        return work_seconds() - self._begin
+
+    @property
+    def left(self) -> float:
+        """Seconds of work that are left, at least 0."""
+        return max(0.0, self.limit - self.reserve - self.spent) if self.limit < np.inf else np.inf
+
+    @property
+    def over(self) -> bool:
+        """Whether time is up."""
+        return self.left <= 0.0
+
+    @property
+    def limits(self) -> Limits:
+        """What to tell a backend."""
+        left = self.left
+        return Limits(time=None if left == np.inf else left)
+
+    def share(self, part: float) -> Deadline:
+        """Return a deadline for a part of the work that is left: it may take this share of the time."""
+        left = self.left
+        return Deadline(left if left == np.inf else part * left)
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTime` when time is up."""
+        if self.over:
+            raise OutOfTime(f"the time limit of {self.limit:g} s is over")
+
+
+def answer_within(session: PlannedSession, deadline: Deadline, theta: Theta, **question: Any) -> Solution:
+    """Return the answer to a question that ends with the deadline.
+
+    Parameters
+    ----------
+    session : PlannedSession
+    deadline : Deadline
+    theta : Theta
+    question
+        What else ``solve`` takes; ``limits`` may be given, without a time.
+    """
+    asked: Limits = question.pop("limits", Limits())
+    while True:
+        before = deadline.compiled
+        limits = Limits(deadline.limits.time, asked.iterations, asked.progress)
+        solution = session.solve(theta, limits=limits, **question)
+        early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
+        if not early or deadline.compiled == before or deadline.over:
+            return solution
+
+
+def refuse_interrupted(solution: Solution) -> Solution:
+    """Return a solution; raise ``KeyboardInterrupt`` for one that a backend cut short because of Ctrl-C."""
+    if (solution.stop == Stop.INTERRUPTED).any():
+        raise KeyboardInterrupt
+    return solution
