@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OutOfTime, PluginError
+from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.claims import Checked, Claims
@@ -93,7 +93,7 @@ def train(
     fit = _Fit(trainer, problem, stop, name, start, validation, deadline or Deadline(stop.max_seconds))
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
     left = replace(stop, max_seconds=fit.deadline.left)
-    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer)
+    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
     progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
     try:
         while reason is None:
@@ -240,12 +240,21 @@ class _Fit:
 
 
 def _steps(
-    trainer: Trainer, problem: Problem, stop: StopRule, start: F64 | None, state: dict[str, Any] | None, name: str
+    trainer: Trainer,
+    problem: Problem,
+    stop: StopRule,
+    start: F64 | None,
+    state: dict[str, Any] | None,
+    name: str,
+    checkpoint: Checkpoint | None,
 ) -> Generator[Any, None, None]:
     """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
     whose = contained(f"trainer '{name}'")
-    with whose:
-        found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    try:
+        with whose:
+            found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    except FileFormatError as err:
+        raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
     if not isinstance(found, Iterator):
         text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
         raise PluginError(f"trainer '{name}' broke its contract: {text}")
