@@ -9,11 +9,11 @@ import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_dsl.inference.planner import Plan, plan
 from ssvm_dsl.ir import Guarantee, Need, Task, Topology
+from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.outlook import LONG, Outlook, fit_outlook, predict_outlook
 from ssvm_dsl.learning.risks import find_risk
-from ssvm_dsl.inference.planner import Plan, plan
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
