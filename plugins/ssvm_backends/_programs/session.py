@@ -148,7 +148,8 @@ class PolytopeSession(ABC):
             for example in ids.tolist():
                 if clock.over:
                     break
-                answers.append(self._one(theta, node, example, clock, known.get(example), task))
+                mine = clock.share(len(ids) - len(answers))
+                answers.append(self._one(theta, node, example, mine, known.get(example), task))
                 clock.tell(answers[-1].score, answers[-1].bound)
                 if answers[-1].stop is Stop.INTERRUPTED:
                     raise KeyboardInterrupt
