@@ -122,6 +122,10 @@ class Run(Stateful, ABC):
         """Return the newest iterate with its certificate; ``None`` where iterates come with what is known of them."""
         return None
 
+    def newest(self) -> F64 | None:
+        """Return the weights at hand inside an iteration; ``None`` where those of the last iterate are the newest."""
+        return None
+
 
 class Resumable(ABC):
     """A trainer whose fits can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`)."""
@@ -137,7 +141,13 @@ class Resumable(ABC):
 
     def certified(self) -> Iterate | None:
         """Return the newest iterate with its certificate; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
-        return self._run.certified()
+        run: Run | None = getattr(self, "_run", None)
+        return None if run is None else run.certified()
+
+    def newest(self) -> F64 | None:
+        """Return the weights at hand inside an iteration; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        run: Run | None = getattr(self, "_run", None)
+        return None if run is None else run.newest()
 
     def state(self) -> dict[str, Any]:
         """Return everything the next iterate depends on."""

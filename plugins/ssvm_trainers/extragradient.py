@@ -134,6 +134,7 @@ class _Run(Run):
     def iterate(self, stop: StopRule) -> Iterate:
         """Take some steps and certify where they led."""
         for _ in range(self.options.evaluate_every):
+            self.problem.pause()
             self.advance()
             self.n_steps += 1
         self.passes += 1.0

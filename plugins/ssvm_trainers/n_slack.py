@@ -133,6 +133,7 @@ class _Run(Run):
         rows, ptr = self.kept.rows, self.kept.rows.indptr.astype(np.int64)
         slope, work = np.empty(len(planes)), np.zeros(self.problem.dim)
         for _ in range(self.options.max_sweeps):
+            self.problem.pause()
             gap = sweep(
                 self.random.permutation(self.problem.n), block, planes, self.share, self.squared, ptr, rows.indices,
                 rows.data, self.kept.loss, self.alpha, slope, self.metric, self.lower, self.free, self.w, work, STEPS,

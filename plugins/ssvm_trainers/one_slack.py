@@ -94,6 +94,7 @@ class _Run(Run):
         """
         way, model = Way(stabilise=True), self.model
         for _ in range(self.options.max_cached_cuts):
+            self.problem.pause()
             value, v, b = self.kept.cut(w)
             self.cuts += 1
             model.add(v, b)

@@ -144,6 +144,10 @@ class _Run(Run):
         with self.descent.guard():
             return checked(self._iterate(stop), NAME, ADVICE)
 
+    def newest(self) -> F64:
+        """Return the weights after the steps so far."""
+        return self.descent.weights()
+
     def _iterate(self, stop: StopRule) -> Iterate:
         descent, problem, hull = self.descent, self.problem, self.hull
         if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
