@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -121,6 +121,7 @@ class Learner(Predictor):
         """Refuse parameters that make no sense."""
         check_parameters(self)
 
+    @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None, held_out: Any = None
     ) -> None:
@@ -158,6 +159,7 @@ class Learner(Predictor):
         if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
+    @memory_for("partial_fit", "give it smaller batches")
     def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
