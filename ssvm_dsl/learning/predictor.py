@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from threadpoolctl import ThreadpoolController
 
 from ssvm_dsl import processors
 from ssvm_dsl.compiler import Grounded, ground
@@ -28,6 +26,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.answers import Question, Worth, labellings, probabilities, ranked_labellings
+from ssvm_dsl.learning.blas_threads import one_blas_thread
 from ssvm_dsl.learning.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.weights import Weights
 from ssvm_dsl.plugin_api.contained import contained
@@ -168,7 +167,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         n = self.n_threads if self.n_threads is not None else processors.available()
         executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
         try:
-            with _thread_pools().limit(limits=1, user_api="blas"):
+            with one_blas_thread():
                 yield executor
         finally:
             executor.close()
@@ -211,12 +210,6 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
-
-
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    """Return the controller of the BLAS libraries in this process (finding them takes milliseconds)."""
-    return ThreadpoolController()
 
 
 def _custom_loss(kind: str) -> Callable[..., Any]:

@@ -94,7 +94,7 @@ def compare(
 def refused(text: str) -> bool:
     """Return whether a refusal is one that models like these may meet."""
     known = ("works on marginals", "works on distributions", "no backend can answer", "is for models of one label",
-             "more numbers than max_entries", "needs a margin")
+             "more numbers than max_entries", "needs a margin", "steps are too long for these risks")
     return any(word in text for word in (*known, "shows no messages", "needs every factor regularised"))
 
 
@@ -109,12 +109,10 @@ def check(reference: Reference, made: StructuredSVM, one: Pairing, low: float, h
     exact = one.oracle == "exact" and (reference.risk != "slack" or report.tightness == 1.0)
     if exact or reference.risk in ("weston-watkins", "smooth-hinge"):
         assert abs(report.primal - own) <= slack, f"primal is not the objective {own!r} of the weights; {at}"
+    assert not report.primal < own - slack, f"primal is below the objective {own!r}; {at}"
+    assert not report.estimate > own + slack, f"an estimate above the objective {own!r}; {at}"
     assert report.dual <= high + slack, f"a false lower bound of the optimum {high!r}; {at}"
-    if report.certified:
-        upper = report.dual + report.gap if np.isfinite(report.dual) else report.primal
-        accuracy = slack if reference.risk != "relaxed" else max(slack, 1e-7 * size)
-        assert upper >= own - accuracy, f"a false upper bound of the objective {own!r}; {at}"
-        assert report.gap >= -slack, at
+    assert not report.gap < 0.0, at
     if report.converged:
         assert own - low <= made.tol * abs(report.primal) + loose + slack, f"not optimal: {own!r} > {low!r}; {at}"
     for event in report.history:

@@ -62,7 +62,7 @@ def followed(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     path = regularization_path(made, data.X, data.Y, first, last, epsilon, sample_weight=data.weight)
     at, tried = first, 0
     for point, fitted in islice(path, most):
-        assert point.C == at, (point.C, at)
+        assert at == point.C, (point.C, at)
         assert point.C_end > point.C or point.C_end >= last, point
         assert 0.0 <= point.relative_gap <= epsilon, point
         inside = [point.C, point.C_end, float(np.exp(rng.uniform(np.log(point.C), np.log(point.C_end))))]
@@ -80,7 +80,7 @@ def certified(fitted: StructuredSVM, data: Drawn, at: list[float], most: float =
     w = data.flat(fitted.weights_)
     for C in at:
         gap = fitted.certified_gap(C)
-        assert np.isnan(gap) or 0.0 <= gap, (C, gap)
+        assert np.isnan(gap) or gap >= 0.0, (C, gap)
         assert np.isnan(gap) or gap <= most, (C, gap, most)
         reference = Reference(replace(data, C=C), fitted.risk, fitted.power)
         own, size = reference.objective(w)[0], C * float(data.s.sum())

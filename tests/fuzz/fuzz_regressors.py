@@ -69,11 +69,10 @@ def check(reference: Reference, made: StructuredRegressor, values: np.ndarray) -
     risks = data.C * float(data.s @ np.abs(values) ** reference.power)
     slack = 1e-9 * (abs(own) + data.C * float(data.s.sum()) + risks)
     assert (w[data.nonneg] >= 0.0).all(), at
-    if report.certified:
-        assert report.dual <= high + slack, f"a false lower bound of {high!r}; {at}"
-        assert np.isinf(report.dual) or report.dual + report.gap >= own - slack, f"a false upper bound of {own!r}; {at}"
-        if report.plan.guarantee_is_exact if hasattr(report.plan, "guarantee_is_exact") else made.backend == "auto":
-            assert abs(report.primal - own) <= slack, f"primal is not the objective {own!r} of the weights; {at}"
+    assert report.dual <= high + slack, f"a false lower bound of {high!r}; {at}"
+    assert not report.primal < own - slack, f"primal is below the objective {own!r}; {at}"
+    if made.backend == "auto":
+        assert abs(report.primal - own) <= slack, f"primal is not the objective {own!r} of the weights; {at}"
     if report.converged:
         assert own - high <= made.tol * abs(report.primal) + slack, f"not optimal: {own!r} > {high!r}; {at}"
         assert low <= own + 1e-6 * (own + slack), at

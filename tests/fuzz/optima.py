@@ -10,12 +10,13 @@ from itertools import product
 from typing import Any
 
 import clarabel
-import naive
 import numpy as np
 from random_models import Drawn
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
+
+import naive
 
 F64 = np.ndarray
 

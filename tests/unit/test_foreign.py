@@ -135,7 +135,7 @@ def test_ctrl_c_passes_and_memory_has_an_error_of_its_own(opened):
     with pytest.raises(KeyboardInterrupt) as caught:
         opened(Backend(before=throw(KeyboardInterrupt()))).solve(PROBLEM.theta)
     assert caught.value.__notes__ == ["interrupted in backend 'toy' (plug-in 'toys', toy-box 1.0)"]
-    with pytest.raises(TooLargeError, match="backend 'toy' .* ran out of memory"):
+    with pytest.raises(TooLargeError, match=r"backend 'toy' .* ran out of memory"):
         opened(Backend(before=throw(MemoryError()))).solve(PROBLEM.theta)
 
 
