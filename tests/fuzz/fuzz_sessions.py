@@ -25,7 +25,7 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError, SsvmError, TrainingError
 from ssvm_dsl.inference import batch
 
-UNIT, SHORT, LIMIT = "comparisons", 14, 90.0
+UNIT, SHORT, LIMIT = "comparisons", 6, 240.0
 
 #: Numbers of threads that results do not depend on.
 THREADS = (1, 2, 3, 8, 64)
@@ -49,7 +49,8 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
             warnings.simplefilter("ignore")
             return way(made, data, rng)
     except (NoBackendError, TrainingError) as err:
-        assert refused(str(err)), err
+        if not refused(str(err)):
+            raise
         return 0
 
 
@@ -100,10 +101,11 @@ def warm(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
     try:
         made.set_params(model=other.model, regularization=None).fit(other.X, other.Y)
     except SsvmError as err:
-        assert made.risk in ("weston-watkins", "smooth-hinge", "relaxed", "softmax-margin") or "warm_start" in str(err)
-        assert (made.coef_ == w).all()
+        if "warm_start" not in str(err) and suits(other, made.risk):
+            raise
     else:
         raise AssertionError("a warm start from the weights of another model")
+    assert (made.coef_ == w).all()
     return 4
 
 
@@ -240,6 +242,3 @@ def _forked(sent: bytes) -> bytes:
         told = pipe.read()
     os.waitpid(child, 0)
     return told
-
-
-__all__ = ["LIMIT", "SHORT", "UNIT", "trial"]
