@@ -165,7 +165,7 @@ class Learner(Predictor):
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         aim, name = aim_at(grounded), spec.name
-        subject = {"trainer": name, "trainer_options": options, "random_state": self._seed}
+        subject: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self._seed}
         subject |= {"risk": aim.risk.name, "power": float(self.power)}
         if stream is not None:
             stream.check(subject)

@@ -6,12 +6,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import naive
 import numpy as np
 from fuzz_optima import SURE
 from optima import Reference
 from random_models import Drawn, draw
 
+import naive
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError
 

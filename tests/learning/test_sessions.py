@@ -92,10 +92,11 @@ def test_a_warm_start_never_returns_worse_weights(trainer):
     ids=str,
 )
 def test_numbers_of_numpy_are_numbers(given, tmp_path):
-    plain = {k: v.item() if isinstance(v, np.generic) else {o: n.item() for o, n in v.items()} for k, v in given.items()}
+    plain = {k: {o: n.item() for o, n in v.items()} if isinstance(v, dict) else v.item() for k, v in given.items()}
     found = []
-    for settings in (given, plain):
-        made = StructuredSVM(Far, **{"trainer": "subgradient", "random_state": 0, "max_passes": 3, "tol": 0.0} | settings)
+    settings = {"trainer": "subgradient", "random_state": 0, "max_passes": 3, "tol": 0.0}
+    for numbers in (given, plain):
+        made = StructuredSVM(Far, **settings | numbers)
         stream = clone(made).partial_fit(X, Y).partial_fit(X[:2], Y[:2])
         stream.save(tmp_path / "stream.ssvm")
         going = StructuredSVM.load(tmp_path / "stream.ssvm").partial_fit(X, Y)
