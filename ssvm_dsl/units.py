@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def bytes_text(n: int) -> str:
+def bytes_text(n: float) -> str:
     """Return e.g. ``"1.3 MB"`` (powers of 1000)."""
     size = float(n)
     for unit in ("B", "kB", "MB", "GB"):

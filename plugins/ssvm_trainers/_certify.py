@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.errors import BackendFault, TrainingError
 from ssvm_dsl.plugin_api import StopRule, TrainProblem
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, Rule
 
 
 class Trust(Stateful):
@@ -18,7 +20,7 @@ class Trust(Stateful):
     weights after the pass, from above as a rule; ``ratio`` is the certified gap over it, as measured last.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("ratio",)
+    STATE: ClassVar[Mapping[str, Rule]] = {"ratio": COUNTS}
 
     def __init__(self) -> None:
         self.ratio = 0.6
@@ -42,8 +44,12 @@ def count_calls(problem: TrainProblem, n_calls: int, begin: float, off: float) -
     ------
     BackendFault
         They differ from those of its labellings, by a largest relative difference ``off``.
+    TrainingError
+        They are no numbers.
     """
     problem.n_oracle_calls += n_calls
     problem.oracle_seconds += problem.seconds() - begin
+    if not np.isfinite(off):
+        raise TrainingError("scores are no longer finite numbers: features or weights are too large")
     if not off <= 1e-6:
         raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")

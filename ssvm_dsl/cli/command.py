@@ -9,7 +9,17 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+from ssvm_dsl.cli.screen import output
+
+
+class Parser(ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where the usage is shown."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def no_arguments(parser: ArgumentParser) -> None:
@@ -78,6 +88,17 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
+def positive(text: str) -> float:
+    """Read an argument that is a positive number."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 < number < float("inf"):
+        raise ArgumentTypeError(f"expected a positive number, got {text!r}")
+    return number
+
+
 def _help(parser: ArgumentParser) -> int:
-    parser.print_help()
+    parser.print_help(output())
     return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.command import Command, add_json, positive, positive_int
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -59,16 +59,19 @@ class Outcome:
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm demo``."""
     add_json(parser)
-    parser.add_argument("--C", type=float, default=0.1, help="weight of the training errors (default: %(default)s)")
+    parser.add_argument("--C", type=positive, default=0.1, help="weight of the training errors (default: %(default)s)")
     parser.add_argument(
-        "--tol", type=float, default=1e-3, help="relative gap at which training stops (default: %(default)s)"
+        "--tol", type=positive, default=1e-3, help="relative gap at which training stops (default: %(default)s)"
     )
-    parser.add_argument("--fold", type=int, default=1, help="which of the ten folds, 0 to 9 (default: %(default)s)")
+    parser.add_argument(
+        "--fold", type=int, choices=range(10), default=1, metavar="K",
+        help="which of the ten folds, 0 to 9 (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--protocol", choices=PROTOCOLS, default="small",
         help="small: train on the fold, test on the nine others (default); large: the other way round",
     )  # fmt: skip
-    parser.add_argument("--threads", type=int, help="number of threads (default: all processors)")
+    parser.add_argument("--threads", type=positive_int, metavar="N", help="number of threads (default: all processors)")
 
 
 def run(args: Namespace) -> int:

@@ -7,14 +7,13 @@ Exit statuses: 0 all is well; 1 the answer is no (a backend failed its check, no
 from __future__ import annotations
 
 import os
-import sys
-from argparse import ArgumentParser
+from argparse import Namespace
 from collections.abc import Sequence
 
 from ssvm_dsl import __version__
 from ssvm_dsl.cli import demo, explain, plugins, solve, weights
-from ssvm_dsl.cli.command import add_commands, add_flags
-from ssvm_dsl.cli.screen import complain
+from ssvm_dsl.cli.command import Parser, add_commands, add_flags
+from ssvm_dsl.cli.screen import complain, output, own_output
 from ssvm_dsl.errors import SsvmError
 
 COMMANDS = (demo.COMMAND, explain.COMMAND, solve.COMMAND, weights.COMMAND, plugins.COMMAND)
@@ -31,19 +30,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     if args.no_plugins:
         os.environ["SSVM_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    with own_output():
+        return _run(args)
+
+
+def _run(args: Namespace) -> int:
+    """Run a command; what goes wrong becomes a message and an exit status."""
     try:
         status: int = args.run(args)
-        sys.stdout.flush()
+        output().flush()
     except SsvmError as err:
         if args.traceback:
             raise
-        complain(str(err))
+        complain("\n  ".join([str(err), *_notes(err)]))
         return 2
-    except KeyboardInterrupt:
-        complain("interrupted")
+    except KeyboardInterrupt as err:
+        complain("; ".join(["interrupted", *(note.removeprefix("interrupted ") for note in _notes(err))]))
         return 130
     except BrokenPipeError:  # `ssvm plugins list | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output().fileno())
         return 0
     except OSError as err:
         if args.traceback or err.filename is None:  # not about a file that was named
@@ -53,9 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def make_parser() -> ArgumentParser:
+def _notes(error: BaseException) -> list[str]:
+    """Return what was added to an exception on its way, such as the plug-in it struck."""
+    return list(getattr(error, "__notes__", ()))
+
+
+def make_parser() -> Parser:
     """Return the parser of the whole command line."""
-    parser = ArgumentParser(
+    parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.command import Command, add_json, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--option", type=_option, action="append", default=[], metavar="K=V",
         help="an option of the named backend (may be repeated)",
     )  # fmt: skip
-    parser.add_argument("--time-limit", type=_seconds, metavar="S", help="seconds for each backend")
+    parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for each backend")
     parser.add_argument("--all", action="store_true", help="ask every backend that fits, one after the other")
     parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
     add_json(parser)
@@ -50,22 +50,14 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise ArgumentTypeError(f"expected a positive number of seconds, got {text!r}")
-    return seconds
-
-
 def run(args: Namespace) -> int:
     """Solve a problem; the exit status is 1 when it has no answer or no backend fits."""
     from ssvm_dsl.errors import OptionError
 
     if args.all and (args.backend != "auto" or args.option):
         raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
+    if args.option and args.backend == "auto":
+        raise OptionError(f"--option {args.option[0][0]}=... belongs to one backend: name it with --backend")
     question, read = _question(args)
     return _run_all(args, question, read) if args.all else _run_one(args, question, read)
 
@@ -73,11 +65,16 @@ def run(args: Namespace) -> int:
 def _question(args: Namespace) -> tuple[Question, float]:
     """Return what the files ask, and the seconds it took to read them."""
     from ssvm_dsl.cli.solve_answer import Question
-    from ssvm_dsl.io.read_problem import read_problem
+    from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.io.read_problem import FORMATS, read_problem, told_format
     from ssvm_dsl.io.uai import read_evidence
 
     start = perf_counter()
-    problem = read_problem(args.file, args.format)
+    told = args.format or told_format(args.file)
+    if told not in FORMATS:
+        what = f"unknown format {told!r}" if told else "the name does not tell the format"
+        raise OptionError(f"{args.file}: {what}; set --format to one of: {', '.join(FORMATS)}")
+    problem = read_problem(args.file, told)
     clamp = read_evidence(args.evidence, problem) if args.evidence else None
     observed = clamp if clamp is not None and (clamp >= 0).any() else None
     return Question(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start

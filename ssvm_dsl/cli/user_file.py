@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
@@ -47,8 +46,6 @@ def _is_model(value: object) -> bool:
 def import_file(path: Path) -> ModuleType:
     """Return the module of a Python file; its folder comes first on the path, as for ``python FILE``.
 
-    What the file prints goes to standard error.
-
     Raises
     ------
     OptionError
@@ -56,14 +53,15 @@ def import_file(path: Path) -> ModuleType:
     """
     name = path.stem if path.stem not in sys.modules else f"user_{path.stem}"
     spec = spec_from_file_location(name, path)
+    if not path.exists():
+        raise OptionError(f"{path}: there is no such file; expected FILE.py or FILE.py:Model")
     if not path.is_file() or spec is None or spec.loader is None:
         raise OptionError(f"{path}: expected a Python file (FILE.py:Model)")
     module = module_from_spec(spec)
     sys.path.insert(0, str(path.parent.absolute()))
     sys.modules[name] = module
     try:
-        with redirect_stdout(sys.stderr):
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except SsvmError:
         raise
     except (Exception, SystemExit) as err:
@@ -90,7 +88,8 @@ def find_data(module: ModuleType, name: str) -> Any:
         raise OptionError(f"--data: {module.__file__} has no '{name}' (a list of examples, or a function for one)")
     found = getattr(module, name)
     try:
-        with redirect_stdout(sys.stderr):
-            return found() if callable(found) else found
-    except Exception as err:
+        return found() if callable(found) else found
+    except SsvmError:
+        raise
+    except (Exception, SystemExit) as err:
         raise _failed(Path(module.__file__ or ""), err) from err

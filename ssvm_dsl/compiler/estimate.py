@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
+from ssvm_dsl.compiler.footprint import FactorSize, footprint
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.validate import Examples, read_examples
+from ssvm_dsl.compiler.validate import read_examples
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import walk_sources
-from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.units import bytes_text
 
@@ -30,9 +27,9 @@ class FactorEstimate:
         Weights; ``None`` when learnt from data.
     n_tables : int
         Table rows stored (0 for unary factors, whose scores are node scores).
-    table_bytes, feature_bytes : int
-        Bytes of the score tables and of the feature rows (0 where shared with an earlier factor, and for
-        features whose width is learnt).
+    table_bytes, feature_bytes, structure_bytes : int
+        Bytes of the score tables, of the feature rows (0 where shared with an earlier factor), and of scopes and
+        indices.
     """
 
     name: str
@@ -42,6 +39,7 @@ class FactorEstimate:
     n_tables: int
     table_bytes: int
     feature_bytes: int
+    structure_bytes: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,10 @@ class Estimate:
     n_examples, n_variables, n_states : int
         Examples, variables, and (variable, state) pairs.
     factors : tuple of FactorEstimate
+    ground_bytes : int
+        What laying the model over the examples leaves: structure, features, loss.
+    peak_bytes : int
+        The most it holds on the way.
     """
 
     model: str
@@ -61,6 +63,8 @@ class Estimate:
     n_variables: int
     n_states: int
     factors: tuple[FactorEstimate, ...]
+    ground_bytes: int
+    peak_bytes: int
 
     @property
     def node_bytes(self) -> int:
@@ -68,9 +72,14 @@ class Estimate:
         return 8 * self.n_states
 
     @property
+    def score_bytes(self) -> int:
+        """Bytes of unary scores and tables."""
+        return self.node_bytes + sum(f.table_bytes for f in self.factors)
+
+    @property
     def total_bytes(self) -> int:
-        """Bytes of unary scores, tables and features together."""
-        return self.node_bytes + sum(f.table_bytes + f.feature_bytes for f in self.factors)
+        """Memory that the grounded model with its scores takes at its peak."""
+        return max(self.peak_bytes, self.ground_bytes + self.score_bytes)
 
     def __str__(self) -> str:
         lines = [
@@ -83,17 +92,20 @@ class Estimate:
             tables = f"{f.n_tables} tables ({bytes_text(f.table_bytes)})" if f.n_tables else "no tables"
             lines.append(
                 f"  {f.name:{width}}  {f.target}: {f.n_factors} factors, {weights} weights, {tables}, "
-                f"features {bytes_text(f.feature_bytes)}"
+                f"features {bytes_text(f.feature_bytes)}, structure {bytes_text(f.structure_bytes)}"
             )
+        laid = f"  laid out: {bytes_text(self.ground_bytes)} (on the way {bytes_text(self.peak_bytes)})"
+        lines.append(f"{laid}, scores {bytes_text(self.score_bytes)}")
         return "\n".join([*lines, f"  total: {bytes_text(self.total_bytes)}"])
 
     __repr__ = __str__
 
 
 def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
-    """Return how many variables, factors and bytes a model needs on the examples ``X``.
+    """Return how many variables, factors and bytes a model needs on the examples ``X``, when it is trained on them.
 
-    Only sizes are read; no score, table or feature row is allocated.
+    Only sizes are read; no score, table or feature row is allocated.  What the backend and the trainer add is in the
+    plan of ``ssvm explain``.
 
     Raises
     ------
@@ -102,35 +114,18 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     """
     declaration = model if isinstance(model, Declaration) else model.declaration
     examples = read_examples(declaration, X)
-    layout = Layout.of(declaration, examples)
-    seen: set[Source] = set()
-    factors = tuple(_factor(factor, examples, seen) for factor in declaration.factors)
-    counts = [int(layout.count(label).sum()) for label in declaration.labels]
-    states = sum(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
-    return Estimate(declaration.name, examples.n, sum(counts), states, factors)
+    made = footprint(declaration, examples, Layout.of(declaration, examples), judged=True)
+    factors = tuple(_factor(factor, size) for factor, size in zip(declaration.factors, made.factors, strict=True))
+    kept, peak = int(made.kept), int(made.peak)
+    return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, kept, peak)
 
 
-def _factor(factor: Factor, examples: Examples, seen: set[Source]) -> FactorEstimate:
-    target, source = factor.target, factor.features
-    n_factors = int(np.sum(np.zeros(examples.n, np.int64) + target.count(examples.sizes)))
-    n_rows = 0 if source is None else n_factors if _by_factor(factor) else int(examples.size(source.dims).sum())
-    n_configs = prod(target.cards)
-    n_tables = 0
-    if target.arity > 1:
-        n_tables = factor.n_units if source is None else n_factors if factor.per or factor.joint else n_rows
-    width = None if source is None else source.width
-    shape = factor.weight_shape(width)
-    n_weights = None if None in shape or factor.observed else prod(size for size in shape if size is not None)
-    new = source is not None and source not in seen and not any(part.sparse for part in walk_sources(source))
-    feature_bytes = 8 * n_rows * (width or 0) * (n_configs if factor.joint else 1) if new else 0
-    if source is not None:
-        seen.add(source)
+def _factor(factor: Factor, size: FactorSize) -> FactorEstimate:
+    shape = factor.weight_shape(size.width)
+    n_weights = None if None in shape or factor.observed else prod(one for one in shape if one is not None)
     owned = 0 if factor.tie is not None else n_weights
-    table_bytes = 8 * n_tables * n_configs
-    return FactorEstimate(factor.name, repr(target), n_factors, owned, n_tables, table_bytes, feature_bytes)
-
-
-def _by_factor(factor: Factor) -> bool:
-    from ssvm_dsl.lang.features import row_target
-
-    return factor.joint or (factor.features is not None and row_target(factor.features) is not None)
+    tables = 8 * size.n_tables * size.n_configs
+    return FactorEstimate(
+        factor.name, repr(factor.target), size.n_factors, owned, size.n_tables, tables, size.feature_bytes,
+        size.structure_bytes,
+    )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
+from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
 from ssvm_dsl.compiler.observed import as_learnt, observe_pairs, of_learnt
@@ -25,8 +26,9 @@ from ssvm_dsl.ir.ragged import is_identity, pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.memory import fitting_share, require_memory
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -107,11 +109,14 @@ def ground(
     ------
     DataError
         Bad data, named with input and example; no labels where which weights there are depends on them.
+    TooLargeError
+        It would not fit into the memory that is free.
     """
     declaration = model if isinstance(model, Declaration) else model.declaration
     try:
         examples = read_examples(declaration, X, judged=Y is not None)
         layout = Layout.of(declaration, examples)
+        _require_memory(declaration, examples, layout, judged=Y is not None)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         encoder = Encoder(declaration, examples, fitted, first)
         known = truth if truth is None or ignored is None else np.where(ignored, np.int32(-1), truth)
@@ -123,6 +128,19 @@ def ground(
         weights = node_weights(declaration.loss, examples, first)
         loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses, weights)
     return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
+
+
+def _require_memory(declaration: Declaration, examples: Examples, layout: Layout, judged: bool) -> None:
+    """Refuse what will not fit, before it is allocated (attributes are in memory already, and not counted again)."""
+    made = footprint(declaration, examples, layout, judged, with_attributes=False)
+    n = examples.n
+    what = f"model {declaration.name} on {n} example{'s' if n > 1 else ''}"
+    instead = f"pass fewer examples (about {int(n * fitting_share(made.needed))} would fit)"
+    if made.weights > 0.5 * made.needed:
+        instead = "most of it are weights: declare fewer states, or a form such as POTTS that has few weights"
+    elif made.scores > 0.5 * made.needed:
+        instead += ", fewer states, or factors without features, whose tables all examples share"
+    require_memory(made.needed, what, instead)
 
 
 def _parameters(
@@ -250,13 +268,15 @@ def _feature_map(
         unit=_unit_index(factor, scopes, sizes),
         basis=None if factor.joint else factor.form.matrix(cards),
         joint=factor.joint,
-        source=_source_text(factor),
+        source=_source_words(factor),
     )
 
 
-def _source_text(factor: Factor) -> str:
-    source = factor.features
-    return f"input '{source.name}'" if isinstance(source, Input) else f"feature {source!r}"
+def _source_words(factor: Factor) -> str:
+    """Return what the features of a factor are, in words: its input, or its own."""
+    if isinstance(factor.features, Input | Attributes):
+        return f"input '{factor.features.name}'"
+    return f"the features of factor '{factor.name}'"
 
 
 def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder) -> I32 | None:

@@ -83,13 +83,14 @@ def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F6
     """
     out = {}
     for given in loss.inputs:
-        for i, array in enumerate(examples.raw[given.name]):
+        arrays = [as_floats(array) for array in examples.raw[given.name]]
+        for i, array in enumerate(arrays):
             wrong = ~(np.isfinite(array) & (array >= 0))
             if wrong.any():
                 expected = "finite non-negative numbers: they weigh the loss"
                 what, found = f"input '{given.name}'", repr(array[wrong].ravel()[0].item())
                 raise DataError(what, example=first + i, expected=expected, found=found)
-        out[given.name] = as_floats(np.concatenate([np.ravel(array) for array in examples.raw[given.name]]))
+        out[given.name] = np.concatenate([np.ravel(array) for array in arrays])
     return out
 
 
@@ -153,10 +154,28 @@ def _custom_prices(
 ) -> F64:
     if custom is None:
         raise PluginError(f"the loss '{term.kind}' comes from a plug-in; none was given to ground()")
-    prices = np.asarray(custom(term.kind)(states, term.label.n_states, example, **dict(term.options)), dtype=float)
-    shape = (len(states), term.label.n_states)
-    if prices.shape != shape or not np.isfinite(prices).all():
-        raise PluginError(f"loss '{term.kind}': expected finite potentials of shape {shape}, got {prices.shape}")
+    given = states.view(), example.view()
+    for array in given:  # the truth is not the function's to change
+        array.flags.writeable = False
+    told = custom(term.kind)(given[0], term.label.n_states, given[1], **dict(term.options))
+    return _checked_prices(told, states, term)
+
+
+def _checked_prices(told: Any, states: I32, term: CustomLoss) -> F64:
+    """Return a copy of what the function of a loss returned, if it is what it is to be."""
+    shape, what = (len(states), term.label.n_states), f"loss '{term.kind}' of label '{term.label.name}'"
+    try:
+        kind = np.asarray(told).dtype.kind
+        prices = np.array(told, dtype=np.float64) if kind in "biuf" else None
+    except (TypeError, ValueError):  # rows of different lengths
+        prices = None
+    if prices is None:
+        raise PluginError(f"{what}: expected an array of real numbers of shape {shape}, got {type(told).__name__}")
+    if prices.shape != shape:
+        raise PluginError(f"{what}: expected potentials of shape {shape}, got {prices.shape}")
+    if not np.isfinite(prices).all():
+        v, state = np.argwhere(~np.isfinite(prices))[0].tolist()
+        raise PluginError(f"{what}: expected finite potentials, got {prices[v, state]} (variable {v}, state {state})")
     if np.abs(prices[np.arange(len(states)), states]).max(initial=0.0) > 0 or prices.min(initial=0.0) < 0:
-        raise PluginError(f"loss '{term.kind}': potentials are non-negative and zero at the truth")
+        raise PluginError(f"{what}: potentials are non-negative and zero at the truth")
     return prices

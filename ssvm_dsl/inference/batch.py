@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.unanswered import require_answers
@@ -60,6 +61,8 @@ def solve_batch(
 
     Raises
     ------
+    DataError
+        Scores are no numbers.
     InfeasibleError
         An example has no labelling that masks and constraints allow.
     NoLabellingError
@@ -73,7 +76,10 @@ def solve_batch(
     parameters.fill_shared(w, theta)
 
     def part(ids: I64) -> Solution:
-        parameters.fill_examples(w, theta, ids)
+        try:
+            parameters.fill_examples(w, theta, ids)
+        except DataError as err:
+            raise err.shifted(first) from err.__cause__
         mine = until.share(len(ids) / (program.n_examples - int(ids[0]))) if len(ids) else until
         return refuse_interrupted(answer_within(session, mine, theta, examples=ids, task=task, k=k))
 

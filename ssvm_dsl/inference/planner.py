@@ -15,6 +15,7 @@ from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
+from ssvm_dsl.memory import shortage
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
@@ -35,12 +36,18 @@ class Candidate:
         Estimated elementary operations.
     reasons : tuple of str
         Why it refuses, or what there is to know.
+    seconds : float
+        Expected time of one answer for every example; ``nan`` where nothing is known.
+    n_bytes : float
+        Expected memory of its session.
     """
 
     name: str
     ok: bool
     cost: float
     reasons: tuple[str, ...]
+    seconds: float = np.nan
+    n_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,10 @@ class Plan:
         Options the backend is opened with.
     parts : tuple of Plan
         When different components of a problem take different backends: a plan for each part.
+    seconds : float
+        Expected time of one answer for every example, ``nan`` where nothing is known: within a few times, as a rule.
+    n_bytes : float
+        Expected memory of the session, beside program and scores.
     """
 
     backend: str
@@ -68,6 +79,8 @@ class Plan:
     candidates: tuple[Candidate, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Plan, ...] = ()
+    seconds: float = np.nan
+    n_bytes: float = 0.0
 
     def following(self, err: Exception, plugins: Registry) -> Plan | None:
         """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
@@ -83,7 +96,10 @@ class Plan:
         name = fitting[0].name
         reason = "; ".join([f"{name} took over from {self.backend}, which refused ({refusal})", *fitting[0].reasons])
         options = plugins.find(BackendSpec, name).resolve(None)
-        return replace(self, backend=name, reason=reason, candidates=candidates, options=options)
+        seconds, n_bytes = fitting[0].seconds, fitting[0].n_bytes
+        return replace(
+            self, backend=name, reason=reason, candidates=candidates, options=options, seconds=seconds, n_bytes=n_bytes
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""
@@ -92,6 +108,8 @@ class Plan:
             "need": self.need,
             "reason": self.reason,
             "options": dict(self.options),
+            "seconds": float(self.seconds) if np.isfinite(self.seconds) else None,
+            "n_bytes": float(self.n_bytes),
             "candidates": {c.name: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
         }
         return told | {"parts": [part.summary() for part in self.parts]} if self.parts else told
@@ -101,7 +119,11 @@ class Plan:
         """Return the plan of a stored summary (costs are not stored)."""
         candidates = tuple(_stored_candidate(name, text) for name, text in stored["candidates"].items())
         parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
-        return cls(stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts)
+        seconds, n_bytes = stored.get("seconds"), float(stored.get("n_bytes", 0.0))
+        return cls(
+            stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts,
+            np.nan if seconds is None else float(seconds), n_bytes,
+        )  # fmt: skip
 
 
 def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -151,15 +173,15 @@ def _consider(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[
             backend: Backend = spec.load()()
             informed = getattr(backend, "check_with", None)
             verdict = backend.check(need) if informed is None else informed(need, dict(resolved))
-            candidate = _candidate(spec.name, verdict)
+            candidate = _candidate(spec, verdict)
     except SsvmError as err:  # a plug-in must not take the host down while others are considered
         why = " ".join(str(err).removeprefix("it failed with ").split())
         return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None
     return candidate, backend
 
 
-def _candidate(name: str, verdict: Verdict) -> Candidate:
-    """Return what a verdict says, if it is one."""
+def _candidate(spec: BackendSpec, verdict: Verdict) -> Candidate:
+    """Return what a verdict says, if it is one; what is short of memory does not fit."""
     if not isinstance(verdict, Verdict):
         raise PluginError(f"check returned a {type(verdict).__name__}, expected a Verdict")
     ok, cost, reasons = verdict.ok, verdict.cost, verdict.reasons
@@ -169,7 +191,13 @@ def _candidate(name: str, verdict: Verdict) -> Candidate:
         raise PluginError(f"check returned Verdict(cost={cost!r:.40}), expected a number of operations")
     if not isinstance(reasons, tuple | list) or not all(isinstance(reason, str) for reason in reasons):
         raise PluginError(f"check returned Verdict(reasons={reasons!r:.40}), expected a tuple of texts")
-    return Candidate(name, bool(ok), float(cost), tuple(" ".join(reason.split()) for reason in reasons))
+    n_bytes = verdict.n_bytes
+    if not isinstance(n_bytes, int | float | np.number) or isinstance(n_bytes, bool) or not n_bytes >= 0.0:
+        raise PluginError(f"check returned Verdict(n_bytes={n_bytes!r:.40}), expected a number of bytes")
+    told, seconds = tuple(" ".join(reason.split()) for reason in reasons), float(cost) / spec.speed
+    if ok and (lacking := shortage(float(n_bytes))):
+        return Candidate(spec.name, False, np.inf, (lacking,), seconds, float(n_bytes))
+    return Candidate(spec.name, bool(ok), float(cost), told, seconds, float(n_bytes))
 
 
 def plan(
@@ -211,7 +239,8 @@ def plan(
     reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
     reason += f"; next: {others})" if others else ")"
     reason = "; ".join([reason, *best.reasons])
-    return Plan(best.name, str(need), reason, candidates, known.find(BackendSpec, best.name).resolve(None))
+    options = known.find(BackendSpec, best.name).resolve(None)
+    return Plan(best.name, str(need), reason, candidates, options, seconds=best.seconds, n_bytes=best.n_bytes)
 
 
 def need_of(
@@ -267,7 +296,9 @@ def plan_program(
 def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:
     """Return the plan of a program whose parts, of so many components each, have plans of their own."""
     told = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
-    return Plan(" + ".join(one.backend for one in plans), need, "; ".join(told), parts=tuple(plans))
+    seconds, n_bytes = sum(one.seconds for one in plans), sum(one.n_bytes for one in plans)
+    names = " + ".join(one.backend for one in plans)
+    return Plan(names, need, "; ".join(told), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
 
 
 def accepted_guarantee(
@@ -299,7 +330,8 @@ def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known:
         hint = f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
     reason = "; ".join([f"{spec.name} was asked for", *candidate.reasons])
-    return Plan(spec.name, str(need), reason, (candidate,), resolved)
+    seconds, n_bytes = candidate.seconds, candidate.n_bytes
+    return Plan(spec.name, str(need), reason, (candidate,), resolved, seconds=seconds, n_bytes=n_bytes)
 
 
 def _outsiders(need: Need, known: Registry) -> str:

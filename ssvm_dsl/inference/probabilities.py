@@ -10,6 +10,8 @@ from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, select
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.tolerance import Terms
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -18,12 +20,22 @@ Bools = NDArray[np.bool_]
 #: Accuracy of sums of probabilities: of exact backends, and of solvers that end with some accuracy.
 EXACT_ATOL, SOLVER_ATOL = 1e-7, 1e-5
 
+#: Roundings of the largest score that an exponential of differences of scores may be off by.
+ROUNDINGS = 64.0
+
 #: Entries of factor tables that are looked at in an answer of a bundled backend.
 SPOT = 65536
 
 
 def check_probabilities(
-    program: Program, solution: Solution, examples: I64 | None, task: Task, caps: Caps, most: float, fault: Fault
+    program: Program,
+    theta: Theta,
+    solution: Solution,
+    examples: I64 | None,
+    task: Task,
+    caps: Caps,
+    most: float,
+    fault: Fault,
 ) -> None:
     """Refuse what is no distribution; factors are not compared with variables where the backend is a heuristic.
 
@@ -36,10 +48,24 @@ def check_probabilities(
     ------
     BackendFault
     """
+    atol, there = SOLVER_ATOL, _there(solution, task, fault)
+    heuristic = caps.guarantee is Guarantee.HEURISTIC
+    if caps.guarantee is Guarantee.EXACT and task is Task.MARGINALS:
+        atol = EXACT_ATOL
+    if not _wrong(program, solution, examples, there, heuristic, atol, most):
+        return
+    size = Terms.of(program, theta, examples).size.max(initial=0.0)
+    wrong = _wrong(program, solution, examples, there, heuristic, atol + ROUNDINGS * float(np.spacing(size)), most)
+    if wrong:
+        raise fault(wrong)
+
+
+def _wrong(
+    program: Program, solution: Solution, examples: I64 | None, there: Bools, heuristic: bool, atol: float, most: float
+) -> str:
+    """Return what is no distribution up to an accuracy, in words; empty when all are."""
     marginals, ids = solution.marginals, select(program, examples)
     assert marginals is not None
-    there = _there(solution, task, fault)
-    atol = EXACT_ATOL if caps.guarantee is Guarantee.EXACT and task is Task.MARGINALS else SOLVER_ATOL
     variables = members(program.var_ptr, ids)
     starts = pointers(program.card[variables])[:-1]
     if len(variables):
@@ -48,11 +74,12 @@ def check_probabilities(
         wrong = live & ~((np.minimum.reduceat(marginals.node, starts) >= -atol) & (np.abs(total - 1.0) <= atol))
         if wrong.any():
             v = int(variables[np.flatnonzero(wrong)[0]])
-            raise fault(f"the marginals of variable {v} are no probabilities; they sum to {float(total[wrong][0])}")
-    if caps.guarantee is not Guarantee.HEURISTIC:
-        place = np.zeros(program.n_variables, np.int64)
-        place[variables] = starts
-        _check_factors(program, marginals, ids, there, place, atol, most, fault)
+            return f"the marginals of variable {v} are no probabilities; they sum to {float(total[wrong][0])}"
+    if heuristic:
+        return ""
+    place = np.zeros(program.n_variables, np.int64)
+    place[variables] = starts
+    return _wrong_factor(program, marginals, ids, there, place, atol, most)
 
 
 def _there(solution: Solution, task: Task, fault: Fault) -> Bools:
@@ -67,9 +94,9 @@ def _there(solution: Solution, task: Task, fault: Fault) -> Bools:
     return np.asarray(there & (log_z > -np.inf))
 
 
-def _check_factors(
-    program: Program, marginals: Marginals, ids: I64, there: Bools, place: I64, atol: float, most: float, fault: Fault
-) -> None:
+def _wrong_factor(
+    program: Program, marginals: Marginals, ids: I64, there: Bools, place: I64, atol: float, most: float
+) -> str:
     """Look at the tables of factors: not negative, and their sums are the marginals of the variables at ``place``."""
     for group, whole in zip(program.groups, marginals.tables, strict=True):
         chosen = np.flatnonzero(np.repeat(there, group.ptr[ids + 1] - group.ptr[ids]))
@@ -81,4 +108,5 @@ def _check_factors(
             expected = marginals.node[place[scope[:, r]][:, None] + np.arange(n_states)]
             wrong = wrong or not (np.abs(table.sum(axis=others) - expected) <= atol).all()
         if wrong:
-            raise fault(f"the marginals of a factor of '{group.name}' do not add up to those of its variables")
+            return f"the marginals of a factor of '{group.name}' do not add up to those of its variables"
+    return ""

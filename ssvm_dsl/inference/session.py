@@ -126,9 +126,9 @@ class CheckedSession:
         program, plugins = self.program, self._plugins
         spec = plugins.find(BackendSpec, plan.backend)
         kinds = {group.kind for group in program.constraints}
-        owner = plugins.owner(spec)
+        owner, self.spec = plugins.owner(spec), spec
         self._origin = "" if owner.bundled else str(owner)
-        self._contained = contained(plugins.whose(spec), lambda text: BackendFault(spec.name, text, self._origin))
+        self._contained = contained(plugins.whose(spec), self._fault)
         self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
         with self._contained, self._turn:
             if owner.bundled:
@@ -138,7 +138,10 @@ class CheckedSession:
                 self._session = ForeignSession(opened, program)
         constraints = {kind: plugins.find(ConstraintSpec, kind) for kind in kinds}
         self._verify = Verifier(program, spec.name, spec.caps, constraints, foreign=self._origin)
-        self.plan, self.spec = plan, spec
+        self.plan = plan
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.spec.name, text, self._origin)
 
     def _move_on(self, refused: Plan, err: Exception) -> bool:
         """Open the next backend in place of one that refused, if that is not done; return whether there is one."""

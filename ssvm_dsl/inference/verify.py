@@ -110,7 +110,7 @@ class Verifier:
         check_form(self.program, solution, examples, task, k, self._fault)
         if task in LABELS_OPTIONAL:
             most = np.inf if self.foreign else SPOT
-            check_probabilities(self.program, solution, examples, task, self.caps, most, self._fault)
+            check_probabilities(self.program, theta, solution, examples, task, self.caps, most, self._fault)
         n = len(select(self.program, examples))
         if task not in LABELS_OPTIONAL or solution.labels.size:
             close = slack(self.program, theta, examples, self.caps.score_atol)

@@ -45,9 +45,14 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
         The file cannot be opened.
     """
     path = Path(path)
-    suffixes = [suffix.lstrip(".").lower() for suffix in path.suffixes]
-    told = format or next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")
+    told = format or told_format(path)
     if told not in FORMATS:
         listed = ", ".join(FORMATS)
         raise FileFormatError(f"{path}: expected a format out of {listed}, found {told!r} (name one with format=)")
     return FORMATS[told](str(path), read_source(path, limits), limits)
+
+
+def told_format(path: str | Path) -> str:
+    """Return the format that the name of a file tells: its suffix, but for ``.gz``; may be none of those known."""
+    suffixes = [suffix.lstrip(".").lower() for suffix in Path(path).suffixes]
+    return next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")

@@ -3,6 +3,7 @@
 Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguous.  Scores are maximised.
 """
 
+from ssvm_dsl.ir import compile_cache
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.loss import LossTerm
@@ -38,3 +39,5 @@ __all__ = [
     "Topology",
     "Warm",
 ]
+
+compile_cache.prepare()  # before the first compiled function of the package is defined

@@ -160,7 +160,7 @@ class FeatureMap:
         Only these pairs of a (sparse) feature and a joint state have a weight: one unit, no basis, and a block of
         shape ``(n_pairs,)``.
     source : str
-        What the features are, for messages.
+        What the features are, in words for messages: ``"input 'x'"``.
     """
 
     name: str
@@ -178,7 +178,7 @@ class FeatureMap:
     basis: F64 | None = None
     joint: bool = False
     observed: ObservedPairs | None = None
-    source: str = "a feature"
+    source: str = "the features"
 
     @property
     def n_factors(self) -> int:

@@ -112,6 +112,8 @@ class Need:
         Properties that are not known, and why, in words.
     messages : bool
         Whether messages with their dual bounds are asked for, too.
+    n_slots : int
+        Variables of all factors together.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -131,6 +133,7 @@ class Need:
     properties: frozenset[str] = frozenset()
     messages: bool = False
     doubts: tuple[tuple[str, str], ...] = ()
+    n_slots: int = 0
 
     @classmethod
     def of(
@@ -157,6 +160,7 @@ class Need:
             n_examples=program.n_examples,
             n_variables=program.n_variables,
             n_factors=sum(group.n_factors for group in program.groups),
+            n_slots=sum(group.n_factors * group.arity for group in program.groups),
             max_clique_table=_clique_table(program),
             properties=properties,
         )
@@ -223,7 +227,8 @@ class Caps:
     deterministic, thread_safe : bool
         Same answer every time; sessions may be used from several threads at once.
     score_atol : float
-        Absolute accuracy of its scores and bounds.
+        Accuracy of its scores and bounds, relative to the size of what scores are sums of
+        (:class:`~ssvm_dsl.ir.tolerance.Terms`).
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})

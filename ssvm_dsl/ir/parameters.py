@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, positions
@@ -29,6 +30,9 @@ I64 = NDArray[np.int64]
 
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
 FEW = 8
+
+#: Larger scores are refused: sums of them are no numbers.
+LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +106,13 @@ class ParameterMap:
                 theta.tables[fmap.group][...] = values if fmap.basis is None else values @ fmap.basis
 
     def fill_examples(self, w: F64, theta: Theta, examples: I64 | None = None) -> None:
-        """Write the scores that belong to the selected examples only (disjoint parts: safe in threads)."""
+        """Write the scores that belong to the selected examples only (disjoint parts: safe in threads).
+
+        Raises
+        ------
+        DataError
+            A score is too large for a number, or not a number: names the input and the example.
+        """
         part = positions(self.program.var_ptr, examples)
         first = True
         for fmap in self.maps:
@@ -113,6 +123,34 @@ class ParameterMap:
                 self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
+        self._check_finite(w, theta, examples, part)
+
+    def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
+        """Refuse scores that are no numbers, or whose sums are none."""
+        known = _moderate(theta.node[self._states(part)])
+        for fmap in self.maps:
+            if fmap.group != NODE and fmap.features is not None:
+                own = fmap.joint or fmap.unit is not None
+                rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
+                known = known and _moderate(theta.tables[fmap.group][rows])
+        if not known:
+            raise self._overflow(w, examples)
+
+    def _overflow(self, w: F64, examples: I64 | None) -> DataError:
+        """Return the error that names the first example whose scores, or their sum, are no numbers."""
+        for fmap in self.maps:
+            factors = positions(fmap.ptr, examples)
+            finite = (np.abs(self._factor_rows(fmap, w, factors, examples)) <= LARGEST).all(axis=1)
+            if fmap.features is not None and not finite.all():
+                factor = int(_numbers(factors)[np.argmin(finite)])
+                example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
+                break
+        else:
+            fmap, example = self.maps[0], 0 if examples is None else int(examples[0])
+        expected = "features whose scores are numbers"
+        largest = np.abs(fmap.weights(w)).max(initial=0.0)
+        found = f"scores beyond the largest number, with weights of up to {largest:.3g}"
+        return DataError(fmap.source, example=example, expected=expected, found=found)
 
     def _states(self, part: slice | I64) -> slice | I64:
         """Return the state positions of packed variables."""
@@ -283,7 +321,14 @@ class ParameterMap:
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
         values = np.empty(len(ids))
         dot_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, w, values)
+        if not np.isfinite(values).all():
+            raise self._overflow(w, ids[~np.isfinite(values)])
         return values
+
+
+def _moderate(scores: F64) -> bool:
+    """Return whether scores are numbers that can be added up."""
+    return bool(scores.max(initial=0.0) <= LARGEST and scores.min(initial=0.0) >= -LARGEST)
 
 
 def _in_kernel(fmap: FeatureMap, n: int) -> bool:

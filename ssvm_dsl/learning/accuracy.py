@@ -53,16 +53,19 @@ class Excess:
 
     Parameters
     ----------
-    factor : str
-        The factor template.
+    source : str
+        The input, or the factor whose features they are, in words.
     example : int
     value : float
         The largest number.
+    dense : bool
+        Whether ``Standardized`` takes such an input.
     """
 
-    factor: str
+    source: str
     example: int
     value: float
+    dense: bool
 
 
 class Accuracy:
@@ -143,12 +146,12 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
     share = form * coef[owners(fmap.ptr)]  # of each factor
     if fmap.features is None:
         unit = np.zeros(fmap.n_factors, np.int64) if fmap.unit is None else fmap.unit
-        return np.bincount(unit, share, fmap.n_units)
+        return np.asarray(np.bincount(unit, share, fmap.n_units), dtype=np.float64)
     if isinstance(fmap.features, SparseRows):
         rows = fmap.features
         amounts = np.abs(rows.data)
         amounts *= np.repeat(_by_row(fmap, share), np.diff(rows.ptr))
-        return np.bincount(rows.indices, amounts, rows.n_columns)
+        return np.asarray(np.bincount(rows.indices, amounts, rows.n_columns), dtype=np.float64)
     dense, total = fmap.features, np.zeros(fmap.width)
     per = fmap.n_configs if fmap.joint else 1
     by_row = share if fmap.joint else _by_row(fmap, share)
@@ -164,7 +167,7 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
 def _by_row(fmap: FeatureMap, share: F64) -> F64:
     """Return what each feature row counts for: the sum over the factors that look at it."""
     n_rows = 0 if fmap.features is None else fmap.features.shape[0]
-    return share[:n_rows] if fmap.row is None else np.bincount(fmap.row, share, n_rows)
+    return share[:n_rows] if fmap.row is None else np.asarray(np.bincount(fmap.row, share, n_rows), dtype=np.float64)
 
 
 def _absolute_dot(fmap: FeatureMap, mass: F64, w: F64) -> float:
@@ -195,10 +198,11 @@ def largest_of(fmap: FeatureMap) -> Excess:
     assert features is not None
     numbers = features.data if isinstance(features, SparseRows) else features
     if not numbers.size:
-        return Excess(fmap.name, 0, 0.0)
+        return Excess(fmap.source, 0, 0.0, False)
     high, low = int(numbers.argmax()), int(numbers.argmin())
     place = high if numbers.flat[high] >= -numbers.flat[low] else low
     row = place // max(fmap.width, 1)
     if isinstance(features, SparseRows):
         row = int(np.searchsorted(features.ptr, place, side="right")) - 1
-    return Excess(fmap.name, int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1, float(numbers.flat[place]))
+    example, dense = int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1, not fmap.sparse and not fmap.joint
+    return Excess(fmap.source, example, float(numbers.flat[place]), dense)

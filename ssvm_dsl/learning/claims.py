@@ -135,8 +135,9 @@ class Claims:
             return Bound()
         if evaluation is not None and np.isfinite(evaluation.upper):
             self._compare(iterate.w, v, b, evaluation.upper)
-        # no risk is negative: the plane that is 0 everywhere is always there
-        return Bound(0.0, 0.0, max(value, 0.0)) if value - blur < 0.0 <= value else Bound(value - blur, b, blur)
+        if value <= blur:  # no risk is negative: the plane that is 0 everywhere is always there
+            return Bound(0.0, 0.0, max(value, 0.0))
+        return Bound(value - blur, b, blur)
 
     def _plane(self, plane: Any) -> tuple[F64, float]:
         """Return (v, b) of a plane."""

@@ -29,6 +29,7 @@ from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.other_names import advice
+from ssvm_dsl.learning.outlook import Outlook, fit_outlook, require_fit_memory
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.remarks import refuse_excess, shortfall
@@ -134,12 +135,14 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         aim = aim_at(grounded)
         with self._executor() as executor:
-            problem = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            problem, outlook = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            if slow := outlook.warning(self.max_seconds):
+                warnings.warn(slow, UserWarning, stacklevel=3)
             # a declared loss that the risk does not look at makes room: it is as large as the scores
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
             unit = self._unit(problem)
-            with self._listeners() as listeners:
+            with self._listeners(outlook) as listeners:
                 trainer = spec.load()(**options, random_state=self._seed)
                 progress = train(
                     trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
@@ -177,7 +180,7 @@ class Learner(Predictor):
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             deadline = Deadline()
-            problem = self._problem(grounded, aim, executor, spec, sample_weight, seen)
+            problem, _ = self._problem(grounded, aim, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self._seed)
                 found = trainer.partial(problem, None if stream is None else stream.state())
@@ -204,16 +207,16 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> Problem:
-        """Return the training problem, with its oracle."""
+    ) -> tuple[Problem, Outlook]:
+        """Return the training problem, with its oracle, and what it is expected to take."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
+        risk, needs = aim.risk, spec.needs
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        risk, needs = aim.risk, spec.needs
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         check_factored(spec, risk, self.power, grounded.program, aim.loss)
         if needs.strongly_convex and not objective.strongly_convex:
             able = minimisers(risk, self.power, registry(), lambda other: not other.strongly_convex)
@@ -225,10 +228,12 @@ class Learner(Predictor):
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
+        require_fit_memory(grounded.parameters, chosen, risk, spec, self.model.declaration.name)
+        outlook = fit_outlook(need, chosen, risk, aim.loss, spec, self.power, self.max_passes)
         session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
-        refuse_excess(problem.accuracy, self.model.declaration)
-        return problem
+        refuse_excess(problem.accuracy)
+        return problem, outlook
 
     def _checkpoint(
         self, problem: Problem, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
@@ -267,7 +272,7 @@ class Learner(Predictor):
         return Validation(score, self.patience)
 
     @contextmanager
-    def _listeners(self) -> Iterator[list[Callback]]:
+    def _listeners(self, outlook: Outlook) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
         listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
         if not self.verbose:
@@ -275,7 +280,8 @@ class Learner(Predictor):
             return
         from ssvm_dsl.report.progress import FitProgress
 
-        with FitProgress(self.tol, self.max_passes) as shown:
+        expected = str(outlook) if outlook.pass_seconds >= 1.0 else ""
+        with FitProgress(self.tol, self.max_passes, expected=expected) as shown:
             yield [*listeners, shown.update]
 
     def _unit(self, problem: Problem) -> float:

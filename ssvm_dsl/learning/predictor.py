@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from ssvm_dsl import processors
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
@@ -29,6 +29,7 @@ from ssvm_dsl.learning.answers import Question, Worth, labellings, probabilities
 from ssvm_dsl.learning.blas_threads import one_blas_thread
 from ssvm_dsl.learning.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import ExecutorSpec, LossSpec
 from ssvm_dsl.registry import registry
@@ -163,7 +164,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _executor(self) -> Iterator[Executor]:
         """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
-        n = self.n_threads if self.n_threads is not None else len(os.sched_getaffinity(0))
+        n = self.n_threads if self.n_threads is not None else processors.available()
         executor: Executor = registry().find(ExecutorSpec, "threads").load()(int(n))
         try:
             with one_blas_thread():
@@ -211,5 +212,14 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
 
 
-def _custom_loss(kind: str) -> Any:
-    return registry().find(LossSpec, kind).load()
+def _custom_loss(kind: str) -> Callable[..., Any]:
+    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.whose(spec)):
+            return function(*args, **options)
+
+    return prices

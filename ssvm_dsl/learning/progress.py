@@ -139,10 +139,10 @@ class Progress:
         """Certified gap over the size of the objective."""
         return relative(self.gap, self.primal)
 
-    @property
-    def limited(self) -> float:
-        """The relative gap without what is due to rounding: when this is small, more passes will not help."""
-        return relative(self.gap - self.rounding - self.blur, self.primal)
+    def at_rounding(self, tol: float) -> bool:
+        """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
+        lost, enough = self.rounding + self.blur, tol * abs(self.primal)
+        return bool(np.isfinite(self.gap) and lost > enough and self.gap - lost <= max(enough, lost))
 
 
 def relative(gap: float, primal: float) -> float:

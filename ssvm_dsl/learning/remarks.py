@@ -8,9 +8,7 @@ import numpy as np
 
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.need import Guarantee
-from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.inputs import Attributes, Input
-from ssvm_dsl.learning.accuracy import Accuracy, Excess
+from ssvm_dsl.learning.accuracy import Accuracy
 from ssvm_dsl.learning.certificate import FitReport
 from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -29,6 +27,12 @@ FEW = 1000
 #: Features this large are what costs the digits; with smaller ones it is the tolerance that asks for too many.
 LARGE = 1e6
 
+#: What to do about large numbers, by whether they are dense.
+SCALE = {
+    True: "Standardized(x), as the features of the factor, brings an input x to mean 0 and variance 1",
+    False: "divide them by their size",
+}
+
 
 def shortfall(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Problem, progress: Progress) -> str:
     """Return what to warn of after a fit, in words; empty when there is nothing."""
@@ -38,10 +42,10 @@ def shortfall(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Probl
             text = "its gap is not known" if np.isnan(report.primal) else f"its objective is {report.primal:.6g}"
         return f"interrupted after {seconds_text(report.seconds)}: the best model so far is kept ({text})"
     if report.withdrawn:
-        return f"no certificate: {report.withdrawn}{_scale_advice(problem, svm.model.declaration)}"
+        return f"no certificate: {report.withdrawn}{_scale_advice(problem)}"
     if report.reason == "rounding":
         found = f"stopped at relative gap {report.relative_gap:.2g} > tol={svm.tol:g}: the rest of it is rounding"
-        advice = _scale_advice(problem, svm.model.declaration)
+        advice = _scale_advice(problem)
         return found + (advice or "; no smaller gap can be told apart in double precision, so set a larger tol")
     if progress.from_start:
         text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
@@ -65,48 +69,28 @@ def _limit(report: FitReport, svm: Learner, spec: TrainerSpec, problem: Problem)
         text += f", {report.inference_gap / report.gap:.0%} of which are bounds of {backend} above its answers"
         return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
     few = problem.dim <= FEW and spec.name not in AGGREGATING
-    return f"{text}; raise {limit} or tol" + ("; with so few weights try trainer='bundle'" if few else "")
+    advice = _scale_advice(problem) or ("; with so few weights try trainer='bundle'" if few else "")
+    return f"{text}; raise {limit} or tol{advice}"
 
 
-def _scale_advice(problem: Problem, declaration: Declaration) -> str:
+def _scale_advice(problem: Problem) -> str:
     """Return what to do about large features, in words; empty where there are none."""
     most = problem.accuracy.largest()
     if most is None or abs(most.value) < LARGE:
         return ""
-    text = f"; {source_words(declaration, most.factor)}, example {most.example}, holds {most.value:.3g}: numbers this"
-    return f"{text} large cost the digits of scores; {_hint(declaration, most)}"
+    text = f"; {most.source}, example {most.example}, holds {most.value:.3g}"
+    return f"{text}: numbers this large cost scores their digits; {SCALE[most.dense]}"
 
 
-def refuse_excess(accuracy: Accuracy, declaration: Declaration) -> None:
+def refuse_excess(accuracy: Accuracy) -> None:
     """Refuse features whose squares and sums overflow.
 
     Raises
     ------
     DataError
-        Names the input, or the feature, and the example.
+        Names the input, or the factor, and the example.
     """
     most = accuracy.excess()
     if most is not None:
-        raise DataError(
-            source_words(declaration, most.factor),
-            example=most.example,
-            expected="numbers whose products and sums stay finite",
-            found=f"{most.value:.6g}",
-            hint=_hint(declaration, most),
-        )
-
-
-def source_words(declaration: Declaration, factor: str) -> str:
-    """Return what the features of a factor are, in words: its input, or the factor itself."""
-    source = next(one.features for one in declaration.factors if one.name == factor)
-    if isinstance(source, Input | Attributes):
-        return f"input '{source.name}'"
-    return f"the features of factor '{factor}'"
-
-
-def _hint(declaration: Declaration, most: Excess) -> str:
-    source = next(one.features for one in declaration.factors if one.name == most.factor)
-    name = source.name if isinstance(source, Input) else "..."
-    if isinstance(source, Input) and not source.is_sparse:
-        return f"Factor(..., features=Standardized({name})) brings them to mean 0 and variance 1"
-    return "divide them by their size before they come here"
+        expected, found = "numbers whose products and sums stay finite", f"{most.value:.6g}"
+        raise DataError(most.source, example=most.example, expected=expected, found=found, hint=SCALE[most.dense])

@@ -37,11 +37,15 @@ class Verdict:
         Rough number of elementary operations for one pass over the batch; the planner takes the cheapest.
     reasons : tuple of str
         Why not (or what to know).
+    n_bytes : float
+        About how much memory a session takes at its peak, beside program and scores; the planner refuses what does
+        not fit.
     """
 
     ok: bool
     cost: float = np.inf
     reasons: tuple[str, ...] = ()
+    n_bytes: float = 0.0
 
 
 class Session(Protocol):

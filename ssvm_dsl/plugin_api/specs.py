@@ -170,9 +170,12 @@ class BackendSpec(OptionedSpec):
     ----------
     caps : Caps
         What it can do.
+    speed : float
+        About how many of the operations that ``check`` counts as cost it does in a second; for expected times.
     """
 
     caps: Caps = Caps()
+    speed: float = 1e9
 
 
 @dataclass(frozen=True)
@@ -235,12 +238,16 @@ class TrainerSpec(OptionedSpec):
     certifies : bool
         Whether its iterates carry lower bounds of the optimum, so that there is a duality gap, and the planes behind
         them (:class:`~ssvm_dsl.plugin_api.Iterate`), so that there is one for every C.
+    n_labellings, n_vectors : int
+        About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     """
 
     needs: TrainerNeeds = TrainerNeeds()
     incremental: bool = False
     resumable: bool = False
     certifies: bool = True
+    n_labellings: int = 2
+    n_vectors: int = 6
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Live progress of a fit: one line with the objective, the gap on its way to the tolerance, and the oracle's share."""
+"""Progress of a fit: one line with the objective, the gap on its way to the tolerance, and the oracle's share.
+
+On a terminal the line is live; in a file or a pipe there is one line now and then.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.report.curves import estimated
+from ssvm_dsl.units import seconds_text
+
+FIRST = "first pass (the first run compiles)"
+
+#: Seconds between plain lines: at first, and in a long run.
+OFTEN, SELDOM = 1.0, 60.0
 
 
 class FitProgress:
-    """A progress bar for a fit, on standard error; use it as a context manager and as a callback.
+    """The progress of a fit, on standard error; use it as a context manager and as a callback.
 
     The bar measures ``log(gap)`` between the first gap seen and the tolerance, or passes where no gap is known.
     Numbers after ``~`` are estimates without a certificate: the trainer's, or what a heuristic's labellings are worth.
@@ -24,29 +33,46 @@ class FitProgress:
         Relative gap at which training stops.
     max_passes : float
     console : rich.console.Console, optional
+    expected : str
+        What the fit is expected to take, in words.
     """
 
-    def __init__(self, tol: float, max_passes: float, console: Console | None = None) -> None:
+    def __init__(self, tol: float, max_passes: float, console: Console | None = None, expected: str = "") -> None:
         self.tol, self.max_passes = max(tol, 1e-12), max_passes
         self._first: float | None = None
         self._score = math.nan
+        self._console = console or Console(stderr=True)
+        self._live = self._console.is_terminal or self._console.is_jupyter
+        self._line, self._next = "", 0.0  # the newest line that is not written, and when one is due
         self._bar = Progress(
             TextColumn("[bold]fit[/bold]"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
-            console=console or Console(stderr=True),
+            console=self._console,
         )
-        self._task = self._bar.add_task("fit", total=1.0, text="first pass (the first run compiles)")
+        self._first_text = expected or FIRST
+        self._task = self._bar.add_task("fit", total=1.0, text=self._first_text)
 
     def __enter__(self) -> FitProgress:
-        self._bar.start()
+        if self._live:
+            self._bar.start()
+        else:
+            self._write(self._first_text)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._live:
+            self._bar.stop()
+        elif self._line:
+            self._write(self._line)
+
+    def _write(self, text: str) -> None:
+        """Write a plain line, at once."""
+        self._console.print(f"fit {text}", markup=False, highlight=False, soft_wrap=True)
+        self._line = ""
 
     def update(self, event: TrainingEvent) -> None:
         """Show an iteration."""
@@ -66,7 +92,11 @@ class FitProgress:
         self._score = event.extra.get("validation_score", self._score)
         if math.isfinite(self._score):
             parts.append(f"validation {self._score:.4g}")
-        self._bar.update(self._task, completed=self._share(gap, event.n_passes), text=", ".join(parts))
+        self._line = ", ".join(parts)
+        self._bar.update(self._task, completed=self._share(gap, event.n_passes), text=self._line)
+        if not self._live and event.seconds >= self._next:
+            self._next = event.seconds + min(max(event.seconds / 2.0, OFTEN), SELDOM)
+            self._write(f"{self._line}, {seconds_text(event.seconds)}")
 
     def _share(self, gap: float, n_passes: float) -> float:
         """Return how far along training is, between 0 and 1."""

@@ -11,6 +11,7 @@ from sources import Import, imports, module_name, product_files
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
+    "processors": set(),
     "ir": {"errors"},
     "lang": {"errors"},
     "compiler": {"lang", "ir", "errors", "units"},
@@ -23,7 +24,7 @@ LAYERS: dict[str, set[str]] = {
     "testing": {"inference", "ir", "plugin_api", "registry", "errors", "units"},
     "root": set(),
 }
-LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "root"}
+LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "root", "processors"}
 LAYERS["cli"] = LAYERS["learning"] | {"learning", "testing", "datasets"}
 
 #: What plug-ins may import of ``ssvm_dsl``.

@@ -184,7 +184,7 @@ def test_people_see_model_size_and_reasons(capsys, file):
         (["{file}"], "its models are: OCR, Whole, Found, Plain, Big, Graph, Picky"),
         (["{file}:OCX"], "there is no model 'OCX'; its models are: OCR"),
         (["{file}:picky"], "there is no model 'picky'"),
-        (["nowhere.py:OCR"], "nowhere.py: expected a Python file"),
+        (["nowhere.py:OCR"], "nowhere.py: there is no such file; expected FILE.py"),
         (["{file}:OCR", "--size", "Q=3"], "--size Q=...: the ragged axes of OCR are: T"),
         (["{file}:OCR", "--data", "nothing"], "has no 'nothing'"),
         (["{file}:OCR", "--data", "broken"], "OSError: no such database"),

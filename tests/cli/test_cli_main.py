@@ -56,7 +56,10 @@ def test_version(capsys):
     [
         (["dmo"], "invalid choice: 'dmo'"),
         (["plugins", "show"], "NAME"),
-        (["demo", "--C", "much"], "invalid float value: 'much'"),
+        (["demo", "--C", "much"], "expected a positive number, got 'much'"),
+        (["demo", "--C", "-1"], "expected a positive number, got '-1'"),
+        (["demo", "--threads", "0"], "expected a positive int, got '0'"),
+        (["demo", "--fold", "10"], "invalid choice: 10"),
         (["demo", "--protocol", "tiny"], "invalid choice: 'tiny'"),
         (["explain"], "FILE[:Model]"),
         (["explain", "x.py:X", "--size", "20"], "expected e.g. T=20, got '20'"),
@@ -68,7 +71,9 @@ def test_wrong_arguments(capsys, arguments, word):
     with pytest.raises(SystemExit) as stop:
         inside(capsys, *arguments)
     assert stop.value.code == 2
-    assert word in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert word in err
+    assert err.count("\n") == 1
 
 
 def test_an_error_is_one_message(capsys, command):

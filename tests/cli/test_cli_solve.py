@@ -41,31 +41,36 @@ def ssvm_backends():
             for name in ("loose", "bounder", "silent", "liar", "stopper", "reporter")]
 
 class Base:
-    labels, stop, primal, slack = True, Stop.FINISHED, Primal.FEASIBLE, 1.0
+    labels, stop, primal, slack, states = True, Stop.FINISHED, Primal.FEASIBLE, 4.0, [0, 0, 0]
     def check(self, need):
         return Verdict(True, cost=1.0)
     def open(self, program, options):
         self.program, self.options = program, options
         return self
-    def solve(self, theta, *, limits=Limits(), **question):
-        labels = np.zeros(self.program.n_variables, np.int32)
-        score = score_labels(self.program, theta, labels)
+    def solve(self, theta, *, limits=Limits(), task=Task.MAP, **question):
+        p, labels = self.program, np.array(self.states, np.int32)
+        score = score_labels(p, theta, labels)
         if limits.progress is not None:
             limits.progress(float(score[0]), float(score[0]) + 9.0)
         bound = score + self.slack * self.options["effort"]
         if not self.labels:
             score = score - np.inf
         state = lambda value: np.array([value], np.int8)
+        if task is Task.MARGINALS:
+            uniform = tuple(np.full((g.n_factors, g.n_configs), 1 / g.n_configs) for g in p.groups)
+            given = Marginals(1 / np.repeat(p.card, p.card), uniform)
+            none = (labels[:0], score * np.nan, score * np.nan, state(self.stop), state(Primal.NONE))
+            return Solution(*none, marginals=given, log_partition=bound)
         return Solution(labels, score, bound, state(self.stop), state(self.primal))
 
 class Loose(Base):
     pass
 class Reporter(Base):
-    slack = 0.0
+    slack, states = 0.0, [1, 1, 0]
 class Bounder(Base):
     labels, primal = False, Primal.NONE
 class Silent(Base):
-    labels, primal, slack = False, Primal.INFEASIBLE, np.nan
+    labels, primal, slack = False, Primal.NONE, np.inf
 class Stopper(Base):
     stop = Stop.INTERRUPTED
 class Liar(Base):
@@ -156,6 +161,28 @@ def test_what_is_impossible_is_infeasible(capsys, tmp_path):
     assert "infeasible" in inside(capsys, "solve", path)[1]
 
 
+FRUSTRATED = "frust 3 2 4 10000000000\n2 2 2\n0 1000000000 0\n" + "".join(
+    f"2 {a} {b} 0 2 0 0 300 1 1 300\n" for a, b in [(0, 1), (1, 2), (0, 2)]
+)
+NEARLY = "MARKOV\n2\n2 2\n2\n1 0\n2 0 1\n2\n1 {0}\n4\n1 1 1 1\n"
+
+
+@pytest.mark.parametrize(("backend", "status", "bound"), [("trws", "feasible", -1e9), ("combi", "optimal", -1e9 - 300)])
+def test_a_large_constant_does_not_make_an_answer_optimal(capsys, tmp_path, backend, status, bound):
+    """A triangle of which one edge must cost 300; message passing only knows that it costs nothing or more."""
+    (tmp_path / "frust.wcsp").write_text(FRUSTRATED)
+    _, told, _ = solved(capsys, tmp_path / "frust.wcsp", "--backend", backend)
+    assert (told["status"], told["bound"]) == (status, bound)
+    assert told["score"] == -1e9 - 300
+
+
+def test_scores_of_1e_12_are_told_apart(capsys, tmp_path):
+    (tmp_path / "tiny.uai").write_text(NEARLY.format("1.000000000001"))
+    _, told, _ = solved(capsys, tmp_path / "tiny.uai")
+    assert told["status"] == "optimal"
+    assert told["labels"][0] == 1
+
+
 def test_zipped_files_and_named_formats(capsys, tmp_path):
     (tmp_path / "a.txt").write_bytes(gzip.compress(TINY.encode()))
     assert solved(capsys, tmp_path / "a.txt", "--format", "uai")[1]["labels"] == [1, 1, 0]
@@ -196,11 +223,11 @@ def test_refusals_are_listed_with_their_reasons(capsys, tmp_path):
 def test_a_status_is_derived_from_the_verified_answer(odd):
     best = math.log(0.5 * 0.5 * 0.1 * 1)  # the labelling of zeros
     expected = {
-        "loose": (0, "feasible", best, best + 1),
-        "reporter": (0, "optimal", best, best),
-        "bounder": (1, "bound only", None, best + 1),
+        "loose": (0, "feasible", best, best + 4),
+        "reporter": (0, "optimal", math.log(0.5), math.log(0.5)),
+        "bounder": (1, "bound only", None, best + 4),
         "silent": (1, "no answer", None, None),
-        "stopper": (0, "interrupted", best, best + 1),
+        "stopper": (0, "interrupted", best, best + 4),
     }
     for name, (code, status, score, bound) in expected.items():
         returned, out, _ = odd("--backend", name, "--json")
@@ -214,11 +241,11 @@ def test_a_status_is_derived_from_the_verified_answer(odd):
 def test_one_that_breaks_its_contract_does_not_hide_the_others(odd):
     returned, _, err = odd("--backend", "liar")
     assert returned == 2
-    assert "backend 'liar' broke its contract" in err
+    assert "backend 'liar' (plug-in 'odd-plugin', odd 1.0) broke its contract" in err
     returned, out, _ = odd("--all", "--task", "marginals", "--json")
     told = json.loads(out)
     assert returned == 0
-    assert told["refused"]["liar"].startswith("failed: BackendFault: backend 'liar' broke its contract")
+    assert told["refused"]["liar"].startswith("failed: BackendFault: backend 'liar' (plug-in 'odd-plugin'")
     # nobody is asked after an interrupt
     assert [one["backend"] for one in told["answers"]][-1] == "stopper"
     assert told["refused"]["reporter"] == "not asked: interrupted"
@@ -226,7 +253,7 @@ def test_one_that_breaks_its_contract_does_not_hide_the_others(odd):
 
 def test_options_reach_the_backend(odd):
     told = json.loads(odd("--backend", "loose", "--option", "effort=2.5", "--json")[1])
-    assert told["gap"] == pytest.approx(2.5)
+    assert told["gap"] == pytest.approx(10.0)
     returned, _, err = odd("--backend", "loose", "--option", "force=1")
     assert returned == 2
     assert "has no option 'force'; its options are: effort" in err
@@ -247,15 +274,15 @@ def test_auto_wants_a_proof_and_names_who_would_do_without(odd, tiny):
     ("arguments", "word"),
     [
         (["{folder}/nowhere.uai"], "nowhere.uai: No such file or directory"),
-        (["{folder}"], "expected a format out of uai, wcsp, fg, found ''"),
+        (["{folder}"], "the name does not tell the format; set --format to one of: uai, wcsp, fg"),
         (["{folder}", "--format", "uai"], "Is a directory"),
         (["{folder}/bad.uai"], "bad.uai, line 1, column 8: expected the number of variables, an int of at least 0, fo"),
-        (["{folder}/bad.txt"], "expected a format out of uai, wcsp, fg, found 'txt'"),
+        (["{folder}/bad.txt"], "unknown format 'txt'; set --format to one of: uai, wcsp, fg"),
         (["{file}", "--backend", "chian"], "there is no backend 'chian'; did you mean 'chain'?"),
         (["{file}", "--evidence", "{folder}/bad.uai"], "bad.uai, line 1, column 1"),
         (["{file}", "--evidence", "{folder}/none"], "none: No such file"),
         (["{file}", "--all", "--backend", "chain"], "leave out --backend and --option"),
-        (["{file}", "--option", "a=1"], "options belong to one backend; name it instead of 'auto'"),
+        (["{file}", "--option", "a=1"], "--option a=... belongs to one backend: name it with --backend"),
     ],
 )
 def test_one_clear_message(capsys, tmp_path, tiny, arguments, word):
@@ -350,7 +377,7 @@ def test_an_interrupt_that_no_backend_catches_still_ends_with_a_table(tmp_path, 
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # pytest in the background ignores it
     )
-    assert process.stdout.readline() == "solving\n"
+    assert process.stderr.readline() == "solving\n"  # standard output is the command's
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

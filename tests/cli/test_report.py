@@ -98,6 +98,26 @@ def test_the_share_of_the_oracle_is_shown(bar):
     assert task().fields["text"] == "3 passes, primal 246.4, gap 1.0e-01, oracle 25%"
 
 
+def test_without_a_terminal_there_are_plain_lines_at_once():
+    file = StringIO()
+    with FitProgress(0.01, 100, console=Console(file=file, width=20)) as progress:
+        assert file.getvalue() == "fit first pass (the first run compiles)\n"
+        for seconds in (0.1, 0.2, 0.9, 1.5, 1.6, 300.0, 310.0):
+            progress.update(event(3, 0.1, seconds=seconds))
+        lines = file.getvalue().splitlines()
+    assert [line.rpartition(", ")[2] for line in lines[1:]] == ["100 ms", "1.5 s", "5 min 0 s"]
+    assert lines[1].startswith("fit 3 passes, primal 246.4, gap 1.0e-01, oracle ")
+    assert len(file.getvalue().splitlines()) == 5  # the last one in any case
+    assert "\x1b" not in file.getvalue()
+
+
+def test_on_a_terminal_the_line_is_live():
+    file = StringIO()
+    with FitProgress(0.01, 100, console=Console(file=file, width=80, force_terminal=True)) as progress:
+        progress.update(event(3, 0.1, seconds=300.0))
+    assert "\x1b" in file.getvalue()
+
+
 def test_the_line_fits_80_columns():
     progress = FitProgress(0.01, 100, console=Console(file=StringIO(), width=80))
     progress.update(event(12.3, best_primal=np.nan, seconds=2.0, gap_estimate=0.987654, dual_estimate=114.7837))

@@ -208,7 +208,11 @@ def test_custom_loss():
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda *a, **o: np.zeros((1, 4)), "expected finite potentials of shape \\(4, 4\\), got \\(1, 4\\)"),
+        (lambda *a, **o: np.zeros((1, 4)), r"potentials of shape \(4, 4\), got \(1, 4\)"),
+        (lambda *a, **o: [[0.0], [1.0, 2.0]], r"an array of real numbers of shape \(4, 4\), got list"),
+        (lambda *a, **o: np.full((4, 4), 1j), "an array of real numbers"),
+        (lambda *a, **o: "prices", "an array of real numbers"),
+        (lambda *a, **o: distance(*a, **o) * np.inf, "expected finite potentials"),
         (lambda *a, **o: np.full((4, 4), np.nan), "expected finite potentials"),
         (lambda *a, **o: np.ones((4, 4)), "non-negative and zero at the truth"),
         (lambda *a, **o: -distance(*a, **o), "non-negative and zero at the truth"),
@@ -216,8 +220,26 @@ def test_custom_loss():
 )
 def test_custom_losses_are_checked(function, text):
     X, Y = [np.zeros((3, 1)), np.zeros((1, 1))], [[0, 3, 1], [2]]
-    with pytest.raises(PluginError, match=f"loss 'distance': .*{text}"):
+    with pytest.raises(PluginError, match=f"loss 'distance' of label 'y': .*{text}"):
         ground(Ordinal, X, Y, custom_losses=lambda name: function)
+
+
+def test_custom_losses_cannot_change_the_truth():
+    kept = []
+
+    def spoils(truth, n_states, example, **options):
+        kept.append(distance(truth, n_states, example, **options))
+        with pytest.raises(ValueError, match="read-only"):
+            truth[:] = 0
+        with pytest.raises(ValueError, match="read-only"):
+            example[:] = 0
+        return kept[0]
+
+    g = ground(Ordinal, [np.zeros((3, 1))], [[0, 3, 1]], custom_losses=lambda name: spoils)
+    before = g.loss.node.copy()
+    kept[0][:] = 9.0
+    np.testing.assert_array_equal(g.loss.node, before)
+    np.testing.assert_array_equal(g.loss.truth, [0, 3, 1])
 
 
 def test_custom_loss_without_plugins():

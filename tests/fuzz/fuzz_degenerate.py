@@ -26,7 +26,7 @@ SHORT = 60
 LIMIT = 60.0
 
 #: What scores there are, each drawn for a whole array.
-FILLS = ("zero", "equal", "one", "ties", "forbidden", "all but one", "random", "huge and equal")
+FILLS = ("zero", "equal", "one", "ties", "forbidden", "all but one", "random", "huge and equal", "denormal")
 
 #: Backends whose every call opens a solver of its own: asked less often.
 SLOW = ("ilp", "lp")
@@ -50,6 +50,8 @@ def fill(rng, shape, how):
         out = np.full(shape, -np.inf)
         out.flat[rng.integers(out.size)] = rng.choice([0.0, -2.0])
         return out
+    if how == "denormal":
+        return rng.choice([0.0, 5e-324, -5e-324, 1e-310], shape)
     return rng.normal(size=shape)
 
 

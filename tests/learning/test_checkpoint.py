@@ -63,8 +63,9 @@ def fit(data, trainer="bcfw", options=None, **other):
 def same(a, b):
     np.testing.assert_array_equal(a.coef_, b.coef_)
     assert (a.report_.primal, a.report_.dual) == (b.report_.primal, b.report_.dual)
-    assert a.report_.n_passes == b.report_.n_passes
-    assert a.report_.n_oracle_calls == b.report_.n_oracle_calls
+    anew = a.report_.n_passes - b.report_.n_passes  # a pass, where the objective kept in a file is computed anew
+    assert anew in (0.0, 1.0)
+    assert a.report_.n_oracle_calls - b.report_.n_oracle_calls == anew * a.report_.n_examples
     assert [e.iteration for e in a.report_.history] == [e.iteration for e in b.report_.history]
 
 
@@ -252,11 +253,10 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
     fit(DATA, max_passes=4, checkpoint=str(file))
     before = file.read_bytes()
 
-    def die(target, **arrays):
-        target.write(b"half")
+    def die(number):
         raise Killed
 
-    monkeypatch.setattr(np, "savez", die)
+    monkeypatch.setattr(os, "fsync", die)
     with pytest.raises(Killed):
         fit(DATA, max_passes=40, checkpoint=str(file))
     assert file.read_bytes() == before

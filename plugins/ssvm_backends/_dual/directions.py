@@ -38,6 +38,9 @@ START = 0.25
 #: Work of scoring and packing a fractional solution, as :data:`~ssvm_backends._dual.pieces.ANSWER_SHARE` (measured).
 FRACTIONAL_SHARE = 4.0
 
+#: Tables of a smaller range count as equal: one over the penalty is to be a number.
+SMALLEST = 1e-290
+
 #: Work between two looks at labels and bound on large examples, in table entries.
 LOOK = 1e8
 
@@ -167,7 +170,8 @@ def first_split(
                 low, high = min(low, pool[c]), max(high, pool[c])
         total += high - low
         n += 1
-    s.penalty[i] = START * total / n if total > 0.0 else 1.0
+    mean = START * total / max(n, 1)
+    s.penalty[i] = mean if mean > SMALLEST else 1.0
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,272 @@
+"""How much memory laying a model over data takes: what stays, and the most that is held on the way.
+
+The sums follow :mod:`ssvm_dsl.compiler.ground` stage by stage; each stage's work space is counted where it is largest.
+n is the number of factors of a template over all examples, r the number of variables of each, R and P the rows and
+columns of its features.  Numbers of factors are 8 bytes where they are computed, 4 where they are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.lang import features as lang
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.relations import Target
+
+I64 = NDArray[np.int64]
+
+#: Bytes for each attribute: while names are numbered, and in the rows that stay.
+ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12
+
+
+#: Bytes for each example of the arrays that its edges, and its sparse rows, are read into.
+EDGES_READ, SPARSE_READ = 250, 750
+
+
+@dataclass(eq=False)
+class Meter:
+    """Counts bytes that stay, and the most there are at once."""
+
+    kept: float = 0.0
+    peak: float = 0.0
+
+    def keep(self, n_bytes: float, work: float = 0.0) -> None:
+        """Count something that stays, made with so much work space beside it."""
+        self.kept += n_bytes
+        self.peak = max(self.peak, self.kept + work)
+
+    def pass_by(self, n_bytes: float) -> None:
+        """Count something that does not stay."""
+        self.peak = max(self.peak, self.kept + n_bytes)
+
+
+@dataclass(frozen=True)
+class FactorSize:
+    """Sizes of one factor template over a batch.
+
+    Parameters
+    ----------
+    n_factors, n_rows : int
+    n_tables : int
+        Table rows (0 for unary factors).
+    n_configs : int
+        Joint states of a factor.
+    width : int or None
+        Columns of its features; ``None`` when they are learnt.
+    structure_bytes, feature_bytes : int
+        What stays of scopes and indices, and of feature rows that no earlier factor has.
+    """
+
+    n_factors: int
+    n_rows: int
+    n_tables: int
+    n_configs: int
+    width: int | None
+    structure_bytes: int
+    feature_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint:
+    """Memory of a grounded model.
+
+    Parameters
+    ----------
+    n_variables, n_states : int
+    factors : tuple of FactorSize
+    kept : float
+        Bytes that grounding leaves.
+    peak : float
+        The most it holds on the way.
+    scores : float
+        Bytes of unary scores and tables, which whoever answers questions makes next.
+    weights : float
+        Bytes of the weights, as far as their number is known.
+    """
+
+    n_variables: int
+    n_states: int
+    factors: tuple[FactorSize, ...]
+    kept: float
+    peak: float
+    scores: float
+    weights: float
+
+    @property
+    def needed(self) -> float:
+        """The least memory that any use of the grounded model takes."""
+        return max(self.peak, self.kept + self.scores + self.weights)
+
+
+@dataclass(eq=False)
+class _Sizes:
+    """What the sizes of the factors are counted from."""
+
+    examples: Examples
+    layout: Layout
+    with_attributes: bool
+    meter: Meter
+    rows: dict[Source, float] = field(default_factory=dict)
+    used: set[Source] = field(default_factory=set)
+
+
+def footprint(
+    declaration: Declaration, examples: Examples, layout: Layout, judged: bool, with_attributes: bool = True
+) -> Footprint:
+    """Return the memory that grounding a model takes.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    examples : Examples
+    layout : Layout
+    judged : bool
+        Whether there are labels, and a loss is made of them.
+    with_attributes : bool
+        Whether to count attributes one by one; without, their rows are left out.
+    """
+    read = _read_bytes(declaration, examples, judged)
+    meter = Meter(read, read)
+    counts = [int(layout.count(label).sum()) for label in declaration.labels]
+    v = sum(counts)
+    s = sum(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
+    n_axes = max(len(label.dims) for label in declaration.labels)
+    if judged:
+        meter.keep(4 * v, work=13 * v + 8 * v * (n_axes > 0))  # states; masks, flat labels
+    sizes = _Sizes(examples, layout, with_attributes, meter)
+    factors = tuple(_factor(factor, sizes) for factor in declaration.factors)
+    dense = [kept for source, kept in sizes.rows.items() if source in sizes.used and not source.sparse]
+    if len(dense) > 1:
+        meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
+    meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
+    if judged and declaration.loss is not None:
+        most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
+        meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * most + 16 * v)
+    scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in factors))
+    weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
+    passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
+    return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
+
+
+def _read_bytes(declaration: Declaration, examples: Examples, judged: bool) -> float:
+    """Return the bytes of what reading the examples has made of them: arrays of edges and of sparse rows."""
+    total = 0.0
+    for symbol in declaration.inputs if judged else declaration.scored_inputs:
+        if isinstance(symbol, Edges):
+            total += 16.0 * float(examples.size((symbol.dim,)).sum()) + EDGES_READ * examples.n
+        elif isinstance(symbol, Input) and symbol.sparse:
+            total += SPARSE_READ * examples.n
+    return total
+
+
+def _n_weights(factor: Factor, width: int | None) -> int:
+    """Return the weights that a factor owns, 0 where that is not known before learning."""
+    shape = factor.weight_shape(width)
+    if factor.tie is not None or factor.observed or None in shape:
+        return 0
+    return prod(size for size in shape if size is not None)
+
+
+def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
+    target, source, examples, meter = factor.target, factor.features, sizes.examples, sizes.meter
+    counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
+    n, r, n_configs = int(counts.sum()), target.arity, prod(target.cards)
+    by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
+    n_rows = 0 if source is None else n if by_factor else int(examples.size(source.dims).sum())
+    scopes = (4 * r + 8) * n + 8 * n * (target.kind in ("complete", "cliques", "chain", "pairs", "grid", "along"))
+    meter.pass_by(_lay_bytes(target, counts, n, r, examples))
+    feature_bytes = 0
+    if source is not None:
+        _source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes)
+        feature_bytes = 0 if source in sizes.used else int(sizes.rows[source])
+        sizes.used.add(source)
+    same = by_factor or (source is not None and n == n_rows)  # factor f uses row f (nearly always, then)
+    row = 4 * n if source is not None and not same else 0
+    unit = 4 * n if factor.per else 0
+    if source is not None:
+        meter.pass_by(scopes + 25 * n + (0 if by_factor else 40 * n * (row > 0 and bool(source.dims))))
+    own_table = 4 * n * (r > 1 and not (unit and source is None) and not row)
+    structure = 4 * r * n + row + unit + own_table + 24 * examples.n
+    meter.keep(structure, work=8 * n + scopes - 4 * r * n + 4 * n)
+    n_tables = 0
+    if r > 1:
+        n_tables = factor.n_units if source is None else n if factor.per or factor.joint else n_rows
+    width = None if source is None else source.width
+    return FactorSize(n, n_rows, n_tables, n_configs, width, structure, feature_bytes)
+
+
+def _lay_bytes(target: Target, counts: I64, n: int, r: int, examples: Examples) -> float:
+    """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once."""
+    longest = int(counts.max(initial=0))
+    if target.kind in ("each", "indicator"):
+        return 36.0 * n
+    if target.kind == "chain":
+        return (8.0 * r + 44) * n
+    if target.kind == "pairs":
+        return 68.0 * n + 40.0 * _n_lines(target, examples)
+    if target.kind == "grid":
+        return 84.0 * n + 40.0 * _n_lines(target, examples)
+    if target.kind == "along":
+        return 52.0 * n
+    local = {"complete": 8.0 * r + 16, "cliques": 8.0 * r}.get(target.kind, 24.0 * r + 16) * longest
+    kinds, times = np.unique(counts, return_counts=True)
+    alike = float((kinds * times).max(initial=0)) if target.kind != "cliques" else float(n)
+    return 4.0 * r * n + 24.0 * n + 8.0 * r * alike + max(local, 8.0 * r * longest)
+
+
+def _n_lines(target: Target, examples: Examples) -> float:
+    """Return the number of runs of neighbours along the axis where there are most."""
+    label, most = target.label, 0.0
+    for k in range(len(label.dims)):
+        if target.axis is None or label.dims[k].name == target.axis.name:
+            lines = np.ones(examples.n)
+            for dim in label.dims[:k]:
+                lines = lines * examples.sizes[dim.name]
+            most = max(most, float(lines.sum()))
+    return most
+
+
+def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> None:
+    """Count the rows of a source, once."""
+    if source not in sizes.rows:
+        kept, made_with = _row_bytes(source, sizes, n_rows, n_configs)
+        sizes.rows[source] = kept
+        sizes.meter.keep(kept, work=made_with + work)
+
+
+def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tuple[float, float]:
+    """Return (bytes of the rows of a source, bytes of what else is held while they are made)."""
+    examples = sizes.examples
+    if isinstance(source, Attributes | lang.Hashed):
+        (inner,) = source.sources or (source,)
+        assert isinstance(inner, Attributes)
+        n = _n_attributes(inner, examples) if sizes.with_attributes else 0
+        return float(ATTRIBUTE_KEPT * n + 8 * n_rows), float(ATTRIBUTE_WORK * n + 16 * n_rows)
+    if isinstance(source, Input) and source.sparse:
+        stored = sum(len(rows.indices) for rows in examples.raw[source.name])
+        return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
+    for part in source.sources:
+        _source(part, sizes, int(examples.size(part.dims).sum()), 1, work=0.0)
+    if source.sparse or source.width is None:  # stacked from parts, in CSR form
+        stacked = sum((1.0 if part.sparse else 1.5) * sizes.rows[part] for part in source.sources)
+        return stacked, stacked
+    kept = 8.0 * n_rows * source.width * n_configs
+    copies = 1.0 if isinstance(source, lang.Feature | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
+    narrow = isinstance(source, Input) and any(a.dtype != np.float64 for a in examples.raw[source.name][:1])
+    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0
+    return kept, copies * kept + given
+
+
+def _n_attributes(source: Attributes, examples: Examples) -> int:
+    """Return the number of attributes of all positions."""
+    raw = examples.raw[source.name]
+    tokens = (token for example in raw for token in example) if source.dims else iter(raw)
+    return sum(len(token) for token in tokens if hasattr(token, "__len__"))
