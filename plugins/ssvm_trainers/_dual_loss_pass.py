@@ -36,6 +36,7 @@ from ssvm_dsl.ir.flat import (
 )
 from ssvm_dsl.ir.kernels import feature_row, score_example, weight_start
 from ssvm_dsl.ir.observed_kernels import weight_of
+from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._plane_arrays import Fixed
 from ssvm_trainers._planes import fixed_arrays, map_scales
 from ssvm_trainers._subgradient_pass import fold
@@ -86,19 +87,24 @@ class CompiledPass:
         averaged : bool
             Whether the sum is wanted.
         """
-        problem, offer, begin = self.problem, self.offer, self.problem.seconds()
+        problem, offer = self.problem, self.offer
         shrink, v = float(map_scales(problem)[:1].sum()), np.zeros(problem.dim if averaged else 0)
         state = np.array([1.0, 0.0, float(np.dot(w, w))])
-        dual_loss_steps(
-            offer.function, offer.ints, offer.longs, offer.reals, self.work, offer.message_ptr, self.messages, passes,
-            self.theta.node, self.theta.pool, problem.parameters.flat, self.fixed, self.place, self.scores,
-            self.choices, order, problem.objective.weight, t, shrink, self.radius, w, v, state, averaged,
-        )  # fmt: skip
-        problem.n_oracle_calls += len(order)
-        problem.oracle_seconds += problem.seconds() - begin
-        summed = state[1] * w - v if averaged else v
-        w *= state[0]
-        return summed
+        try:
+            for piece in pieces(problem, order, passes * visit_cost(problem)):
+                begin = problem.seconds()
+                dual_loss_steps(
+                    offer.function, offer.ints, offer.longs, offer.reals, self.work, offer.message_ptr, self.messages,
+                    passes, self.theta.node, self.theta.pool, problem.parameters.flat, self.fixed, self.place,
+                    self.scores, self.choices, piece, problem.objective.weight, t, shrink, self.radius, w, v, state,
+                    averaged,
+                )  # fmt: skip
+                t += len(piece)
+                problem.n_oracle_calls += len(piece)
+                problem.oracle_seconds += problem.seconds() - begin
+            return state[1] * w - v if averaged else v
+        finally:  # the weights are whole again, whatever ended the pass
+            w *= state[0]
 
 
 def choice_places(problem: MessageProblem) -> I64:

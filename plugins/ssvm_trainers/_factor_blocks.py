@@ -13,8 +13,8 @@ The penalty follows the residuals as in AD3 (Martins et al. 2015): they should s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,10 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._factor_kernels import Curvature, Dual, Factors, Space, message_bounds, sweep
 from ssvm_trainers._fractional import first_entries, kinds_of_entries
 from ssvm_trainers._fractional_kernels import Entries, Metric
+from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, SHARES, Rule
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import Planes
@@ -72,7 +74,17 @@ def suits(problem: TrainProblem) -> bool:
 class FactorRun(Run):
     """One training run."""
 
-    STATE = ("mu", "messages", "w", "free", "penalty", "now", "asked", "next", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "mu": SHARES,
+        "messages": NUMBERS,
+        "w": NUMBERS,
+        "free": NUMBERS,
+        "penalty": Rule(least=1e-300),
+        "now": COUNTS,
+        "asked": COUNTS,
+        "next": COUNTS,
+        "random": PART,
+    }
 
     def __init__(self, problem: TrainProblem, random_state: int | None, start: F64 | None) -> None:
         if reason := refusal(problem):
@@ -89,7 +101,7 @@ class FactorRun(Run):
         lower = np.array([m.block.lower_bound for m in parameters.maps])[rest]
         self.fixed = Metric(1.0 / map_scales(problem)[rest], bounded, lower, objective.weight / n, float(objective.lam))
         self.space = work_space(problem, self.entries.ptr, self.factors)
-        self.size = mean_loss(problem)
+        self.size, self.cost = mean_loss(problem), visit_cost(problem)
         self.mu = labelling_marginals(parameters.program, problem.loss.truth)
         self.messages = np.zeros(int((self.factors.width[self.factors.group]).sum()))
         self.w = np.zeros(problem.dim)
@@ -106,11 +118,12 @@ class FactorRun(Run):
         if self.start is not None and not self.asked:
             return self.seed(self.start)
         self.space.totals[:] = 0.0
-        sweep(
-            self.others, self.entries, self.fixed, self.factors, self.curvature, self.space,
-            self.random.permutation(self.problem.n), self.problem.loss.node, self.penalty, STEPS,
-            NO_SLOPE * self.size, Dual(self.mu, self.messages, self.w, self.free),
-        )  # fmt: skip
+        for piece in pieces(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
+            sweep(
+                self.others, self.entries, self.fixed, self.factors, self.curvature, self.space, piece,
+                self.problem.loss.node, self.penalty, STEPS, NO_SLOPE * self.size,
+                Dual(self.mu, self.messages, self.w, self.free),
+            )  # fmt: skip
         self.now += 1
         if self.now % SWEEPS == 0:
             self._balance(self.now // SWEEPS)

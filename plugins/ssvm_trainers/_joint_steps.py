@@ -9,6 +9,7 @@ example at some weights, the first one is that of the dual weights so far, and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -80,7 +81,9 @@ class KeptRows(NamedTuple):
         return cls(np.nonzero(there)[0], held.loss[there], psi, held.alpha[there])
 
 
-def climb(objective: Objective, share: F64, rows: KeptRows, enough: float) -> tuple[F64, F64]:
+def climb(
+    objective: Objective, share: F64, rows: KeptRows, enough: float, pause: Callable[[], None] = lambda: None
+) -> tuple[F64, F64]:
     """Return (dual weights whose dual value is close to the best over the kept planes, weights of low objective).
 
     Parameters
@@ -91,6 +94,8 @@ def climb(objective: Objective, share: F64, rows: KeptRows, enough: float) -> tu
     rows : KeptRows
     enough : float
         How far the dual value may stay below the best.
+    pause : callable
+        Looks at the clock; called once for each cut.
     """
     model, way = AggregatedModel(objective, keep=MOST_CUTS + 1), Way(stabilise=True)  # no plane is dropped
     first = np.flatnonzero(np.diff(rows.owner, prepend=-1))
@@ -100,6 +105,7 @@ def climb(objective: Objective, share: F64, rows: KeptRows, enough: float) -> tu
     model.solve()
     cuts, w = [], model.w
     for _ in range(MOST_CUTS):
+        pause()
         values = rows.loss - rows.psi @ w
         top = np.maximum.reduceat(values, first)
         best = np.flatnonzero(values == np.repeat(top, np.diff(first, append=len(values))))

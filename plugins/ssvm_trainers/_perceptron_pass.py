@@ -12,6 +12,7 @@ from ssvm_dsl.ir.flat import FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers._certify import count_calls
+from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._plane_arrays import F64, I32, I64, Fixed, Parts, Work
 from ssvm_trainers._plane_products import clear_parts, collect_parts, labels_score, move_parts, part_dots
 from ssvm_trainers._planes import fixed_arrays, parts_space, work_space
@@ -26,18 +27,21 @@ UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
 def compiled_pass(learner: Learner, problem: TrainProblem, oracle: CompiledOracle, order: I64, limit: F64) -> int:
     """Look at the examples in order, each with the newest weights; return how many changed them."""
     theta = problem.scores(learner.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
-    begin, fixed = problem.seconds(), fixed_arrays(problem)
+    fixed, work, parts = fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1)
     predicted = learner.options.against == "prediction"
     if predicted:
         fixed = fixed._replace(bonus=np.where(fixed.bonus > -np.inf, 0.0, -np.inf))
-    changes, off = online_steps(
-        oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
-        problem.parameters.flat, fixed, work_space(problem, 1), parts_space(problem, 1), order,
-        problem.objective.weight, limit, UPDATES[learner.options.update], predicted,
-        learner.t, learner.w, learner.moved,
-    )  # fmt: skip
-    count_calls(problem, len(order), begin, off)
-    return int(changes)
+    oracle_work, t, total = np.empty(oracle.work_size), learner.t, 0
+    for piece in pieces(problem, order, visit_cost(problem)):
+        begin = problem.seconds()
+        changes, off = online_steps(
+            oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool, problem.parameters.flat,
+            fixed, work, parts, piece, problem.objective.weight, limit, UPDATES[learner.options.update], predicted,
+            t, learner.w, learner.moved,
+        )  # fmt: skip
+        count_calls(problem, len(piece), begin, off)
+        t, total = t + len(piece), total + int(changes)
+    return total
 
 
 @njit(cache=True, nogil=True)

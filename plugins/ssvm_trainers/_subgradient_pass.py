@@ -19,6 +19,7 @@ from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers._certify import count_calls
+from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._plane_arrays import Fixed, Parts, Work
 from ssvm_trainers._plane_products import collect_parts, labels_score, move_parts
 from ssvm_trainers._planes import fixed_arrays, map_scales, parts_space, work_space
@@ -48,20 +49,25 @@ def compiled_pass(descent: Descent, problem: TrainProblem, oracle: CompiledOracl
     averaging = descent.options.averaging != "none"
     theta = problem.scores(descent.w, np.zeros(0, np.int64))  # room for the scores of one example after the other
     lengths, shares = descent.next_steps(len(order), problem)
-    v, plane, begin = np.zeros(problem.dim), np.zeros(problem.dim), problem.seconds()
-    state = np.array([1.0, 0.0, 0.0])
-    off = subgradient_steps(
-        oracle.function, oracle.ints, oracle.longs, np.empty(oracle.work_size), theta.node, theta.pool,
-        problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1), order,
-        problem.objective.weight, lengths, shares, problem.objective.lam * float(map_scales(problem)[:1].sum()),
-        descent.w, v, plane, state, averaging,
-    )  # fmt: skip
-    count_calls(problem, len(order), begin, off)
-    if averaging:
-        for part in stretches(problem.dim):
-            v[part] = state[1] * descent.w[part] - v[part]
-        descent.add_to_average(v, float(shares.sum()))
-    descent.w *= state[0]
+    v, plane, state, done = np.zeros(problem.dim), np.zeros(problem.dim), np.array([1.0, 0.0, 0.0]), 0
+    fixed, work, parts = fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1)
+    oracle_work, shrink = np.empty(oracle.work_size), problem.objective.lam * float(map_scales(problem)[:1].sum())
+    try:
+        for piece in pieces(problem, order, visit_cost(problem)):
+            begin, here = problem.seconds(), slice(done, done + len(piece))
+            off = subgradient_steps(
+                oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool,
+                problem.parameters.flat, fixed, work, parts, piece, problem.objective.weight, lengths[here],
+                shares[here], shrink, descent.w, v, plane, state, averaging,
+            )  # fmt: skip
+            count_calls(problem, len(piece), begin, off)
+            done += len(piece)
+    finally:  # the weights are whole again, whatever ended the pass
+        if averaging:
+            for part in stretches(problem.dim):
+                v[part] = state[1] * descent.w[part] - v[part]
+            descent.add_to_average(v, float(shares[:done].sum()))
+        descent.w *= state[0]
     return plane, float(state[2])
 
 

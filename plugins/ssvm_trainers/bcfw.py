@@ -24,7 +24,8 @@ has a lower objective; where that one is not good enough, at the newest weights,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,11 @@ from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
 from ssvm_trainers._joint_steps import MOST_NUMBERS, MOST_WEIGHTS, KeptRows, climb, places
+from ssvm_trainers._pieces import pieces
 from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 if TYPE_CHECKING:
     from ssvm_trainers._fractional import FractionalState
@@ -124,7 +127,16 @@ class BCFW(Resumable):
 class _Run(Run):
     """One training run."""
 
-    STATE = ("planes", "average", "averaged", "now", "passes", "dual", "trust", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "planes": PART,
+        "average": NUMBERS,
+        "averaged": COUNTS,
+        "now": Rule(0, 2**31 - 1),
+        "passes": COUNTS,
+        "dual": NUMBERS,
+        "trust": PART,
+        "random": PART,
+    }
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
@@ -166,6 +178,10 @@ class _Run(Run):
     def certified(self) -> Iterate:
         """Return the newest iterate with its certificate."""
         return self._certify(self._estimate())
+
+    def newest(self) -> F64:
+        """Return the weights at hand, whose dual value no visit of an example lowers."""
+        return self.average if self.averaged else self.planes.w
 
     def _estimate(self) -> float:
         """Return the gaps of all examples, each at the weights of its last exact visit."""
@@ -233,16 +249,19 @@ class _Run(Run):
     def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
         from ssvm_trainers._plane_kernels import exact_pass
 
-        s, begin = self.planes, self.problem.seconds()
-        gain, full, off = exact_pass(
-            oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, s.w, s.free,
-            self.now, self.options.keep, s.gap, s.gain,
-        )  # fmt: skip
-        count_calls(self.problem, len(ids), begin, off)
-        if full:
-            s.grow()
-        return float(gain)
+        s, total = self.planes, 0.0
+        for piece in pieces(self.problem, ids, self.exact_cost):
+            begin = self.problem.seconds()
+            gain, full, off = exact_pass(
+                oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
+                self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, piece, s.w, s.free,
+                self.now, self.options.keep, s.gap, s.gain,
+            )  # fmt: skip
+            count_calls(self.problem, len(piece), begin, off)
+            total += float(gain)
+            if full:
+                s.grow()
+        return total
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> None:
         """Run cached passes while they gain more per operation than the iteration did so far."""
@@ -250,7 +269,8 @@ class _Run(Run):
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
             threshold = 0.1 * float(s.gain.mean())
-            gained = self._visit_cached(self._order(), threshold)
+            some = pieces(self.problem, self._order(), self.exact_cost)
+            gained = sum(self._visit_cached(piece, threshold) for piece in some)
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             self._follow()
@@ -267,7 +287,8 @@ class _Run(Run):
         psi = np.zeros((n_kept, dim))
         planes.vectors(psi)
         rows = KeptRows.of(planes.held, psi)
-        alpha, w = climb(self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate())
+        enough, pause = ENOUGH * self._estimate(), self.problem.pause
+        alpha, w = climb(self.problem.objective, planes.fixed.share, rows, enough, pause)
         planes.held.alpha[places(planes.held)] = alpha
         self.dual, _ = planes.refresh()
         if self.options.averaging:
@@ -288,7 +309,7 @@ class _Run(Run):
         The newest weights are tried, too, where the average lags behind: its gap exceeds the estimate of theirs.
         """
         self.dual, plane = self.planes.refresh()
-        dual, w = self.dual, self.average if self.options.averaging else self.planes.w.copy()
+        dual, w = self.dual, self.average if self.averaged else self.planes.w.copy()
         primal, upper = self._evaluate(w)
         if self.options.averaging and upper - dual > estimate and self._goes_on(stop, upper - dual, upper):
             newest = self.planes.w.copy()

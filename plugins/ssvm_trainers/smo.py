@@ -24,12 +24,17 @@ of every dual: D against the exact objective, at one w.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
+from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -62,7 +67,13 @@ class SMO(Resumable):
 class _Run(Run):
     """One training run."""
 
-    STATE = ("marginals", "passes", "dual", "trust", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "marginals": PART,
+        "passes": COUNTS,
+        "dual": NUMBERS,
+        "trust": PART,
+        "random": PART,
+    }
 
     def __init__(self, options: SMO, problem: TrainProblem, start: F64 | None) -> None:
         from ssvm_trainers._smo_state import MarginalState
@@ -73,7 +84,7 @@ class _Run(Run):
         self.passes = 0.0
         self.dual, _ = self.marginals.refresh()
         self.trust = Trust()
-        self.oracle = problem.compiled()
+        self.oracle, self.cost = problem.compiled(), visit_cost(problem)
         if self.oracle is not None:
             self.theta = problem.scores(self.marginals.w)
             self.oracle_work = np.empty(self.oracle.work_size)
@@ -94,6 +105,10 @@ class _Run(Run):
         """Return the newest iterate with its certificate."""
         return self._certify(float(self.marginals.gap.sum()))
 
+    def newest(self) -> F64:
+        """Return the weights at hand, whose dual value no visit of an example lowers."""
+        return self.marginals.w
+
     def seed(self, w: F64) -> Iterate:
         """Take the labellings at given weights and optimise over them: a warm start for the dual."""
         primal, upper, planes = self.problem.evaluate(w)
@@ -109,10 +124,13 @@ class _Run(Run):
             size = int(np.clip(self.problem.n // BATCHES, 1, MAX_BATCH))
             parts = [np.sort(ids[lo : lo + size]) for lo in range(0, len(ids), size)]
             return sum(self.marginals.take(self.problem.oracle(self.marginals.w, part)) for part in parts)
-        begin = self.problem.seconds()
-        gain, off = self.marginals.ask(self.oracle, self.theta, self.oracle_work, ids)
-        count_calls(self.problem, len(ids), begin, off)
-        return gain
+        total = 0.0
+        for piece in pieces(self.problem, ids, self.cost):
+            begin = self.problem.seconds()
+            gain, off = self.marginals.ask(self.oracle, self.theta, self.oracle_work, piece)
+            count_calls(self.problem, len(piece), begin, off)
+            total += gain
+        return total
 
     def _inner(self) -> None:
         """Run passes within the supports, over examples whose gaps were not small before; a pass over all ends it."""
@@ -120,7 +138,8 @@ class _Run(Run):
         enough, everyone = self.options.accuracy * float(gap.sum()), False
         for _ in range(self.options.max_inner_passes):
             order = self.random.permutation(n)
-            self.dual += self.marginals.within(order if everyone else order[gap[order] > enough / n])
+            some = order if everyone else order[gap[order] > enough / n]
+            self.dual += sum(self.marginals.within(piece) for piece in pieces(self.problem, some, self.cost))
             small = float(gap.sum()) <= enough
             if small and everyone:
                 return

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.session import PlannedSession, open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
@@ -43,7 +43,7 @@ class Question:
     clamp : ndarray of int32, shape (V,), optional
         Observed states, -1 where free.
     time_limit : float, optional
-        Seconds, opening the backend included.
+        Seconds, opening the backend included, compiling its kernels not.
     """
 
     problem: GraphProblem
@@ -123,30 +123,27 @@ def ask(plan: Plan, question: Question, progress: Callable[[float, float], None]
     SsvmError
         The backend broke its contract.
     """
-    start = perf_counter()
+    deadline = Deadline(inf if question.time_limit is None else question.time_limit)
     try:
         session = open_plan(plan, question.problem.program)
-        solution = _solve(session, question, progress, start)
+        solution = _solve(session, question, progress, deadline)
     except KeyboardInterrupt:
-        return Answer(plan, "interrupted", perf_counter() - start, log_partition=nan if question.marginals else None)
-    seconds, plan = perf_counter() - start, session.plan
+        return Answer(plan, "interrupted", deadline.spent, log_partition=nan if question.marginals else None)
+    seconds, plan = deadline.spent, session.plan
     if question.marginals:
         return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
     return _of_labels(plan, question.problem, solution, seconds)
 
 
 def _solve(
-    session: PlannedSession, question: Question, progress: Callable[[float, float], None] | None, start: float
+    session: PlannedSession, question: Question, progress: Callable[[float, float], None] | None, deadline: Deadline
 ) -> Solution:
-    left = None
-    if question.time_limit is not None:
-        left = max(question.time_limit - (perf_counter() - start), 1e-3)
-    limits, theta = Limits(time=left, progress=progress), question.problem.theta
+    limits, theta = Limits(progress=progress), question.problem.theta
     if not question.marginals:
-        return session.solve(theta, task=question.task, clamp=question.clamp, limits=limits)
+        return answer_within(session, deadline, theta, task=question.task, clamp=question.clamp, limits=limits)
     if question.clamp is not None:
         theta = question.problem.given(question.clamp)
-    return session.solve(theta, task=Task.MARGINALS, limits=limits)
+    return answer_within(session, deadline, theta, task=Task.MARGINALS, limits=limits)
 
 
 def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: float) -> Answer:

@@ -76,7 +76,8 @@ class MoveSession:
         for number, example in enumerate(ids):
             if clock.over or (answers and answers[-1].stop is Stop.INTERRUPTED):
                 break
-            answers.append(self._one(reduced, cut, number, ids, clock, starts.get(int(example))))
+            mine = clock.share(len(ids) - number)
+            answers.append(self._one(reduced, cut, number, ids, mine, starts.get(int(example))))
         answers += [Answer(None, stop=Stop.TIME)] * (len(ids) - len(answers))
         solution = pack(self.program, theta, ids, reduced, answers)
         ptr = label_ptr(self.program, examples)

@@ -78,6 +78,10 @@ class Clock:
         """Whether time is up."""
         return self.end < np.inf and perf_counter() >= self.end
 
+    def share(self, n: int) -> Clock:
+        """Return the clock of the next of n examples: it may take an equal share of what is left."""
+        return self if n <= 1 or self.end == np.inf else Clock(perf_counter() + self.left / n, self.limits)
+
     def tell(self, score: float, bound: float) -> None:
         """Report progress on the example at hand."""
         if self.limits.progress is not None:
@@ -125,7 +129,8 @@ class ExampleSession(ABC):
         for number, (here, example) in enumerate(zip(reduced.ids, ids, strict=True)):
             if clock.over:
                 break
-            answers.append(self._one(reduced, number, int(here), clock, warm_of.get(int(example))))
+            mine = clock.share(len(ids) - number)
+            answers.append(self._one(reduced, number, int(here), mine, warm_of.get(int(example))))
             if answers[-1].stop is Stop.INTERRUPTED:
                 break
         answers += [Answer(None, stop=Stop.TIME)] * (len(ids) - len(answers))

@@ -7,8 +7,8 @@ from time import perf_counter
 
 from ssvm_dsl.ir import Limits
 
-#: Examples between two looks at the clock.
-PART = 64
+#: Examples before the first look at the clock; then as many as take about so many seconds.
+PART, PACE = 64, 0.02
 
 
 def parts_within(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
@@ -16,8 +16,8 @@ def parts_within(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
     if limits.time is None:
         yield 0, n
         return
-    end = perf_counter() + limits.time
-    for lo in range(0, n, PART):
-        if perf_counter() >= end:
-            return
-        yield lo, min(lo + PART, n)
+    end, lo, size = perf_counter() + limits.time, 0, PART
+    while lo < n and (begin := perf_counter()) < end:
+        yield lo, min(lo + size, n)
+        lo += size
+        size = max(1, 2 * size if perf_counter() - begin < PACE else size // 2)

@@ -28,6 +28,9 @@ T = TypeVar("T")
 #: Columns of all structures a session keeps (100 to 300 bytes each, with what solvers make of them).
 KEPT_COLUMNS = 4_000_000
 
+#: Bytes that a solver takes for each column of an example while it runs.
+COLUMN_BYTES = 1000.0
+
 NO_LIMITS = Limits()
 
 
@@ -145,7 +148,8 @@ class PolytopeSession(ABC):
             for example in ids.tolist():
                 if clock.over:
                     break
-                answers.append(self._one(theta, node, example, clock, known.get(example), task))
+                mine = clock.share(len(ids) - len(answers))
+                answers.append(self._one(theta, node, example, mine, known.get(example), task))
                 clock.tell(answers[-1].score, answers[-1].bound)
                 if answers[-1].stop is Stop.INTERRUPTED:
                     raise KeyboardInterrupt
