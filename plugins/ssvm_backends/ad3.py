@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._dual.session import DualSession, Part, dual_bytes, sweep_cost
 from ssvm_backends._graphs.graph import I64, Instance
 from ssvm_backends._graphs.reduce import Reduced
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Theta
@@ -29,7 +29,7 @@ class AD3:
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 200 iterations."""
-        return Verdict(True, 2000.0 * sweep_cost(need))
+        return Verdict(True, 2000.0 * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> AD3Session:
         """Return a session."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends._cuts.move_session import MoveSession
+from ssvm_backends._graphs.graph import graph_bytes
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 
@@ -24,7 +25,8 @@ class AlphaBetaSwap:
 
     def check(self, need: Need) -> Verdict:
         """Accept pairwise problems; whether tables are semimetrics shows when scores are there."""
-        return Verdict(True, 100.0 * need.max_card**2 * (need.n_variables + need.n_factors))
+        cost = 100.0 * need.max_card**2 * (need.n_variables + need.n_factors)
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
         """Return a session."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends._cuts.move_session import MoveSession
+from ssvm_backends._graphs.graph import graph_bytes
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 
@@ -25,7 +26,8 @@ class AlphaExpansion:
 
     def check(self, need: Need) -> Verdict:
         """Accept pairwise problems; whether tables are metrics shows when scores are there."""
-        return Verdict(True, 200.0 * need.max_card * (need.n_variables + need.n_factors))
+        cost = 200.0 * need.max_card * (need.n_variables + need.n_factors)
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
         """Return a session."""

@@ -25,7 +25,7 @@ class Chain:
 
     def check(self, need: Need) -> Verdict:
         """Accept every batch of disjoint chains."""
-        return Verdict(True, need.n_variables * float(need.max_card) ** 2)
+        return Verdict(True, need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
         """Return a session; chains of equal cardinality in natural order get the fast kernel."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends._graphs.by_example import Answer, Clock, ExampleSession
-from ssvm_backends._graphs.graph import I32, Instance
+from ssvm_backends._graphs.graph import I32, Instance, graph_bytes
 from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.plugin_api import Verdict
 
@@ -18,7 +18,8 @@ class Combi:
 
     def check(self, need: Need) -> Verdict:
         """Accept every graph; the cost is a guess, for there is none that holds."""
-        return Verdict(True, 1e4 * (need.n_variables * need.max_card + need.n_factors * float(need.max_table)))
+        cost = 1e4 * (need.n_variables * need.max_card + need.n_factors * float(need.max_table))
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CombiSession:
         """Return a session; compiles what is needed if this machine has not done so before."""

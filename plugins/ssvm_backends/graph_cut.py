@@ -18,7 +18,7 @@ import numpy as np
 
 from ssvm_backends._cuts.score_errors import lacking
 from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._graphs.graph import F64, I32, I64, build_graph
+from ssvm_backends._graphs.graph import F64, I32, I64, build_graph, graph_bytes
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.solution import select
@@ -39,7 +39,7 @@ class GraphCut:
 
     def check(self, need: Need) -> Verdict:
         """Accept binary problems; whether they are submodular shows when scores are there."""
-        return Verdict(True, 60.0 * (need.n_variables + need.n_factors))
+        return Verdict(True, 60.0 * (need.n_variables + need.n_factors), n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> GraphCutSession:
         """Return a session."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._graphs.graph import graph_bytes
 from ssvm_backends._local.session import BUDGET, Batch, HeuristicSession
 from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.plugin_api import Verdict
@@ -24,7 +25,8 @@ class ICM:
     def check(self, need: Need) -> Verdict:
         """Accept everything."""
         sweeps = 20.0
-        return Verdict(True, sweeps * (need.n_variables + need.n_factors * need.max_arity * float(need.max_card)))
+        cost = sweeps * (need.n_variables + need.n_factors * need.max_arity * float(need.max_card))
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ICMSession:
         """Return a session."""

@@ -22,7 +22,7 @@ from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._programs.cp_sat import CpSat
 from ssvm_backends._programs.local_polytope import Priced
 from ssvm_backends._programs.milp import highs_milp
-from ssvm_backends._programs.session import Answer, PolytopeSession
+from ssvm_backends._programs.session import COLUMN_BYTES, Answer, PolytopeSession
 from ssvm_dsl.ir import Need, Program, Stop, Task
 from ssvm_dsl.ir.tolerance import RELATIVE
 from ssvm_dsl.plugin_api import Verdict
@@ -39,7 +39,8 @@ class ILP:
         if need.max_table > MAX_TABLE:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
         columns = (need.n_variables * need.max_card + need.n_factors * need.max_table) / max(need.n_examples, 1)
-        return Verdict(True, need.n_examples * (1e7 + 1e3 * float(columns) ** 2))
+        cost = need.n_examples * (1e7 + 1e3 * float(columns) ** 2)
+        return Verdict(True, cost, n_bytes=COLUMN_BYTES * float(columns))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
         """Return a session."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from ssvm_backends._elimination.plan import F64, I32, I64, Compiled, compile_plan
 from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._graphs.graph import Instance, build_graph
+from ssvm_backends._graphs.graph import Instance, build_graph, graph_bytes
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta, Topology
@@ -50,7 +50,7 @@ class JunctionTree:
         if table > allowed:
             return Verdict(False, reasons=(_too_large(need.max_clique_table, None, allowed),))
         each = need.n_variables if need.topology < Topology.LOOPY else need.n_examples
-        return Verdict(True, 8.0 * each * table + need.n_variables)
+        return Verdict(True, 8.0 * each * table + need.n_variables, n_bytes=graph_bytes(need) + 12.0 * table)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> JunctionTreeSession:
         """Return a session."""

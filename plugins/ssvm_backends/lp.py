@@ -24,7 +24,7 @@ from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._programs.local_polytope import F64, I32, I64, Priced
 from ssvm_backends._programs.lp_solvers import Highs, MathOpt, Outcome, Solver
 from ssvm_backends._programs.rounding import rounded
-from ssvm_backends._programs.session import Answer, PolytopeSession, pack_marginals
+from ssvm_backends._programs.session import COLUMN_BYTES, Answer, PolytopeSession, pack_marginals
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Topology
 from ssvm_dsl.plugin_api import Verdict
 
@@ -60,7 +60,8 @@ class LP:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
         asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
         notes = (ROUNDED[options["rounding"]],) if asks_labels else ()
-        return Verdict(True, need.n_examples * (2e6 + 150 * columns_of(need) ** 1.5), notes)
+        columns = columns_of(need)
+        return Verdict(True, need.n_examples * (2e6 + 150 * columns**1.5), notes, COLUMN_BYTES * columns)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
         """Return a session."""

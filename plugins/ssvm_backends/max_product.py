@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends._graphs.by_example import Clock
+from ssvm_backends._graphs.graph import graph_bytes
 from ssvm_backends._local.session import BUDGET, Batch, HeuristicSession
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
@@ -31,7 +32,8 @@ class MaxProduct:
     def check(self, need: Need) -> Verdict:
         """Accept everything."""
         sweep = need.n_factors * float(need.max_table) * need.max_arity
-        return Verdict(True, 100.0 * (need.n_variables * need.max_card + sweep))
+        n_bytes = graph_bytes(need) + 16.0 * need.n_slots * need.max_card
+        return Verdict(True, 100.0 * (need.n_variables * need.max_card + sweep), n_bytes=n_bytes)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MaxProductSession:
         """Return a session.

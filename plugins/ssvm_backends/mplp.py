@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._dual.session import DualSession, Part, dual_bytes, sweep_cost
 from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import CompiledMessages, Verdict
@@ -22,7 +22,7 @@ class MPLP:
 
         Their bound has many subgradients, most of them of no use to training; diffusion leaves few.
         """
-        return Verdict(True, (3000.0 if need.messages else 300.0) * sweep_cost(need))
+        return Verdict(True, (3000.0 if need.messages else 300.0) * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MPLPSession:
         """Return a session."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ssvm_backends._dual.session import DualSession, Part, sweep_cost
+from ssvm_backends._dual.session import DualSession, Part, dual_bytes, sweep_cost
 from ssvm_backends._graphs.graph import Instance
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
@@ -24,7 +24,7 @@ class MSD:
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 500 iterations."""
-        return Verdict(True, 500.0 * sweep_cost(need))
+        return Verdict(True, 500.0 * sweep_cost(need), n_bytes=dual_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> MSDSession:
         """Return a session."""

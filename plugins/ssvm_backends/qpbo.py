@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends._graphs.by_example import NO_LIMITS, Clock, pack_arrays
-from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, instance_of
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, graph_bytes, instance_of
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import Limits, Need, Program, Solution, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import members
@@ -55,7 +55,7 @@ class QPBO:
         """Accept the same, and tell what becomes of variables that roof duality leaves open."""
         asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
         notes = (OPEN[options["rest"]],) if asks_labels else ()
-        return Verdict(True, 250.0 * (need.n_variables + need.n_factors), notes)
+        return Verdict(True, 250.0 * (need.n_variables + need.n_factors), notes, graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> RoofSession:
         """Return a session."""

@@ -15,7 +15,7 @@ class Tree:
 
     def check(self, need: Need) -> Verdict:
         """Accept every forest; the cost is one table look-up per pair of states and variable."""
-        return Verdict(True, 1.2 * need.n_variables * float(need.max_card) ** 2)
+        return Verdict(True, 1.2 * need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
         """Return a session."""

@@ -17,6 +17,9 @@ a true bound however far the search got.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +27,7 @@ from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers._lower_bound import best_share
 from ssvm_trainers._resumable import Stateful
 from ssvm_trainers._simplex_qp import maximise_on_simplex
+from ssvm_trainers._state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, Rule, require
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -53,7 +57,15 @@ class AggregatedModel(Stateful):
         Solves a plane may stay without dual weight before it is dropped.
     """
 
-    STATE = ("_planes", "_offsets", "_share", "_idle", "_gram", "w", "dual")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "_planes": Rule(shape=("planes", "dim")),
+        "_offsets": Rule(shape=("planes",)),
+        "_share": Rule(-ROUNDING, 1 + ROUNDING, shape=("planes",)),
+        "_idle": Rule(0, MOST, shape=("planes",), dtype="int64"),
+        "_gram": Rule(shape=("planes", "planes")),
+        "w": NUMBERS,
+        "dual": NUMBERS,
+    }
 
     def __init__(self, objective: Objective, keep: int) -> None:
         self.objective, self.keep = objective, keep
@@ -66,6 +78,17 @@ class AggregatedModel(Stateful):
         self._gram = np.zeros((1, 1))
         self.w: F64 = objective.weights(np.zeros(dim))
         self.dual = objective.dual(np.zeros(dim), 0.0)
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse planes without the zero plane, shares that do not add up to 1, and what is not their Gram matrix."""
+        planes, offsets, share, gram = (state[name] for name in ("_planes", "_offsets", "_share", "_gram"))
+        zero = len(planes) > 0 and not planes[0].any() and offsets[0] == 0.0
+        require(zero, "'_planes'", "the zero plane first")
+        require(abs(float(share.sum()) - 1.0) <= ROUNDING, "'_share'", "numbers that add up to 1")
+        expected = (planes * self._free_metric) @ planes.T
+        scale = np.sqrt(np.diag(expected))
+        close = bool((np.abs(gram - expected) <= ROUNDING * scale[:, None] * scale).all())
+        require(close, "'_gram'", "the products of the planes")
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -178,7 +201,11 @@ class Way(Stateful):
         Otherwise all the way, always.
     """
 
-    STATE = ("share", "lowest", "best")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "share": SHARES,
+        "lowest": OPEN,
+        "best": Rule(shape=("dim",), optional=True),
+    }
     LEAST, GROWS, SHRINKS = 0.1, 1.5, 0.5
 
     def __init__(self, stabilise: bool) -> None:

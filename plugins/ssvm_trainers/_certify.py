@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ssvm_dsl.errors import BackendFault, TrainingError
 from ssvm_dsl.plugin_api import StopRule, TrainProblem
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, Rule
 
 
 class Trust(Stateful):
@@ -18,7 +20,7 @@ class Trust(Stateful):
     weights after the pass, from above as a rule; ``ratio`` is the certified gap over it, as measured last.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("ratio",)
+    STATE: ClassVar[Mapping[str, Rule]] = {"ratio": COUNTS}
 
     def __init__(self) -> None:
         self.ratio = 0.6

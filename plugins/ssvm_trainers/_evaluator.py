@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, OPEN, PART, Rule, require
 
 F64 = NDArray[np.float64]
 
@@ -20,7 +22,16 @@ F64 = NDArray[np.float64]
 class Point(Stateful):
     """Weights with the objective, its certified upper bound (or nan), and a subgradient of it."""
 
-    STATE: ClassVar = ("w", "primal", "upper", "grad")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "w": NUMBERS,
+        "primal": OPEN,
+        "upper": OPEN,
+        "grad": Rule(shape=("gradient",)),
+    }
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse a gradient of another length."""
+        require(sizes["gradient"] in (0, len(self.w)), "'grad'", "a number for each weight")
 
     w: F64
     primal: float = np.nan
@@ -36,7 +47,7 @@ class Evaluator(Stateful):
     problem : TrainProblem
     """
 
-    STATE = ("hull", "n_calls", "dual")
+    STATE: ClassVar[Mapping[str, Rule]] = {"hull": PART, "n_calls": COUNTS, "dual": OPEN}
 
     def __init__(self, problem: TrainProblem) -> None:
         self.problem, self.hull = problem, PlaneHull(problem.objective)

@@ -13,8 +13,8 @@ The penalty follows the residuals as in AD3 (Martins et al. 2015): they should s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from ssvm_trainers._fractional_kernels import Entries, Metric
 from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, SHARES, Rule
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import Planes
@@ -73,7 +74,17 @@ def suits(problem: TrainProblem) -> bool:
 class FactorRun(Run):
     """One training run."""
 
-    STATE = ("mu", "messages", "w", "free", "penalty", "now", "asked", "next", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "mu": SHARES,
+        "messages": NUMBERS,
+        "w": NUMBERS,
+        "free": NUMBERS,
+        "penalty": Rule(least=1e-300),
+        "now": COUNTS,
+        "asked": COUNTS,
+        "next": COUNTS,
+        "random": PART,
+    }
 
     def __init__(self, problem: TrainProblem, random_state: int | None, start: F64 | None) -> None:
         if reason := refusal(problem):

@@ -6,7 +6,8 @@ Everything but the planes is as in :mod:`ssvm_trainers.bcfw`.  Memory is O(capac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ssvm_trainers._fractional_kernels import Entries, Metric, Room, Store, aggr
 from ssvm_trainers._joint_kernels import fractional_rows
 from ssvm_trainers._planes import map_scales
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, Rule, require
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program
@@ -40,6 +42,19 @@ class FractionalState(Stateful):
     problem : TrainProblem
         Its planes hold marginals.
     """
+
+    MORE: ClassVar[Mapping[str, Rule]] = {
+        "n_planes": COUNTS,
+        "alpha": SHARES,
+        "loss": NUMBERS,
+        "gram": NUMBERS,
+        "values": NUMBERS,
+        "w": NUMBERS,
+        "free": NUMBERS,
+        "gap": NUMBERS,
+        "gain": NUMBERS,
+        "operations": COUNTS,
+    }
 
     def __init__(self, problem: TrainProblem) -> None:
         self.problem, n, dim = problem, problem.n, problem.dim
@@ -124,8 +139,17 @@ class FractionalState(Stateful):
         kept = {"w": self.w, "free": self.free, "gap": self.gap, "gain": self.gain}
         return {**self.store._asdict(), **kept, "operations": self.work.counter}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse dual weights of planes that are not there, and those that are too much for an example."""
+        n_planes, alpha = state["n_planes"], state["alpha"]
+        k = alpha.shape[1]
+        require((n_planes < k).all(), "'n_planes'", f"at most {k - 1} planes of an example")
+        require(not alpha[np.arange(k) >= n_planes[:, None]].any(), "'alpha'", "dual weights of planes that are there")
+        require((alpha.sum(axis=1) <= 1 + ROUNDING).all(), "'alpha'", "dual weights that add up to at most 1")
+
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         for name, array in self.state().items():
             array[...] = state[name]
 

@@ -8,9 +8,9 @@ as long as the features of what is wrong: memory is O(wrong variables x features
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import each_marginals
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, INDEX, MOST, Rule, check_pointers, require
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -51,7 +52,28 @@ class KeptPlanes(Stateful):
         ``scale psi`` of each plane: its value at w is ``loss - rows @ w``.
     """
 
-    STATE = ("owner", "loss", "_used", "_time")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "owner": Rule(least=0, below="n", shape=("planes",), dtype="int64"),
+        "loss": Rule(shape=("planes",)),
+        "_used": Rule(0, MOST, shape=("planes",), dtype="int64"),
+        "_time": COUNTS,
+    }
+    MORE: ClassVar[Mapping[str, Rule]] = {
+        "keys": Rule(shape=("planes", KEY), dtype="uint8"),
+        "data": Rule(shape=("entries",)),
+        "indices": Rule(least=0, below="dim", shape=("entries",), dtype=INDEX),
+        "indptr": Rule(least=0, shape=("pointers",), dtype=INDEX),
+    }
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse rows that are none, and planes that are there twice."""
+        require(sizes["pointers"] == sizes["planes"] + 1, "'indptr'", "a row for each plane")
+        check_pointers(state["indptr"], sizes["entries"], "indptr")
+        row = np.repeat(np.arange(sizes["planes"]), np.diff(state["indptr"]))
+        rising = bool((np.diff(row * sizes["dim"] + state["indices"]) > 0).all())
+        require(rising, "'indices'", "ascending columns in each row")
+        keys = set(zip(state["owner"].tolist(), map(bytes, state["keys"]), strict=True))
+        require(len(keys) == sizes["planes"], "'keys'", "different planes")
 
     def __init__(self, problem: TrainProblem, limit: int | None = None) -> None:
         self.problem, self.limit = problem, limit
@@ -102,9 +124,9 @@ class KeptPlanes(Stateful):
         rows = {"data": self.rows.data, "indices": self.rows.indices, "indptr": self.rows.indptr}
         return super().state() | rows | {"keys": keys}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        super().restore(state)
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         parts, shape = (state["data"], state["indices"], state["indptr"]), (len(self), self.problem.dim)
         self.rows = sparse.csr_array(parts, shape=shape)
         keys = (key.tobytes() for key in state["keys"])

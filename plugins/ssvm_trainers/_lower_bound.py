@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir.stretches import stretches
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import NUMBERS, Rule
 
 F64 = NDArray[np.float64]
 
@@ -25,7 +29,7 @@ class PlaneHull(Stateful):
     objective : Objective
     """
 
-    STATE = ("v", "b")
+    STATE: ClassVar[Mapping[str, Rule]] = {"v": Rule(shape=("dim",), optional=True), "b": NUMBERS}
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective

@@ -7,11 +7,15 @@ H is the mean of the outer products of the subgradients g met so far; it is dens
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, Rule
 
 F64 = NDArray[np.float64]
 
@@ -34,7 +38,7 @@ class OnlineNewton(Stateful):
         There are too many weights for a dense matrix.
     """
 
-    STATE = ("moments", "t")
+    STATE: ClassVar[Mapping[str, Rule]] = {"moments": NUMBERS, "t": COUNTS}
 
     def __init__(self, dim: int, ridge: float) -> None:
         if dim > MAX_DIM:

@@ -7,17 +7,19 @@ zero and implicit.  Memory is O(cached labels), whatever the number of weights.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers._plane_arrays import F64, I64, Cache, Fixed, Parts, Work
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, ROUNDING, Rule, require
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
@@ -29,6 +31,20 @@ class DualState(Stateful):
 
     ``free`` are the weights without their lower bounds: w itself when there are none.
     """
+
+    MORE: ClassVar[Mapping[str, Rule]] = {
+        "n_planes": Rule(least=0, shape=("n",), dtype="int32"),
+        "alpha": Rule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes")),
+        "loss": Rule(shape=("n", "planes")),
+        "gram": Rule(shape=("n", "planes", "planes")),
+        "age": Rule(least=0, shape=("n", "planes"), dtype="int32"),
+        "labels": Rule(least=0, shape=("labels",), dtype="int32"),
+        "w": NUMBERS,
+        "free": NUMBERS,
+        "gap": NUMBERS,
+        "gain": NUMBERS,
+        "operations": COUNTS,
+    }
 
     problem: TrainProblem
     fixed: Fixed
@@ -50,8 +66,29 @@ class DualState(Stateful):
         kept = {"w": self.w, "free": self.free, "gap": self.gap, "gain": self.gain}
         return {**self.cache._asdict(), **kept, "operations": int(self.work.counter[0])}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse labels that are no states, and dual weights that are too much for an example."""
+        n_planes, alpha, program = state["n_planes"], state["alpha"], self.problem.parameters.program
+        k = sizes["planes"]
+        doubled = k in [FIRST_CAPACITY << step for step in range(24)]
+        require(doubled, "'alpha'", f"room for {FIRST_CAPACITY} planes, or a multiple by a power of 2")
+        require((n_planes <= k).all(), "'n_planes'", f"at most {k} planes of an example")
+        there = np.arange(k) < n_planes[:, None]
+        require(not alpha[~there].any(), "'alpha'", "dual weights of planes that are there")
+        require((alpha.sum(axis=1) <= 1 + ROUNDING).all(), "'alpha'", "dual weights that add up to at most 1")
+        sizes_of = np.diff(program.var_ptr)
+        require(sizes["labels"] == (k + 1) * int(program.var_ptr[-1]), "'labels'", "labels of all planes")
+        variable = runs(np.repeat(program.var_ptr[:-1], k + 1), np.repeat(sizes_of, k + 1))
+        require((state["labels"] < program.card[variable]).all(), "'labels'", "states of the variables")
+        if program.allowed is not None:
+            allowed = program.allowed[program.state_ptr[variable] + state["labels"]]
+            used = np.append(there, np.zeros((len(there), 1), dtype=bool), axis=1).ravel()
+            used = np.repeat(used, np.repeat(sizes_of, k + 1))
+            require(allowed[used].all(), "'labels'", "states that are not ruled out")
+
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         while self.capacity < state["alpha"].shape[1]:
             self.grow()
         self.cache = Cache(**{name: state[name] for name in Cache._fields})

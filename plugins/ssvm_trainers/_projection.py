@@ -14,6 +14,7 @@ of Taskar, Lacoste-Julien and Jordan (2006) where A is that of a flow, and solve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from ssvm_dsl.ir import Program
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_trainers._projection_kernels import MAX_STEPS, Layout, project_all
 from ssvm_trainers._resumable import Stateful
+from ssvm_trainers._state_rules import NUMBERS, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -53,7 +55,7 @@ class PolytopeProjection(Stateful):
         Where the next call starts: the multipliers of the last one.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("y",)
+    STATE: ClassVar[Mapping[str, Rule]] = {"y": NUMBERS}
 
     def __init__(self, program: Program, share: F64, used: Flags | None = None) -> None:
         self.layout, self.share = layout_of(program), share

@@ -8,7 +8,7 @@ begun anew that takes them over.  So there is no second way through a trainer fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import partial
 from typing import Any, ClassVar
@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_trainers._state_rules import Rule, check_values
 
 F64 = NDArray[np.float64]
 
@@ -26,10 +27,12 @@ class Stateful:
     """Something whose state is in the attributes named in ``STATE``.
 
     They are arrays, plain values, random generators, or parts that are stateful themselves (those of part ``a`` are
-    told as ``a.b``).
+    told as ``a.b``).  Each has the rule that its value must keep to; ``MORE`` has those of values that are told, but
+    are no attributes.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ()
+    STATE: ClassVar[Mapping[str, Rule]] = {}
+    MORE: ClassVar[Mapping[str, Rule]] = {}
 
     def state(self) -> dict[str, Any]:
         """Return the state: arrays, and values that JSON can hold."""
@@ -44,42 +47,68 @@ class Stateful:
                 told[name] = value.item() if isinstance(value, np.generic) else value
         return told
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        for name in self.STATE:
-            value, lead = getattr(self, name), f"{name}."
-            if isinstance(value, Stateful):
-                value.restore({key.removeprefix(lead): part for key, part in state.items() if key.startswith(lead)})
-            elif isinstance(value, np.random.Generator):
-                value.bit_generator.state = state[name]
-            else:
-                setattr(self, name, state[name])
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules.
 
+        Parameters
+        ----------
+        state : mapping
+        sizes : mapping
+            Sizes that rules name: ``dim`` and ``n``, the numbers of weights and examples.
+
+        Raises
+        ------
+        FileFormatError
+            It does not.
+        """
+        rules = {**self.STATE, **self.MORE}
+        plain = {name: rule for name, rule in rules.items() if not isinstance(self._part(name), _PARTS)}
+        self.check(state, check_values(plain, self.state(), state, sizes))
+        for name in self.STATE:
+            value, lead = self._part(name), f"{name}."
+            if isinstance(value, Stateful):
+                inner = {key.removeprefix(lead): part for key, part in state.items() if key.startswith(lead)}
+                value.restore(inner, sizes)
+            elif isinstance(value, np.random.Generator):
+                _set_generator(value, name, state.get(name))
+            else:
+                setattr(self, name, _like(value, state[name]))
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse a state whose values, each of which keeps to its rule, do not fit together."""
 
     def go_on(self, state: dict[str, Any]) -> None:
-        """Take over a state, whose arrays must be as large as those here and whose numbers finite.
+        """Take over the state of a stream, which begins anew with every call.
 
         Raises
         ------
         TrainingError
             It is the state of something else, or damaged.
         """
-        now = self.state()
-        for name, value in now.items():
-            found = state.get(name)
-            if isinstance(value, np.ndarray):
-                same = isinstance(found, np.ndarray) and (found.dtype, found.shape) == (value.dtype, value.shape)
-                known = same and bool(np.isfinite(found).all())
-            elif isinstance(value, int | float) and not isinstance(value, bool):
-                known = type(found) in (int, type(value)) and bool(np.isfinite(found)) and found >= 0
-            else:
-                known = type(found) is type(value)
-            if not known:
-                raise TrainingError(f"the state to go on from is of another model, or damaged: its '{name}'")
         try:
-            self.restore(state)
-        except (KeyError, TypeError, ValueError) as err:
-            raise TrainingError(f"the state to go on from is damaged ({type(err).__name__}: {err})") from err
+            self.restore(state, {})
+        except FileFormatError as err:
+            raise TrainingError(f"the state to go on from is of another model, or damaged: {err}") from err
+
+    def _part(self, name: str) -> Any:
+        return getattr(self, name, None)
+
+
+#: What has rules of its own.
+_PARTS = (Stateful, np.random.Generator)
+
+
+def _set_generator(generator: np.random.Generator, name: str, state: Any) -> None:
+    """Set the state of a random generator."""
+    try:
+        generator.bit_generator.state = state
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as err:
+        raise FileFormatError(f"the state of the trainer is damaged: '{name}': {type(err).__name__}: {err}") from err
+
+
+def _like(value: Any, found: Any) -> Any:
+    """Return a number of a file in the type that it has while training."""
+    return float(found) if isinstance(value, float) and isinstance(found, int) else found
 
 
 class Run(Stateful, ABC):
@@ -125,10 +154,16 @@ class Resumable(ABC):
         return self._run.state()
 
     def resume(self, problem: TrainProblem, stop: StopRule, state: dict[str, Any]) -> Iterator[Iterate]:
-        """Yield the iterates that follow a state."""
+        """Return the iterates that follow a state.
+
+        Raises
+        ------
+        FileFormatError
+            It is the state of something else, or damaged.
+        """
         self._run = self._begun(problem, None)
-        self._run.restore(state)
-        yield from self._go_on(stop)
+        self._run.restore(state, {"dim": problem.dim, "n": problem.n})
+        return self._go_on(stop)
 
     def _begun(self, problem: TrainProblem, start: F64 | None) -> Run:
         """Return a run with options of its own: one with this trainer, which keeps the run, would be a cycle."""

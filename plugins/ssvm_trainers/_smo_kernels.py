@@ -195,6 +195,7 @@ def extremes(maps: FlatMaps, trees: Trees, fixed: Fixed, room: Room, mu: F64, i:
         above, n_above = (p - lo) * wide, n_open[p - lo]
         for b in range(n_above):
             best_score, worst_score = -np.inf, np.inf
+            pick_high[at + b], pick_low[at + b] = 0, 0  # where rounding left no partner
             for a in range(n):
                 k = a * n_above + b
                 if weight[k] <= 0.0:

@@ -5,7 +5,8 @@ Memory is one number for each state of a variable and each joint state of a fact
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
 from ssvm_trainers._planes import fixed_arrays, work_space
 from ssvm_trainers._resumable import Stateful
 from ssvm_trainers._smo_kernels import Room, Trees, aggregate, exact_pass, plain_pass
+from ssvm_trainers._state_rules import NUMBERS, ROUNDING, SHARES, Rule, require
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -33,6 +35,8 @@ class MarginalState(Stateful):
     problem : TrainProblem
         Its graphs are forests.
     """
+
+    MORE: ClassVar[Mapping[str, Rule]] = {"mu": SHARES, "w": NUMBERS, "free": NUMBERS}
 
     def __init__(self, problem: TrainProblem) -> None:
         self.problem = problem
@@ -81,8 +85,23 @@ class MarginalState(Stateful):
         """Return the state: arrays."""
         return {"mu": self.mu, "w": self.w, "free": self.free}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse marginals that do not add up to 1, or whose factors do not agree with their variables."""
+        program, mu = self.problem.parameters.program, state["mu"]
+        node, first = mu[: program.n_states], program.n_states
+        total = np.add.reduceat(node, program.state_ptr[:-1]) if program.n_variables else np.zeros(0)
+        require((np.abs(total - 1.0) <= ROUNDING).all(), "'mu'", "marginals of variables that add up to 1")
+        for group in program.groups:
+            tables = mu[first : first + group.n_factors * group.n_configs].reshape(-1, *group.cards)
+            first += tables.size
+            for k, card in enumerate(group.cards):
+                wanted = node[program.state_ptr[group.scope[:, k]][:, None] + np.arange(card)]
+                margin = tables.sum(axis=tuple(a for a in range(1, tables.ndim) if a != k + 1))
+                require((np.abs(margin - wanted) <= ROUNDING).all(), "'mu'", "factors that agree with their variables")
+
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         for name, array in self.state().items():
             array[...] = state[name]
 

@@ -11,6 +11,9 @@ planes met: those of each pass, and those of evaluated weights, are mixed to the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +22,7 @@ from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator
 from ssvm_trainers._guard import checked, steps_of
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 F64 = NDArray[np.float64]
 
@@ -70,7 +74,15 @@ class Adam(Resumable):
 class _Run(Run):
     """Weights and moments after ``t`` steps."""
 
-    STATE = ("evaluate", "w", "mean", "square", "t", "passes", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "evaluate": PART,
+        "w": NUMBERS,
+        "mean": NUMBERS,
+        "square": COUNTS,
+        "t": COUNTS,
+        "passes": COUNTS,
+        "random": PART,
+    }
 
     def __init__(self, options: Adam, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.evaluate = options, problem, Evaluator(problem)

@@ -24,7 +24,8 @@ has a lower objective; where that one is not good enough, at the newest weights,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from ssvm_trainers._pieces import pieces
 from ssvm_trainers._plane_arrays import CACHE_LINE
 from ssvm_trainers._planes import DualState, start_state
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 if TYPE_CHECKING:
     from ssvm_trainers._fractional import FractionalState
@@ -125,7 +127,16 @@ class BCFW(Resumable):
 class _Run(Run):
     """One training run."""
 
-    STATE = ("planes", "average", "averaged", "now", "passes", "dual", "trust", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "planes": PART,
+        "average": NUMBERS,
+        "averaged": COUNTS,
+        "now": Rule(0, 2**31 - 1),
+        "passes": COUNTS,
+        "dual": NUMBERS,
+        "trust": PART,
+        "random": PART,
+    }
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start

@@ -8,12 +8,16 @@ any power, smooth or not, is covered.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._aggregated_qp import INNER, AggregatedModel, Way
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, OPEN, PART, Rule
 
 F64 = NDArray[np.float64]
 
@@ -42,7 +46,7 @@ class Bundle(Resumable):
 class _Run(Run):
     """The model of one run, and w: the point asked for next."""
 
-    STATE = ("model", "way", "w", "passes", "lowest")
+    STATE: ClassVar[Mapping[str, Rule]] = {"model": PART, "way": PART, "w": NUMBERS, "passes": COUNTS, "lowest": OPEN}
 
     def __init__(self, options: Bundle, problem: TrainProblem, start: F64 | None) -> None:
         self.problem, self.way = problem, Way(options.stabilise)

@@ -24,7 +24,8 @@ and of the margin risk.  The lower bound of the optimum is that of the planes of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule, check_values, require
 
 if TYPE_CHECKING:
     from ssvm_trainers._dual_loss_pass import CompiledPass
@@ -78,7 +80,16 @@ class DLPW(Resumable):
 class _Run(Run):
     """Weights after ``t`` steps, and the messages of each batch."""
 
-    STATE = ("w", "average", "t", "turn", "spent", "shuffled", "random", "hull")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "w": NUMBERS,
+        "average": NUMBERS,
+        "t": COUNTS,
+        "turn": COUNTS,
+        "spent": COUNTS,
+        "shuffled": Rule(least=0, below="n", shape=("n",), dtype="int64"),
+        "random": PART,
+        "hull": PART,
+    }
 
     def __init__(self, options: DLPW, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, cast(MessageProblem, problem)
@@ -152,9 +163,21 @@ class _Run(Run):
         values = np.concatenate([np.zeros(0), *(one.values for one in kept)])
         return super().state() | {"message_sizes": sizes, "messages": values}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        super().restore(state)
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse an order that is none, and messages of other sizes."""
+        seen = np.bincount(state["shuffled"], minlength=sizes["n"])
+        require((seen == 1).all(), "'shuffled'", "every example once")
+        if self.compiled is not None:
+            check_values({"messages": NUMBERS}, {"messages": self.compiled.messages}, state, sizes)
+            return
+        rules = {"message_sizes": Rule(0, 2**40, shape=("n",), dtype="int64"), "messages": Rule(shape=("messages",))}
+        found = check_values(rules, {}, state, sizes)
+        total = float(state["message_sizes"].sum())
+        require(total == found["messages"], "'message_sizes'", "sizes of all messages")
+
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         if self.compiled is not None:
             self.compiled.messages[:] = state["messages"]
             return

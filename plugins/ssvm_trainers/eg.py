@@ -24,7 +24,8 @@ Memory is two vectors of all weights for each example, so this is for small prob
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import cast
+from collections.abc import Mapping
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.plugin_api import Iterate, MixtureProblem, StopRule, TrainProblem
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, OPEN, PART, Rule
 
 F64 = NDArray[np.float64]
 
@@ -70,7 +72,19 @@ class ExponentiatedGradient(Resumable):
 class _Run(Run):
     """The distributions of all examples, each as weights ``u`` and a number ``t``, and what they add up to."""
 
-    STATE = ("u", "t", "psi", "offset", "step", "v", "b", "value", "random", "n_passes", "calls")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "u": NUMBERS,
+        "t": COUNTS,
+        "psi": NUMBERS,
+        "offset": NUMBERS,
+        "step": COUNTS,
+        "v": NUMBERS,
+        "b": NUMBERS,
+        "value": OPEN,
+        "random": PART,
+        "n_passes": COUNTS,
+        "calls": COUNTS,
+    }
 
     #: What a success does to a step, and the longest.
     LONGER, LONGEST = 1.05, 1.0

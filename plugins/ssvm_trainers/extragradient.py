@@ -29,6 +29,7 @@ The lower bound is the plane of the marginals, the primal that of the weights.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import ClassVar
 
@@ -39,6 +40,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._polytope import polytope_of
 from ssvm_trainers._projection import PolytopeProjection
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 from ssvm_trainers._weight_metric import WeightMetric
 
 F64 = NDArray[np.float64]
@@ -86,7 +88,16 @@ class Extragradient(Resumable):
 class _Run(Run):
     """One training run; w and x are the point: the weights, and the marginals of all examples (one for each cell)."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("w", "x", "mass", "first_w", "step", "n_steps", "passes", "projection")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "w": NUMBERS,
+        "x": NUMBERS,
+        "mass": NUMBERS,
+        "first_w": NUMBERS,
+        "step": Rule(least=1e-300),
+        "n_steps": COUNTS,
+        "passes": COUNTS,
+        "projection": PART,
+    }
 
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
         self.options, self.problem, self.polytope = options, problem, polytope_of(problem, "extragradient")
@@ -156,7 +167,7 @@ class _Run(Run):
 class _DualRun(_Run):
     """The dual method: s is the negative sum of all F, and the average of the points is what is certified."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*_Run.STATE, "sum_w", "sum_scores", "near")
+    STATE: ClassVar[Mapping[str, Rule]] = {**_Run.STATE, "sum_w": NUMBERS, "sum_scores": NUMBERS, "near": PART}
 
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
         super().__init__(options, problem)

@@ -18,9 +18,9 @@ combination of all tangents so far is kept, so the gap is certified.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._curvature import inverse_curvature
 from ssvm_trainers._evaluator import Evaluator, Point
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import PART, Rule
 
 F64 = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -69,7 +70,8 @@ class LBFGS(Resumable):
 class _Run(Run):
     """The current point and the last pairs; what a pair is made of overwrites the point before."""
 
-    STATE = ("evaluate", "now")
+    STATE: ClassVar[Mapping[str, Rule]] = {"evaluate": PART, "now": PART}
+    MORE: ClassVar[Mapping[str, Rule]] = {"steps": Rule(shape=("pairs", "dim")), "bends": Rule(shape=("pairs", "dim"))}
 
     def __init__(self, options: LBFGS, problem: TrainProblem, start: F64 | None) -> None:
         self.evaluate, self.lower = Evaluator(problem), problem.objective.lower
@@ -108,9 +110,9 @@ class _Run(Run):
         steps = np.array([pair.step for pair in pairs]).reshape(shape)
         return super().state() | {"steps": steps, "bends": np.array([pair.bend for pair in pairs]).reshape(shape)}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
-        super().restore(state)
+    def restore(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Take over a state that keeps to the rules."""
+        super().restore(state, sizes)
         made = (Pair.of(s.copy(), y.copy(), self.metric) for s, y in zip(state["steps"], state["bends"], strict=True))
         self.pairs.extend(pair for pair in made if pair is not None)
 

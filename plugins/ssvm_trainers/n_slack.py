@@ -7,6 +7,9 @@ has another diagonal and no upper bounds.  The optimum over the working sets bou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +17,7 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._kept_planes import KeptPlanes
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, ROUNDING, Rule, require
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -50,7 +54,28 @@ class NSlack(Resumable):
 class _Run(Run):
     """Working sets, dual weights and w of one run."""
 
-    STATE = ("kept", "alpha", "idle", "free", "w", "dual", "passes", "lowest", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "kept": PART,
+        "alpha": Rule(least=-ROUNDING, shape=("weighted",)),
+        "idle": Rule(0, MOST, shape=("weighted",), dtype="int64"),
+        "free": NUMBERS,
+        "w": NUMBERS,
+        "dual": NUMBERS,
+        "passes": COUNTS,
+        "lowest": OPEN,
+        "random": PART,
+    }
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse dual weights of planes that are not there, and those that are too much for an example."""
+        n, owner = sizes["weighted"], state.get("kept.owner")
+        require(isinstance(owner, np.ndarray) and owner.dtype == np.int64 and owner.ndim == 1, "'kept.owner'", "ints")
+        require(n <= len(owner), "'alpha'", f"at most {len(owner)} numbers, as there are planes")
+        inside = bool(((owner >= 0) & (owner < sizes["n"])).all())
+        require(inside, "'kept.owner'", f"examples from 0 to {sizes['n'] - 1}")
+        total = np.bincount(owner[:n], weights=state["alpha"], minlength=sizes["n"])
+        within = self.squared or bool((total <= self.share * (1 + ROUNDING)).all())
+        require(within, "'alpha'", "dual weights that add up to at most the share of their example")
 
     def __init__(self, options: NSlack, problem: TrainProblem, start: F64 | None) -> None:
         objective = problem.objective

@@ -8,6 +8,9 @@ over the kept planes is nearly solved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,7 @@ from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers._aggregated_qp import INNER, AggregatedModel, Way
 from ssvm_trainers._kept_planes import KeptPlanes
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, OPEN, PART, Rule
 
 F64 = NDArray[np.float64]
 
@@ -53,7 +57,14 @@ class OneSlack(Resumable):
 class _Run(Run):
     """The model of one run, the cache of planes, and w: where the oracle is called next."""
 
-    STATE = ("model", "kept", "w", "passes", "lowest", "cuts")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "model": PART,
+        "kept": PART,
+        "w": NUMBERS,
+        "passes": COUNTS,
+        "lowest": OPEN,
+        "cuts": COUNTS,
+    }
 
     def __init__(self, options: OneSlack, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, problem

@@ -23,7 +23,8 @@ trainer, but no lower bound: nothing here aims at the optimum.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import Iterate, PredictingProblem, StopRule, TrainProblem
 from ssvm_trainers._resumable import Resumable, Run, Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, SHARES, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -88,7 +90,7 @@ class Perceptron(Resumable):
 class _Run(Run):
     """Passes over one problem, until one changes nothing."""
 
-    STATE = ("learner", "changes")
+    STATE: ClassVar[Mapping[str, Rule]] = {"learner": PART, "changes": COUNTS}
 
     def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None) -> None:
         self.problem, self.learner, self.changes = problem, Learner(options, problem, start), 1
@@ -115,7 +117,14 @@ class Learner(Stateful):
     start : ndarray of float64, shape (dim,), optional
     """
 
-    STATE = ("w", "moved", "variance", "t", "n_passes", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "w": NUMBERS,
+        "moved": NUMBERS,
+        "variance": SHARES,
+        "t": COUNTS,
+        "n_passes": COUNTS,
+        "random": PART,
+    }
 
     def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None = None) -> None:
         if options.update != "perceptron" and not (problem.loss.node.any() or problem.loss.kind != "additive"):

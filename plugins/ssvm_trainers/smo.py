@@ -24,6 +24,9 @@ of every dual: D against the exact objective, at one w.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +34,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._certify import Trust, count_calls
 from ssvm_trainers._pieces import pieces, visit_cost
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -63,7 +67,13 @@ class SMO(Resumable):
 class _Run(Run):
     """One training run."""
 
-    STATE = ("marginals", "passes", "dual", "trust", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "marginals": PART,
+        "passes": COUNTS,
+        "dual": NUMBERS,
+        "trust": PART,
+        "random": PART,
+    }
 
     def __init__(self, options: SMO, problem: TrainProblem, start: F64 | None) -> None:
         from ssvm_trainers._smo_state import MarginalState

@@ -21,8 +21,9 @@ far, and steps that overshoot meet large subgradients, which shorten all later o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from ssvm_trainers._guard import checked, steps_of
 from ssvm_trainers._lower_bound import PlaneHull
 from ssvm_trainers._online_newton import OnlineNewton
 from ssvm_trainers._resumable import Resumable, Run, Stateful
+from ssvm_trainers._state_rules import COUNTS, NUMBERS, PART, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -130,7 +132,7 @@ class Subgradient(Resumable):
 class _Run(Run):
     """Passes over one problem, and the lower bound they give."""
 
-    STATE = ("descent", "hull")
+    STATE: ClassVar[Mapping[str, Rule]] = {"descent": PART, "hull": PART}
 
     def __init__(self, options: Subgradient, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, problem
@@ -169,7 +171,19 @@ class Descent(Stateful):
     start : ndarray of float64, shape (dim,), optional
     """
 
-    STATE = ("w", "average", "average_weight", "t", "n_passes", "spent", "ball", "reach", "squares", "newton", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "w": NUMBERS,
+        "average": NUMBERS,
+        "average_weight": COUNTS,
+        "t": COUNTS,
+        "n_passes": COUNTS,
+        "spent": COUNTS,
+        "ball": COUNTS,
+        "reach": COUNTS,
+        "squares": COUNTS,
+        "newton": Rule(optional=True),
+        "random": PART,
+    }
 
     def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
         self.options = options

@@ -12,6 +12,9 @@ give the certificate.  A round costs three passes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +22,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers._evaluator import Evaluator, Point
 from ssvm_trainers._guard import Runaway, steps_of
 from ssvm_trainers._resumable import Resumable, Run
+from ssvm_trainers._state_rules import COUNTS, PART, Rule
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -54,7 +58,13 @@ class SVRG(Resumable):
 class _Run(Run):
     """The point of the last full gradient, and the length of steps."""
 
-    STATE = ("evaluate", "now", "length", "passes", "random")
+    STATE: ClassVar[Mapping[str, Rule]] = {
+        "evaluate": PART,
+        "now": PART,
+        "length": COUNTS,
+        "passes": COUNTS,
+        "random": PART,
+    }
 
     def __init__(self, options: SVRG, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.evaluate = options, problem, Evaluator(problem)

@@ -188,6 +188,8 @@ def _summary(model: type[Model], about: str, size: Any, answers: list[Answer], n
                     "name": one.name,
                     "fits": one.ok,
                     "cost": one.cost if isfinite(one.cost) else None,
+                    "seconds": one.seconds if one.ok and isfinite(one.seconds) else None,
+                    "n_bytes": one.n_bytes if one.ok else None,
                     "reasons": list(one.reasons),
                     "auto": one.name not in answer.outsiders,
                 }
@@ -216,14 +218,17 @@ def _show(screen: Console, model: type[Model], notes: list[str], size: str, answ
 def _show_answer(screen: Console, answer: Answer) -> None:
     """Show every backend's reply and the choice."""
     from ssvm_dsl.report.tables import plain_table
+    from ssvm_dsl.units import bytes_text, seconds_text
 
     rows = []
     for one in answer.candidates:
         outside = ["not for auto: name it"] if one.name in answer.outsiders else []
         cost = f"{one.cost:.2g}" if one.ok else ""
-        rows.append([one.name, "yes" if one.ok else "no", cost, "; ".join([*outside, *one.reasons])])
+        time = seconds_text(one.seconds) if one.ok and isfinite(one.seconds) else ""
+        memory = bytes_text(one.n_bytes) if one.ok and one.n_bytes else ""
+        rows.append([one.name, "yes" if one.ok else "no", cost, time, memory, "; ".join([*outside, *one.reasons])])
     screen.print(f"{WORDS[answer.question]}: {answer.need}")
-    screen.print(plain_table("", ["backend", "fits", "operations", "why"], rows))
+    screen.print(plain_table("", ["backend", "fits", "operations", "time", "memory", "why"], rows))
     if answer.backend is None:
         screen.print("no backend that 'auto' may take can answer\n", style="bold red")
     else:

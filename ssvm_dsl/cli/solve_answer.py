@@ -158,8 +158,8 @@ def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: f
 
 
 def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) -> str:
-    if optimal:
-        return "optimal" if counts else "infeasible"
+    if optimal and counts:
+        return "optimal"
     if bound <= floor:
         return "infeasible"
     if stop == Stop.INTERRUPTED:

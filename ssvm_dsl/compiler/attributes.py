@@ -114,7 +114,7 @@ def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
     """
     if type(token) in _PLAIN:
         return token  # type: ignore[no-any-return]
-    if isinstance(token, str | bytes) or hasattr(token, "__next__") or not hasattr(token, "__iter__"):
+    if isinstance(token, str | bytes | type) or hasattr(token, "__next__") or not hasattr(token, "__iter__"):
         raise TypeError("neither a dict nor a list of names")
     try:
         if isinstance(token, Mapping) or hasattr(token, "keys"):

@@ -116,7 +116,8 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     examples = read_examples(declaration, X)
     made = footprint(declaration, examples, Layout.of(declaration, examples), judged=True)
     factors = tuple(_factor(factor, size) for factor, size in zip(declaration.factors, made.factors, strict=True))
-    return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, int(made.kept), int(made.peak))
+    kept, peak = int(made.kept), int(made.peak)
+    return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, kept, peak)
 
 
 def _factor(factor: Factor, size: FactorSize) -> FactorEstimate:

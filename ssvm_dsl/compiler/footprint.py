@@ -115,6 +115,7 @@ class _Sizes:
     with_attributes: bool
     meter: Meter
     rows: dict[Source, float] = field(default_factory=dict)
+    used: set[Source] = field(default_factory=set)
 
 
 def footprint(
@@ -142,8 +143,7 @@ def footprint(
         meter.keep(4 * v, work=13 * v + 8 * v * (n_axes > 0))  # states; masks, flat labels
     sizes = _Sizes(examples, layout, with_attributes, meter)
     factors = tuple(_factor(factor, sizes) for factor in declaration.factors)
-    used = {factor.features for factor in declaration.factors}
-    dense = [kept for source, kept in sizes.rows.items() if source in used and not source.sparse]
+    dense = [kept for source, kept in sizes.rows.items() if source in sizes.used and not source.sparse]
     if len(dense) > 1:
         meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
@@ -152,7 +152,7 @@ def footprint(
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * most + 16 * v)
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in factors))
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
-    passing = read + sum(kept for source, kept in sizes.rows.items() if source not in used)
+    passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
     return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
 
 
@@ -185,7 +185,9 @@ def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
     meter.pass_by(_lay_bytes(target, counts, n, r, examples))
     feature_bytes = 0
     if source is not None:
-        feature_bytes = int(_source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes))
+        _source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes)
+        feature_bytes = 0 if source in sizes.used else int(sizes.rows[source])
+        sizes.used.add(source)
     same = by_factor or (source is not None and n == n_rows)  # factor f uses row f (nearly always, then)
     row = 4 * n if source is not None and not same else 0
     unit = 4 * n if factor.per else 0
@@ -232,21 +234,20 @@ def _n_lines(target: Target, examples: Examples) -> float:
     return most
 
 
-def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> float:
-    """Count the rows of a source, once; return the bytes that stay of them (0 if they are there already)."""
-    if source in sizes.rows:
-        return 0.0
-    kept, made_with = _row_bytes(source, sizes, n_rows, n_configs)
-    sizes.rows[source] = kept
-    sizes.meter.keep(kept, work=made_with + work)
-    return kept
+def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> None:
+    """Count the rows of a source, once."""
+    if source not in sizes.rows:
+        kept, made_with = _row_bytes(source, sizes, n_rows, n_configs)
+        sizes.rows[source] = kept
+        sizes.meter.keep(kept, work=made_with + work)
 
 
 def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tuple[float, float]:
     """Return (bytes of the rows of a source, bytes of what else is held while they are made)."""
     examples = sizes.examples
     if isinstance(source, Attributes | lang.Hashed):
-        inner = source.source if isinstance(source, lang.Hashed) else source
+        (inner,) = source.sources or (source,)
+        assert isinstance(inner, Attributes)
         n = _n_attributes(inner, examples) if sizes.with_attributes else 0
         return float(ATTRIBUTE_KEPT * n + 8 * n_rows), float(ATTRIBUTE_WORK * n + 16 * n_rows)
     if isinstance(source, Input) and source.sparse:
@@ -260,7 +261,7 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
     kept = 8.0 * n_rows * source.width * n_configs
     copies = 1.0 if isinstance(source, lang.Feature | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
     narrow = isinstance(source, Input) and any(a.dtype != np.float64 for a in examples.raw[source.name][:1])
-    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0  # type: ignore[attr-defined]
+    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0
     return kept, copies * kept + given
 
 

@@ -245,6 +245,7 @@ def _check_nul(label: Label, value: object, ends: bool, i: int) -> None:
 
 
 def _single_values(label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
+    values = [_unpacked(value) for value in values]
     for i, value in enumerate(values):
         if np.ndim(value) != 0 or is_sparse(value):
             raise DataError(f"label '{label.name}'", example=i, expected="a single class", found=describe(value))
@@ -262,6 +263,12 @@ def _single_values(label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
         if together.ndim == 1 and together.dtype != object:
             return [together]
     return [_alone(value) for value in values]
+
+
+def _unpacked(value: Any) -> Any:
+    """Return the only entry of an array without axes, unless it is masked."""
+    alone = isinstance(value, np.ndarray) and value.ndim == 0 and not is_masked(value)
+    return plain(value) if alone else value
 
 
 def _alone(value: object) -> NDArray[Any]:

@@ -83,13 +83,14 @@ def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F6
     """
     out = {}
     for given in loss.inputs:
-        for i, array in enumerate(examples.raw[given.name]):
+        arrays = [as_floats(array) for array in examples.raw[given.name]]
+        for i, array in enumerate(arrays):
             wrong = ~(np.isfinite(array) & (array >= 0))
             if wrong.any():
                 expected = "finite non-negative numbers: they weigh the loss"
                 what, found = f"input '{given.name}'", repr(array[wrong].ravel()[0].item())
                 raise DataError(what, example=first + i, expected=expected, found=found)
-        out[given.name] = as_floats(np.concatenate([np.ravel(array) for array in examples.raw[given.name]]))
+        out[given.name] = np.concatenate([np.ravel(array) for array in arrays])
     return out
 
 

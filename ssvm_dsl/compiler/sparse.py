@@ -266,6 +266,8 @@ def _compressed(
     for one, name in ((indices, "indices"), (ptr, "pointers")):
         if one.ndim != 1 or one.dtype.kind not in "iu":
             raise NotNumbers(SOUND, f"{name} of shape {one.shape} and dtype {one.dtype}")
+    if data.ndim != (3 if array.format == "bsr" else 1):
+        raise NotNumbers(SOUND, f"values of shape {data.shape}")
     if len(ptr) != n + 1:
         raise NotNumbers(SOUND, f"{len(ptr)} pointers for {n} {major}s")
     ends = ptr.astype(np.int64, copy=False)

@@ -182,6 +182,8 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list
     n_axes, expected = len(symbol.dims), len(symbol.dims) + len(symbol.shape)
     if set(map(type, arrays)) != {np.ndarray}:
         arrays = [checked(real_array, array, what, i) for i, array in enumerate(arrays)]
+        if n_axes == 1:  # the list of no positions
+            arrays = [array.reshape(0, *symbol.shape) if array.shape == (0,) else array for array in arrays]
     odd = [dtype for dtype in set(map(_DTYPE, arrays)) if dtype.kind not in "biuf"]
     if odd:
         i = next(i for i, array in enumerate(arrays) if array.dtype in odd)
@@ -238,7 +240,7 @@ def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> li
     lists = []
     for i, tokens in enumerate(values):
         if type(tokens) is not list and (
-            isinstance(tokens, str | bytes | Mapping | Set)
+            isinstance(tokens, str | bytes | Mapping | Set | type)
             or is_sparse(tokens)
             or not (hasattr(tokens, "__len__") and hasattr(tokens, "__iter__"))
         ):

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import PluginError
+from ssvm_dsl.inference.form import Fault
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
@@ -59,12 +59,14 @@ class ForeignSession:
     session : Session
     program : Program
         The host's.
+    fault : callable
+        Makes the error from a text.
     """
 
-    def __init__(self, session: Session, program: Program) -> None:
+    def __init__(self, session: Session, program: Program, fault: Fault) -> None:
+        self._session, self._program, self._fault = cast(Any, session), program, fault
         if not callable(getattr(session, "solve", None)):
-            raise PluginError(f"open() returned a {type(session).__name__}, expected a session with solve()")
-        self._session, self._program = cast(Any, session), program
+            raise fault(f"open() returned a {type(session).__name__}, expected a session with solve()")
 
     def solve(
         self,
@@ -87,19 +89,21 @@ class ForeignSession:
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, if it offers one of the right types; its answers are not checked."""
-        found = _offered(self._session, "compiled", CompiledOracle)
-        return None if found is None else replace(found, ints=_array(found.ints, np.int32), longs=_longs(found))
+        found = self._offered("compiled", CompiledOracle)
+        if found is None:
+            return None
+        return replace(found, ints=self._array(found.ints, np.int32), longs=self._array(found.longs, np.int64))
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return its compiled message passing, if it offers it with the right types; its answers are not checked."""
-        found = _offered(self._session, "compiled_messages", CompiledMessages)
+        found = self._offered("compiled_messages", CompiledMessages)
         if found is None:
             return None
-        pointers = _array(found.message_ptr, np.int64)
+        pointers = self._array(found.message_ptr, np.int64)
         if pointers.shape != (self._program.n_examples + 1,) or (np.diff(pointers) < 0).any():
-            raise PluginError("message_ptr of its compiled messages does not point to the examples")
-        ints, reals = _array(found.ints, np.int32), _array(found.reals, np.float64)
-        return replace(found, message_ptr=pointers, ints=ints, longs=_longs(found), reals=reals)
+            raise self._fault("message_ptr of its compiled messages does not point to the examples")
+        ints, longs = self._array(found.ints, np.int32), self._array(found.longs, np.int64)
+        return replace(found, message_ptr=pointers, ints=ints, longs=longs, reals=self._array(found.reals, np.float64))
 
     def slope(self, theta: Theta, ids: I64, warm: Any) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
@@ -111,12 +115,12 @@ class ForeignSession:
         card = program.card[members(program.var_ptr, ids)]
         shapes = [(len(members(group.ptr, ids)), group.n_configs) for group in program.groups]
         if node.shape != (int(card.sum()),) or [table.shape for table in tables] != shapes:
-            raise PluginError("slope returned marginals of other shapes than asked for")
+            raise self._fault("slope returned marginals of other shapes than asked for")
         rows = [np.add.reduceat(node, np.cumsum(card) - card)] if len(card) else []
         rows += [table.sum(axis=1) for table in tables]
         whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
         if not whole or not all((row == 1.0).all() for row in rows):
-            raise PluginError("slope returned something else than one state for each variable and each factor")
+            raise self._fault("slope returned something else than one state for each variable and each factor")
         return Marginals(node, tables)
 
     def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
@@ -134,11 +138,27 @@ class ForeignSession:
         counts = program.var_ptr[ids + 1] - program.var_ptr[ids]
         expected[members(program.var_ptr, ids)] = np.repeat(np.where(log_z > -np.inf, coef, 0.0), counts)
         if not (np.abs(sums - expected) <= EXPECT_ATOL * np.maximum(1.0, np.abs(expected))).all():
-            raise PluginError("expect added something else than marginals that sum to one")
+            raise self._fault("expect added something else than marginals that sum to one")
         node += mine
         for table, other in zip(tables, others, strict=True):
             table += other
         return np.array(log_z, dtype=np.float64)
+
+    def _offered(self, name: str, kind: type) -> Any:
+        """Return what the session offers under a name, ``None`` without it."""
+        offer = getattr(self._session, name, None)
+        found = None if offer is None else offer()
+        if found is not None and not isinstance(found, kind):
+            raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
+        if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
+            raise self._fault(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
+        return found
+
+    def _array(self, value: Any, dtype: type) -> Any:
+        """Return a copy of an array that compiled code will read."""
+        if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != 1:
+            raise self._fault(f"compiled code needs a flat array of {np.dtype(dtype).name}, got {value!r:.60}")
+        return value.copy()
 
 
 def _copied(solution: Any) -> Any:
@@ -154,25 +174,3 @@ def _copied(solution: Any) -> Any:
 
 def _copy(value: Any) -> Any:
     return value.copy() if type(value) is np.ndarray else value
-
-
-def _offered(session: Any, name: str, kind: type) -> Any:
-    """Return what a session offers under a name, ``None`` without it."""
-    offer = getattr(session, name, None)
-    found = None if offer is None else offer()
-    if found is not None and not isinstance(found, kind):
-        raise PluginError(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
-    if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
-        raise PluginError(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
-    return found
-
-
-def _longs(found: Any) -> I64:
-    return _array(found.longs, np.int64)
-
-
-def _array(value: Any, dtype: type) -> Any:
-    """Return a copy of an array that compiled code will read."""
-    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != 1:
-        raise PluginError(f"compiled code needs a flat array of {np.dtype(dtype).name}, got {value!r:.60}")
-    return value.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import RLock
 from typing import Any, Protocol
 
@@ -126,8 +127,9 @@ class CheckedSession:
         program, plugins = self.program, self._plugins
         spec = plugins.find(BackendSpec, plan.backend)
         kinds = {group.kind for group in program.constraints}
-        owner, self.spec = plugins.owner(spec), spec
-        self._origin = "" if owner.bundled else str(owner)
+        owner = plugins.owner(spec)
+        origin = "" if owner.bundled else str(owner)
+        self._fault = partial(BackendFault, spec.name, origin=origin)
         self._contained = contained(plugins.whose(spec), self._fault)
         self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
         with self._contained, self._turn:
@@ -135,13 +137,10 @@ class CheckedSession:
                 self._session: Any = plugins.load(spec)().open(program, plan.options)
             else:
                 opened = plugins.load(spec)().open(read_only(program), dict(plan.options))
-                self._session = ForeignSession(opened, program)
+                self._session = ForeignSession(opened, program, self._fault)
         constraints = {kind: plugins.find(ConstraintSpec, kind) for kind in kinds}
-        self._verify = Verifier(program, spec.name, spec.caps, constraints, foreign=self._origin)
-        self.plan = plan
-
-    def _fault(self, text: str) -> BackendFault:
-        return BackendFault(self.spec.name, text, self._origin)
+        self._verify = Verifier(program, spec.name, spec.caps, constraints, foreign=origin)
+        self.plan, self.spec = plan, spec
 
     def _move_on(self, refused: Plan, err: Exception) -> bool:
         """Open the next backend in place of one that refused, if that is not done; return whether there is one."""

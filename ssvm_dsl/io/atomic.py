@@ -1,11 +1,19 @@
-"""Write a file so that it is either the old one or the whole new one."""
+"""Write a file so that it is either the old one or the whole new one.
+
+The new content goes to a file beside it, whose name tells the process that writes it.  Files of processes that are gone
+(killed while they wrote) are deleted by whoever reads or writes there next, on the same machine.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import socket
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
@@ -18,9 +26,15 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     path : Path
     write : callable
         Given the open binary file.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or nothing may be written there; the old file is as it was.
     """
+    clean_up(path)
     # opened plainly, not by tempfile, whose files nobody else may read
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fresh = path.with_name(f"{_lead(path)}{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with fresh.open("xb") as file:
             write(file)
@@ -30,5 +44,37 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
             shutil.copymode(path, fresh)
         os.replace(fresh, path)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong first is what is told
+            fresh.unlink(missing_ok=True)
         raise
+
+
+def clean_up(path: Path) -> None:
+    """Delete what processes of this machine that are gone left beside a file; what cannot be deleted stays."""
+    pattern = re.compile(re.escape(_lead(path)) + r"(\d{1,9})\.[0-9a-f]{8}")
+    try:
+        with os.scandir(path.parent) as entries:
+            found = [(entry.path, pattern.fullmatch(entry.name)) for entry in entries]
+        for name, match in found:
+            if match and not _runs(int(match[1])):
+                os.unlink(name)
+    except (OSError, ValueError):
+        return
+
+
+def _lead(path: Path) -> str:
+    """Return how names of new files for ``path`` begin: other machines may share the folder, not their processes."""
+    return f".{path.name}.{blake2b(socket.gethostname().encode(), digest_size=3).hexdigest()}."
+
+
+def _runs(process: int) -> bool:
+    """Return whether a process of that number runs."""
+    if os.name == "nt":  # asking ends the process there
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

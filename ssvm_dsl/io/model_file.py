@@ -5,7 +5,6 @@ Nothing in the file is executed: no pickle, and user functions are referred to b
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,10 @@ from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import Block
 
 FORMAT = "ssvm-dsl model"
-VERSION = 3
+VERSION = 4
+
+#: Largest number of examples, or strength of regularisation, of a certificate.
+MOST = 1e300
 
 #: Numbers of a certificate.
 CERTIFICATE = 6
@@ -88,8 +90,7 @@ def write_model(path: Path, model: SavedModel) -> None:
         "report": model.report,
         "stream": stream,
     }
-    text = json.dumps(content, default=_number)
-    write_arrays(path, {"json": np.frombuffer(text.encode(), dtype=np.uint8), **arrays})
+    write_arrays(path, content, arrays)
 
 
 def read_model(path: Path) -> SavedModel:
@@ -100,11 +101,10 @@ def read_model(path: Path) -> SavedModel:
     FileFormatError
         It is not a saved model, or not a whole one.
     """
-    arrays = read_arrays(path)
+    content, arrays = read_arrays(path, "a saved model")
     try:
-        content = json.loads(arrays["json"].tobytes().decode())
         if content["format"] != FORMAT or content["version"] != VERSION:
-            found = f"{content['format']!r} version {content['version']!r}"
+            found = f"{str(content['format'])[:40]!r} version {str(content['version'])[:10]}"
             raise FileFormatError(f"{path}: expected {FORMAT!r} version {VERSION}, found {found}")
         blocks = tuple(_block(entry) for entry in content["blocks"])
         fitted = {
@@ -119,7 +119,7 @@ def read_model(path: Path) -> SavedModel:
         kept = {name.removeprefix("stream_"): one for name, one in arrays.items() if name.startswith("stream_")}
         stream = None if content["stream"] is None else (dict(content["stream"]), kept)
         return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate, stream)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as err:
         if isinstance(err, FileFormatError):
             raise
         raise FileFormatError(f"{path}: not a saved model ({type(err).__name__}: {err})") from err
@@ -127,7 +127,9 @@ def read_model(path: Path) -> SavedModel:
 
 def _block(entry: dict[str, Any]) -> Block:
     bound = -np.inf if entry["lower_bound"] is None else float(entry["lower_bound"])
-    return Block(entry["name"], int(entry["offset"]), tuple(map(int, entry["shape"])), bound, entry["feature_axis"])
+    if not all(type(number) is int for number in (entry["offset"], *entry["shape"])):
+        raise TypeError("the offset and the shape of a block are ints")
+    return Block(str(entry["name"]), entry["offset"], tuple(entry["shape"]), bound, entry["feature_axis"])
 
 
 def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[np.float64]:
@@ -139,17 +141,10 @@ def _coef(path: Path, coef: NDArray[Any], blocks: tuple[Block, ...]) -> NDArray[
 
 def _certificate(path: Path, numbers: NDArray[Any]) -> NDArray[np.float64]:
     known = numbers.shape == (CERTIFICATE,) and numbers.dtype == np.float64
-    if not known or not ((numbers[:2] > 0) & (numbers[:2] < np.inf)).all():
+    if not known or not ((numbers[:2] > 0) & (numbers[:2] < MOST)).all() or numbers[1] % 1:
         raise FileFormatError(f"{path}: expected {CERTIFICATE} numbers of a certificate, found {numbers!r}")
     return numbers
 
 
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def _number(value: Any) -> Any:
-    """Write numpy numbers as plain ones."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a parameter of type {type(value).__name__} cannot be saved: {value!r}")

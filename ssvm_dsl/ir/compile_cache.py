@@ -96,4 +96,4 @@ def keep_nothing() -> None:
     """Make numba compile without keeping anything: functions are defined as if they had not asked for it."""
     from numba.core.dispatcher import Dispatcher
 
-    Dispatcher.enable_caching = lambda self: None
+    setattr(Dispatcher, "enable_caching", lambda self: None)  # noqa: B010 - a method, which is not to be assigned

@@ -227,7 +227,8 @@ class Caps:
     deterministic, thread_safe : bool
         Same answer every time; sessions may be used from several threads at once.
     score_atol : float
-        Absolute accuracy of its scores and bounds.
+        Accuracy of its scores and bounds, relative to the size of what scores are sums of
+        (:class:`~ssvm_dsl.ir.tolerance.Terms`).
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})

@@ -31,6 +31,9 @@ I64 = NDArray[np.int64]
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
 FEW = 8
 
+#: Larger scores are refused: sums of them are no numbers.
+LARGEST = 1e300
+
 
 @dataclass(frozen=True, eq=False)
 class ParameterMap:
@@ -123,22 +126,21 @@ class ParameterMap:
         self._check_finite(w, theta, examples, part)
 
     def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
-        """Refuse scores that are no numbers; a sum over them tells."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = float(theta.node[self._states(part)].sum())
-            for fmap in self.maps:
-                if fmap.group != NODE and fmap.features is not None:
-                    own = fmap.joint or fmap.unit is not None
-                    rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
-                    total += float(theta.tables[fmap.group][rows].sum())
-            if not np.isfinite(total):
-                raise self._overflow(w, examples)
+        """Refuse scores that are no numbers, or whose sums are none."""
+        known = _moderate(theta.node[self._states(part)])
+        for fmap in self.maps:
+            if fmap.group != NODE and fmap.features is not None:
+                own = fmap.joint or fmap.unit is not None
+                rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
+                known = known and _moderate(theta.tables[fmap.group][rows])
+        if not known:
+            raise self._overflow(w, examples)
 
     def _overflow(self, w: F64, examples: I64 | None) -> DataError:
         """Return the error that names the first example whose scores, or their sum, are no numbers."""
         for fmap in self.maps:
             factors = positions(fmap.ptr, examples)
-            finite = np.isfinite(self._factor_rows(fmap, w, factors, examples).sum(axis=1))
+            finite = (np.abs(self._factor_rows(fmap, w, factors, examples)) <= LARGEST).all(axis=1)
             if fmap.features is not None and not finite.all():
                 factor = int(_numbers(factors)[np.argmin(finite)])
                 example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
@@ -322,6 +324,11 @@ class ParameterMap:
         if not np.isfinite(values).all():
             raise self._overflow(w, ids[~np.isfinite(values)])
         return values
+
+
+def _moderate(scores: F64) -> bool:
+    """Return whether scores are numbers that can be added up."""
+    return bool(scores.max(initial=0.0) <= LARGEST and scores.min(initial=0.0) >= -LARGEST)
 
 
 def _in_kernel(fmap: FeatureMap, n: int) -> bool:

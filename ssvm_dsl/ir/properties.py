@@ -136,15 +136,16 @@ def _may_be_negative(fmap: FeatureMap, first: int) -> str:
         return f"weights of factor '{fmap.name}' may be negative (nonneg=True keeps them from it)"
     if fmap.features is None or fmap.joint:
         return ""
-    sparse = isinstance(fmap.features, SparseRows)
-    values = fmap.features.data if isinstance(fmap.features, SparseRows) else fmap.features
+    values = fmap.features.data if isinstance(fmap.features, SparseRows) else fmap.features.ravel()
     if values.min(initial=0.0) >= 0.0:
         return ""
-    at = int(np.argmax(values.ravel() < 0.0))
-    row = int(np.searchsorted(fmap.features.ptr, at, side="right")) - 1 if sparse else at // fmap.width
-    example = int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1
-    value = float(values.ravel()[at])
-    return f"{fmap.source} of factor '{fmap.name}' is negative in example {first + example} ({value:.4g})"
+    at = int(np.argmax(values < 0.0))
+    if isinstance(fmap.features, SparseRows):
+        row = int(np.searchsorted(fmap.features.ptr, at, side="right")) - 1
+    else:
+        row = at // fmap.width
+    example = first + int(np.searchsorted(fmap.row_ptr, row, side="right")) - 1
+    return f"{fmap.source} of factor '{fmap.name}' is negative in example {example} ({float(values[at]):.4g})"
 
 
 def _lacking(tables: F64, cards: tuple[int, ...], wanted: frozenset[str]) -> frozenset[str]:

@@ -89,8 +89,8 @@ class Terms:
             rows = group.table[positions(group.ptr, examples)]
             owner = np.repeat(np.arange(len(ids)), group.ptr[ids + 1] - group.ptr[ids])
             used, place = (rows, slice(None)) if len(rows) <= group.n_tables else np.unique(rows, return_inverse=True)
-            found = block_terms(tables[used].ravel(), np.arange(len(used)) * group.n_configs)
-            total.add(owner, *(one[place] for one in found))
+            size, spread, integers = block_terms(tables[used].ravel(), np.arange(len(used)) * group.n_configs)
+            total.add(owner, size[place], spread[place], integers[place])
         return cls(total.count, total.size, total.spread, total.integers)
 
     @property

@@ -17,9 +17,6 @@ F64 = NDArray[np.float64]
 #: Sizes, class numbers and positions are counted in 32 bits.
 MOST = 2**31 - 1
 
-#: Whole numbers up to here are exact as floats.
-EXACT = 2.0**53
-
 
 class NotNumbers(ValueError):
     """A value that is not what it should be: an array of numbers, or a sparse matrix.
@@ -102,10 +99,9 @@ def _objects(value: object, array: NDArray[Any]) -> NotNumbers:
     if array.ndim == 0 or any(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in array.flat):
         hint = "is it ragged, or sparse? (declare sparse=True)"
         return NotNumbers("a rectangular array", describe(value), hint)
-    odd = next((one for one in array.flat if not isinstance(one, int | float)), array.flat[0])
-    if all(isinstance(one, int | float) for one in array.flat):
-        odd = max(array.flat, key=abs)
-    found = f"dtype object ({type(odd).__name__} {number_text(odd)})"
+    numbers = [one for one in array.flat if isinstance(one, int | float)]
+    odd = next((one for one in array.flat if not isinstance(one, int | float)), max(numbers, key=abs, default=None))
+    found = "dtype object" + (f" ({type(odd).__name__} {number_text(odd)})" if array.size else "")
     return NotNumbers("real numbers", found, "convert it: np.asarray(x, dtype=float)")
 
 
@@ -132,7 +128,7 @@ def as_floats(array: NDArray[Any]) -> F64:
 def whole_numbers(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return (numbers as int64, which of them are whole and exact); others are 0.
 
-    Floats count as long as they can hold every whole number around them, up to 2^53.
+    Floats count as long as they can hold every whole number around them (64-bit ones up to 2^53).
     """
     kind = array.dtype.kind
     if kind in "bi":
@@ -140,8 +136,9 @@ def whole_numbers(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bo
     if kind == "u":
         exact = array <= np.array(np.iinfo(np.int64).max, dtype=np.uint64)
     elif kind == "f":
+        most = 2.0 ** min(np.finfo(array.dtype).nmant + 1, 62)
         with np.errstate(invalid="ignore"):
-            exact = (np.abs(array) <= EXACT) & (array == np.floor(array))
+            exact = (np.abs(array) <= most) & (array == np.floor(array))
     else:
         return np.zeros(array.shape, dtype=np.int64), np.zeros(array.shape, dtype=bool)
     return np.where(exact, array, array.dtype.type(0)).astype(np.int64), exact

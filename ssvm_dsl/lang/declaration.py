@@ -133,9 +133,11 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
     all_sound = not found
     # A symbol with mistakes of its own holds stand-ins; what they would cause is not reported.
     sound = [symbol for symbol in symbols if not any(node.mistakes for node in _nodes(symbol))]
-    found += [*_reference_mistakes(declaration, sound), *_loss_mistakes(declaration)]
-    found += _feature_mistakes(declaration, [symbol for symbol in sound if not _strangers(declaration, symbol)])
-    if all_sound:
+    strange = list(_reference_mistakes(declaration, sound))
+    found += [*strange, *_loss_mistakes(declaration)]
+    own = [symbol for symbol in sound if not _refers_to_strangers(declaration, symbol)]
+    found += _feature_mistakes(declaration, own)
+    if all_sound and not strange:
         found += [*_axis_mistakes(declaration), *_tie_mistakes(declaration)]
     found += _stray_mistakes(declaration, strays)
     if found:
@@ -177,6 +179,8 @@ def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iter
         for what, part in _strangers(declaration, symbol):
             named = f"'{part.name}'" if part.name else f"an unnamed {type(part).__name__}"
             text = f"{what} {named} is not an attribute of this model; assign it first"
+            if isinstance(part, Dim) and not part.name:
+                text = f"its axis is a Dim that is no attribute of this model: give it a name there, e.g. T = {part!r}"
             if type(declaration.find(part.name)) is type(part):
                 text = f"{what} {named} is the one declared at {part.where}, not this model's own {part.name}"
                 text += f"; declare {symbol.name} with this model's"
@@ -187,6 +191,12 @@ def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symb
     """Return (role, symbol) of what a symbol refers to that is not part of the model."""
     known = {id(one) for one in declaration.symbols}
     return [(what, part) for what, part in _parts(symbol) if id(part) not in known]
+
+
+def _refers_to_strangers(declaration: Declaration, symbol: Symbol) -> bool:
+    """Whether a symbol, or a label that it is about, refers to something that is not part of the model."""
+    labels = symbol.target.labels if isinstance(symbol, Factor) else ()
+    return any(_strangers(declaration, one) for one in (symbol, *labels))
 
 
 def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
@@ -223,9 +233,10 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
         if symbol.tie is not None:
             yield "the factor", symbol.tie
         for source in walk_sources(symbol.features):
-            if isinstance(source, Input | Attributes):
+            if isinstance(source, Input | Attributes):  # which tells of its own axes
                 yield "the input", source
-            yield from (("the axis", dim) for dim in source.dims)
+            else:
+                yield from (("the axis", dim) for dim in source.dims)
 
 
 def _axes_told(given: Input | Attributes | Edges) -> tuple[Dim, ...]:

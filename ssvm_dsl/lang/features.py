@@ -110,7 +110,7 @@ class Feature(Source):
     ----------
     function : callable
         Called with the example's inputs by name (``def contrast(x): ...`` receives the input ``x``), vectorised:
-        returns an array of shape ``(*axes, width)``.
+        returns an array of shape ``(*axes, width)``.  Inputs are read-only views, sparse ones and attributes copies.
     *axes : Dim or Target
         The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
         ``(n_factors, width)``, one row for each factor in the order of the pattern.

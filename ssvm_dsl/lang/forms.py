@@ -15,8 +15,6 @@ from ssvm_dsl.lang.symbols import Mistake
 #: Forms without numbers of their own.
 _OF_USERS = ("full", "potts", "symmetric", "antisymmetric")
 
-_NAMES = (*_OF_USERS, "indicator", "basis")
-
 
 @dataclass(frozen=True)
 class Form:
@@ -45,8 +43,6 @@ class Form:
 
     def problems(self, cards: tuple[int, ...]) -> list[str]:
         """Return what is wrong with this form on variables with ``cards`` states."""
-        if self.name not in _NAMES:
-            return [f"{self!r} is not a form; use FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or an array (p, *states)"]
         same = len(set(cards)) == 1
         if self.name == "potts" and not (same and len(cards) >= 2):
             return [f"POTTS needs two or more variables with the same states, got states {cards}"]
@@ -111,7 +107,8 @@ def as_form(form: object, mistakes: list[Mistake]) -> Form:
         if not isinstance(form.name, str) or form.name in _OF_USERS:
             form = None
         elif form.name != "basis":
-            mistakes += form.problems(())
+            usual = "FULL, POTTS, SYMMETRIC, ANTISYMMETRIC or an array (p, *states)"
+            mistakes.append(f"{form!r} is not a form; use {usual}")
             return FULL
         else:
             form = _reshaped(form)

@@ -44,7 +44,8 @@ class Input(Source):
         ``Input(294)`` one vector for the example; ``Input(H, W, 12)`` a vector at each pixel.  Without an
         int there is one number at each position.
     sparse : bool
-        Rows are sparse: the user passes a ``scipy.sparse`` matrix with one row for each position.
+        Rows are sparse: the user passes a ``scipy.sparse`` matrix with one row for each position (without axes one row
+        for the example, or one matrix with a row for each example when this is the only input).
 
     Examples
     --------
@@ -94,7 +95,7 @@ class Input(Source):
 class Attributes(Source):
     """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
 
-    The vocabulary is learnt from the training data and stored with the model; names never seen in training
+    Sets are sorted, iterators refused.  The vocabulary is learnt from the training data and stored with the model; names never seen in training
     are ignored later.
 
     Parameters
@@ -132,6 +133,8 @@ class Attributes(Source):
 @dataclass(frozen=True, init=False, repr=False)
 class Edges(Symbol):
     """A list of edges that comes with each example: ints of shape ``(m, 2)``, positions on the axis ``over``.
+
+    Each row is an edge, (start, end); two rows of starts and ends, as other libraries have them, are passed transposed.
 
     Parameters
     ----------

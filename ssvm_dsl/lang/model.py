@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import sys
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, NoReturn
 
 from ssvm_dsl.lang.builder import ModelBuilder
@@ -40,7 +41,10 @@ class ModelMeta(type):
         return made
 
     def __setattr__(cls, name: str, value: object) -> None:
-        # cloudpickle (joblib's processes) rebuilds a class by setting the same attributes on an empty one
+        # cloudpickle (joblib's processes) rebuilds a class by setting the same attributes on an empty one, and sets
+        # them once more for each further task that comes to the process: those that are there are left as they are
+        if cls.declaration.symbols and name in cls.__dict__ and _is_cloudpickle(sys._getframe(1)):
+            return
         same = not cls.declaration.symbols or (isinstance(value, Symbol) and value is cls.declaration.find(name))
         declares = isinstance(value, Symbol | Target) or hasattr(cls, name)
         if declares and not same and not name.startswith("_"):
@@ -62,6 +66,11 @@ class ModelMeta(type):
         from ssvm_dsl.lang.render import as_html
 
         return as_html(cls.declaration)
+
+
+def _is_cloudpickle(frame: FrameType) -> bool:
+    """Return whether code of cloudpickle runs in a frame."""
+    return "cloudpickle" in str(frame.f_globals.get("__name__"))
 
 
 def _inherited(bases: tuple[type, ...]) -> list[Symbol]:

@@ -146,12 +146,12 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
     share = form * coef[owners(fmap.ptr)]  # of each factor
     if fmap.features is None:
         unit = np.zeros(fmap.n_factors, np.int64) if fmap.unit is None else fmap.unit
-        return np.bincount(unit, share, fmap.n_units)
+        return np.asarray(np.bincount(unit, share, fmap.n_units), dtype=np.float64)
     if isinstance(fmap.features, SparseRows):
         rows = fmap.features
         amounts = np.abs(rows.data)
         amounts *= np.repeat(_by_row(fmap, share), np.diff(rows.ptr))
-        return np.bincount(rows.indices, amounts, rows.n_columns)
+        return np.asarray(np.bincount(rows.indices, amounts, rows.n_columns), dtype=np.float64)
     dense, total = fmap.features, np.zeros(fmap.width)
     per = fmap.n_configs if fmap.joint else 1
     by_row = share if fmap.joint else _by_row(fmap, share)
@@ -167,7 +167,7 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
 def _by_row(fmap: FeatureMap, share: F64) -> F64:
     """Return what each feature row counts for: the sum over the factors that look at it."""
     n_rows = 0 if fmap.features is None else fmap.features.shape[0]
-    return share[:n_rows] if fmap.row is None else np.bincount(fmap.row, share, n_rows)
+    return share[:n_rows] if fmap.row is None else np.asarray(np.bincount(fmap.row, share, n_rows), dtype=np.float64)
 
 
 def _absolute_dot(fmap: FeatureMap, mass: F64, w: F64) -> float:

@@ -5,6 +5,7 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution, Stop
+from ssvm_dsl.learning.outlook import predict_outlook
 from ssvm_dsl.plugin_api.protocols import Executor
 
 T = TypeVar("T")
@@ -87,6 +89,8 @@ class Question:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
         chosen = plan_program(grounded.program, need, self.backend, self.options)
+        if not first and (slow := predict_outlook(need, chosen, n).warning(self.deadline.limit)):
+            warnings.warn(slow, UserWarning, stacklevel=6)
         session = open_plan(chosen, grounded.program, outwards=False)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
         k = min(self.k, most_labellings(grounded.program))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 5
+VERSION = 6
 
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
@@ -51,6 +52,7 @@ class Checkpoint:
         self.path, self.every = path, every
         self.subject = json.loads(json.dumps(subject, default=repr))
         self._written = perf_counter()
+        self._told: set[str] = set()
 
     def read(self, problem: TrainProblem) -> tuple[Progress, dict[str, Any]] | None:
         """Return (progress, trainer's state) of the file, ``None`` when there is no file.
@@ -64,26 +66,34 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        arrays = read_arrays(self.path)
+        content, arrays = read_arrays(self.path, "a checkpoint")
+        if (content.get("format"), content.get("version")) != (FORMAT, VERSION):
+            raise FileFormatError(f"{self.path}: not a checkpoint that this version reads")
         try:
-            content = json.loads(arrays.pop("json").tobytes())
-            known = (content["format"], content["version"]) == (FORMAT, VERSION)
-            if known and content["subject"] != self.subject:
+            if content["subject"] != self.subject:
                 found = "\n".join(f"  {text}" for text in differences(content["subject"], self.subject))
                 text = "to go on, set that back; to begin anew, delete the file or name another"
                 raise TrainingError(f"{self.path}: a checkpoint of another fit:\n{found}\n{text}")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
             progress.history = [TrainingEvent(**event) for event in content["history"]]
-            problem.n_oracle_calls, problem.oracle_seconds = content["oracle"]
+            n_calls, seconds = content["oracle"]
             state = dict(content["state"]) | {name.removeprefix("state/"): array for name, array in arrays.items()}
-        except (KeyError, TypeError, ValueError) as err:
-            raise FileFormatError(f"{self.path}: not a checkpoint, or damaged ({err})") from err
-        if not known:
-            raise FileFormatError(f"{self.path}: not a checkpoint that this version reads")
+            _check_progress(progress, problem.dim)
+            _require(type(n_calls) is int and n_calls >= 0 and _is_count(seconds), "counts of oracle calls")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as err:
+            if isinstance(err, FileFormatError):
+                raise
+            found = " ".join(f"{type(err).__name__}: {err}".split())[:300]
+            raise FileFormatError(f"{self.path}: not a checkpoint, or damaged ({found})") from err
+        problem.n_oracle_calls, problem.oracle_seconds = n_calls, float(seconds)
         return progress, state
 
     def keep(self, progress: Progress, trainer: ResumableTrainer, problem: TrainProblem, now: bool = False) -> None:
-        """Write the state after an iteration, if the last write is long enough ago (or ``now``)."""
+        """Write the state after an iteration, if the last write is long enough ago (or ``now``).
+
+        What cannot be written (the disk is full, the folder became read-only) is told once; training goes on, and the
+        next write is tried when it is due.
+        """
         if not now and perf_counter() - self._written < self.every:
             return
         state = trainer.state()
@@ -99,13 +109,57 @@ class Checkpoint:
         arrays: dict[str, NDArray[Any]] = {
             f"state/{name}": value for name, value in state.items() if isinstance(value, np.ndarray)
         }
-        text = np.frombuffer(json.dumps(content).encode(), dtype=np.uint8)
-        write_arrays(self.path, arrays | {"json": text, "progress/w": progress.w}, compress=False)
+        try:
+            write_arrays(self.path, content, arrays | {"progress/w": progress.w})
+        except OSError as err:
+            self._tell(f"could not be written ({err.strerror or err}); training goes on without")
         self._written = perf_counter()
 
     def remove(self) -> None:
         """Delete the file: the fit is finished."""
-        self.path.unlink(missing_ok=True)
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as err:
+            self._tell(f"could not be deleted ({err.strerror or err}) although the fit is finished")
+
+    def _tell(self, what: str) -> None:
+        """Warn, once for each trouble."""
+        if what not in self._told:
+            self._told.add(what)
+            warnings.warn(f"checkpoint {self.path} {what}", UserWarning, stacklevel=2)
+
+
+def _check_progress(progress: Progress, dim: int) -> None:
+    """Check what a file says of a fit.
+
+    Raises
+    ------
+    ValueError
+        It cannot be so.
+    """
+    w, numbers = progress.w, [getattr(progress, name) for name in _NUMBERS]
+    _require(w.shape == (dim,) and w.dtype == np.float64 and np.isfinite(w).all(), f"{dim} finite weights")
+    _require(all(type(number) in (int, float) for number in numbers), "numbers")
+    counts = (progress.n_passes, progress.own_passes, progress.seconds, progress.rounding, progress.blur)
+    _require(all(map(_is_count, counts)), "passes, seconds and roundings of at least 0")
+    _require(progress.dual < np.inf, "a lower bound")
+    above = progress.dual - progress.primal
+    _require(not above > progress.rounding + progress.blur, "a lower bound that is not above the objective")
+    for number, event in enumerate(progress.history):
+        told = asdict(event)
+        _require(isinstance(told.pop("extra"), dict), "events with numbers by name")
+        plain = all(type(value) in (int, float) for value in (*told.values(), *event.extra.values()))
+        _require(plain and event.iteration == number + 1, "events in order")
+
+
+def _is_count(value: Any) -> bool:
+    """Whether a value is a number of at least 0."""
+    return type(value) in (int, float) and 0 <= value < np.inf
+
+
+def _require(ok: bool | np.bool_, expected: str) -> None:
+    if not ok:
+        raise ValueError(f"expected {expected}")
 
 
 def subject(problem: TrainProblem, told: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class StructuredSVM(Learner):
     model : Model class
         The declaration.
     C : float
-        Weight of the risks; leave it out when ``lam`` is given.
+        Weight of the risks; leave it out when ``lam`` is given (giving both is refused).
     lam : float, optional
         Regularisation strength; ``lam = 1 / (C n)``.
     risk : str

@@ -9,19 +9,19 @@ Ctrl-C comes, what they do is left by an exception, and what is known of the bes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import OutOfTime, PluginError
+from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.learning.base_problem import BaseProblem
 from ssvm_dsl.learning.checkpoint import Checkpoint
 from ssvm_dsl.learning.claims import Checked, Claims
 from ssvm_dsl.learning.progress import Progress, relative
+from ssvm_dsl.learning.risks import Problem
 from ssvm_dsl.learning.stream import check_weights
 from ssvm_dsl.learning.validation import Validation
 from ssvm_dsl.plugin_api.contained import contained
@@ -53,7 +53,7 @@ Callback = Callable[[TrainingEvent], bool | None]
 
 def train(
     trainer: Trainer,
-    problem: BaseProblem,
+    problem: Problem,
     stop: StopRule,
     *,
     name: str = "",
@@ -69,7 +69,7 @@ def train(
     Parameters
     ----------
     trainer : Trainer
-    problem : BaseProblem
+    problem : Problem
     stop : StopRule
     name : str
         The name of the trainer, for messages; by default that of its class.
@@ -93,7 +93,7 @@ def train(
     fit = _Fit(trainer, problem, stop, name, start, validation, deadline or Deadline(stop.max_seconds))
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
     left = replace(stop, max_seconds=fit.deadline.left)
-    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer)
+    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
     progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
     try:
         while reason is None:
@@ -131,7 +131,7 @@ class _Fit:
     """One call of :func:`train`; parameters are those."""
 
     trainer: Trainer
-    problem: BaseProblem
+    problem: Problem
     stop: StopRule
     name: str
     start: F64 | None
@@ -240,12 +240,21 @@ class _Fit:
 
 
 def _steps(
-    trainer: Trainer, problem: BaseProblem, stop: StopRule, start: F64 | None, state: dict[str, Any] | None, name: str
-) -> Iterator[Any]:
+    trainer: Trainer,
+    problem: Problem,
+    stop: StopRule,
+    start: F64 | None,
+    state: dict[str, Any] | None,
+    name: str,
+    checkpoint: Checkpoint | None,
+) -> Generator[Any, None, None]:
     """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
     whose = contained(f"trainer '{name}'")
-    with whose:
-        found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    try:
+        with whose:
+            found: Any = trainer.steps(problem, stop, start) if state is None else trainer.resume(problem, stop, state)  # type: ignore[attr-defined]
+    except FileFormatError as err:
+        raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
     if not isinstance(found, Iterator):
         text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
         raise PluginError(f"trainer '{name}' broke its contract: {text}")
@@ -306,7 +315,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
     return "seconds" if progress.seconds >= stop.max_seconds else None
 
 
-def _event(progress: Progress, checked: Checked, problem: BaseProblem, iteration: int, unit: float) -> TrainingEvent:
+def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:
     """Return what callbacks are told; what a trainer claims and nothing proves is an estimate."""
     iterate, evaluation, known = checked.iterate, checked.evaluation, np.isfinite(progress.primal)
     extra = {name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()}

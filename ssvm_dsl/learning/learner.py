@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -29,6 +29,7 @@ from ssvm_dsl.learning.fit import Callback, train
 from ssvm_dsl.learning.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.other_names import advice
+from ssvm_dsl.learning.outlook import Outlook, fit_outlook, require_fit_memory
 from ssvm_dsl.learning.predictor import Predictor
 from ssvm_dsl.learning.progress import Progress, relative
 from ssvm_dsl.learning.remarks import refuse_excess, shortfall
@@ -120,6 +121,7 @@ class Learner(Predictor):
         """Refuse parameters that make no sense."""
         check_parameters(self)
 
+    @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None, held_out: Any = None
     ) -> None:
@@ -134,13 +136,15 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         aim = aim_at(grounded)
         with self._executor() as executor:
-            problem = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            problem, outlook = self._problem(grounded, aim, executor, spec, sample_weight, grounded.n_examples)
+            if slow := outlook.warning(self.max_seconds):
+                warnings.warn(slow, UserWarning, stacklevel=3)
             # a declared loss that the risk does not look at makes room: it is as large as the scores
             aim, grounded = replace(aim, loss=problem.loss), replace(grounded, loss=None)
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
             unit = self._unit(problem)
-            with self._listeners() as listeners:
-                trainer = spec.load()(**options, random_state=self.random_state)
+            with self._listeners(outlook) as listeners:
+                trainer = spec.load()(**options, random_state=self._seed)
                 progress = train(
                     trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
                     checkpoint=self._checkpoint(problem, aim, spec, options, start),
@@ -155,6 +159,7 @@ class Learner(Predictor):
         if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
+    @memory_for("partial_fit", "give it smaller batches")
     def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
@@ -165,8 +170,8 @@ class Learner(Predictor):
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         aim, name = aim_at(grounded), spec.name
-        subject = {"trainer": name, "trainer_options": options, "random_state": self.random_state}
-        subject |= {"risk": aim.risk.name, "power": self.power}
+        subject: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self._seed}
+        subject |= {"risk": aim.risk.name, "power": float(self.power)}
         if stream is not None:
             stream.check(subject)
             if self._blocks != grounded.parameters.blocks:
@@ -177,9 +182,9 @@ class Learner(Predictor):
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             deadline = Deadline()
-            problem = self._problem(grounded, aim, executor, spec, sample_weight, seen)
+            problem, _ = self._problem(grounded, aim, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
-                trainer = spec.load()(**options, random_state=self.random_state)
+                trainer = spec.load()(**options, random_state=self._seed)
                 found = trainer.partial(problem, None if stream is None else stream.state())
             w, state = check_weights(found, problem.dim, name)
             stream = Stream.of(name, subject, seen, state)
@@ -190,6 +195,11 @@ class Learner(Predictor):
             self._take(grounded, progress, problem, options)
             self._stream = stream
 
+    @property
+    def _seed(self) -> int | None:
+        """``random_state`` as a number of Python, which files can hold."""
+        return None if self.random_state is None else int(self.random_state)
+
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         known = [spec.name for spec in registry().specs(TrainerSpec)]
         spec = registry().find(
@@ -199,16 +209,16 @@ class Learner(Predictor):
 
     def _problem(
         self, grounded: Grounded, aim: Aim, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> Problem:
-        """Return the training problem, with its oracle."""
+    ) -> tuple[Problem, Outlook]:
+        """Return the training problem, with its oracle, and what it is expected to take."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
+        risk, needs = aim.risk, spec.needs
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        risk, needs = aim.risk, spec.needs
-        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         check_factored(spec, risk, self.power, grounded.program, aim.loss)
         if needs.strongly_convex and not objective.strongly_convex:
             able = minimisers(risk, self.power, registry(), lambda other: not other.strongly_convex)
@@ -220,10 +230,12 @@ class Learner(Predictor):
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
         need = replace(need_of(grounded.parameters, tasks, guarantee, kinds), messages=needs.messages)
         chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
+        require_fit_memory(grounded.parameters, chosen, risk, spec, self.model.declaration.name)
+        outlook = fit_outlook(need, chosen, risk, aim.loss, spec, self.power, self.max_passes)
         session = open_plan(chosen, grounded.program, outwards=False)
         problem = risk.problem(grounded.parameters, aim.loss, objective, session, executor, marginals)
         refuse_excess(problem.accuracy)
-        return problem
+        return problem, outlook
 
     def _checkpoint(
         self, problem: Problem, aim: Aim, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
@@ -234,10 +246,10 @@ class Learner(Predictor):
         if not spec.resumable:
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-        told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self._seed}
         chosen = problem.session.plan
         told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
-        told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
+        told |= {"C": float(self.C)} if self.lam is None else {"lam": float(self.lam)}
         told |= {} if start is None else {"weights to start from": start}
         told |= aim.told
         return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)
@@ -262,7 +274,7 @@ class Learner(Predictor):
         return Validation(score, self.patience)
 
     @contextmanager
-    def _listeners(self) -> Iterator[list[Callback]]:
+    def _listeners(self, outlook: Outlook) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
         listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
         if not self.verbose:
@@ -270,7 +282,8 @@ class Learner(Predictor):
             return
         from ssvm_dsl.report.progress import FitProgress
 
-        with FitProgress(self.tol, self.max_passes) as shown:
+        expected = str(outlook) if outlook.pass_seconds >= 1.0 else ""
+        with FitProgress(self.tol, self.max_passes, expected=expected) as shown:
             yield [*listeners, shown.update]
 
     def _unit(self, problem: Problem) -> float:

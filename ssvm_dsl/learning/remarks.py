@@ -78,8 +78,8 @@ def _scale_advice(problem: Problem) -> str:
     most = problem.accuracy.largest()
     if most is None or abs(most.value) < LARGE:
         return ""
-    text = f"; {most.source}, example {most.example}, holds {most.value:.3g}: numbers this large cost scores their digits"
-    return f"{text}; {SCALE[most.dense]}"
+    text = f"; {most.source}, example {most.example}, holds {most.value:.3g}"
+    return f"{text}: numbers this large cost scores their digits; {SCALE[most.dense]}"
 
 
 def refuse_excess(accuracy: Accuracy) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, replace
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 
+from ssvm_dsl.compiler.check_fitted import LearntWidths
 from ssvm_dsl.compiler.ground import factor_block
-from ssvm_dsl.compiler.observed import check_pairs, of_learnt
-from ssvm_dsl.compiler.weight_names import weight_names
 from ssvm_dsl.errors import FileFormatError, ModelError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.certificate import Certificate, FitReport
 from ssvm_dsl.learning.objective import factor_name
@@ -73,22 +72,37 @@ def from_saved(
     if unknown:
         text = f"{path}: unknown parameters {', '.join(sorted(unknown))} of {kind.__name__}"
         raise FileFormatError(f"{text}; a file is loaded by the class that saved it")
-    try:
+    with _of_file(path, "not a report of a fit"):
         report = FitReport.of_summary(saved.report)
-    except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise FileFormatError(f"{path}: not a report of a fit ({type(err).__name__}: {err})") from err
+        _check_report(report)
     # beside lam, C was not given; the file holds it all the same
     without = {"C"} if saved.parameters.get("lam") is not None else set()
-    made = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+    with _of_file(path, f"not the parameters of {kind.__name__}"):
+        made = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+        clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
     made.report_, made.plan_ = report, report.plan
     lam, n, *rest = saved.certificate.tolist()
     made._certificate = Certificate(lam, int(n), *rest)
-    try:
+    with _of_file(path, "not the state of a stream"):
         made._stream = None if saved.stream is None else Stream.of_json(*saved.stream)
-    except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise FileFormatError(f"{path}: not the state of a stream ({type(err).__name__}: {err})") from err
     return made
+
+
+def _check_report(report: FitReport) -> None:
+    """Check the types of what a report holds; everything that prints it relies on them.
+
+    Raises
+    ------
+    ValueError
+        Something is of another type.
+    """
+    numbers = [name for name, text in FitReport.__annotations__.items() if text in ("float", "int")]
+    plain = all(type(getattr(report, name)) in (int, float) for name in numbers)
+    plan, texts = report.plan, [report.plan.backend, report.plan.reason, report.trainer, report.convention]
+    if not plain or not all(isinstance(text, str) for text in texts) or not isinstance(plan.options, Mapping):
+        raise ValueError("expected numbers and texts")
+    str(report), plan.summary(), report.summary()
 
 
 def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Weights:
@@ -106,40 +120,38 @@ def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Wei
 
 
 def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> type[Model]:
-    """Return the model of a file, which the layout of the weights fits."""
+    """Return the model of a file, which the weights and what features learnt fit."""
     try:
         model = Model.from_json(saved.declaration, trusted=trusted)
-    except FileFormatError as err:
+    except (FileFormatError, ModelError) as err:
         raise FileFormatError(f"{path}: {err}") from err
-    expected = _expected(model, saved, path)
+    with _of_file(path, "what features learnt does not fit the model"):
+        widths = LearntWidths(model.declaration, saved.fitted)
+        expected = _expected(model.declaration, widths)
     if saved.blocks != expected:
         raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
     return model
 
 
-def _expected(model: type[Model], saved: SavedModel, path: str | Path) -> tuple[Block, ...]:
-    """Return the layout of the model's weights; widths that features learnt are those of the given blocks."""
-    learnt = {block.name: block.shape[-1] for block in saved.blocks if block.shape}
+def _expected(declaration: Declaration, widths: LearntWidths) -> tuple[Block, ...]:
+    """Return the layout of a model's weights."""
     out: list[Block] = []
-    for factor in model.declaration.factors:
+    for factor in declaration.factors:
         if factor.tie is None:
-            width = None if factor.features is None else factor.features.width or learnt.get(factor.name, 0)
-            n_pairs = _n_pairs(factor, model.declaration, saved, path) if factor.observed else None
+            width = None if factor.features is None else widths.of(factor.features)
+            n_pairs = widths.pairs(factor) if factor.observed else None
             out.append(factor_block(factor, width, out[-1].stop if out else 0, n_pairs))
     return tuple(out)
 
 
-def _n_pairs(factor: Factor, declaration: Declaration, saved: SavedModel, path: str | Path) -> int:
-    """Return how many observed pairs a factor has weights for."""
+@contextmanager
+def _of_file(path: str | Path, what: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of a file into the one error that names it."""
     try:
-        pairs = of_learnt(saved.fitted[factor.name])
-        names = weight_names(factor, declaration, saved.fitted)
-        assert names.features is not None
-        check_pairs(pairs, len(names.features), prod(factor.target.cards))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as err:
-        text = f"the observed pairs of factor '{factor.name}' are damaged ({type(err).__name__}: {err})"
-        raise FileFormatError(f"{path}: {text}") from err
-    return pairs.n_pairs
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:
+        text = " ".join(str(err).split())[:400]
+        raise FileFormatError(f"{path}: {what} ({type(err).__name__}: {text})") from err
 
 
 def _words(blocks: tuple[Block, ...]) -> str:

@@ -67,7 +67,8 @@ class Stream:
 
     def state(self) -> dict[str, Any]:
         """Return the trainer's state, a copy."""
-        return json.loads(json.dumps(self.values)) | {name: array.copy() for name, array in self.arrays.items()}
+        values: dict[str, Any] = json.loads(json.dumps(self.values))
+        return values | {name: array.copy() for name, array in self.arrays.items()}
 
     def check(self, subject: Mapping[str, Any]) -> None:
         """Refuse to go on with something else.

@@ -7,7 +7,7 @@ without a line here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -47,7 +47,7 @@ def _badly_typed(value: Any, path: str) -> Iterator[str]:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Hashable) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

@@ -84,7 +84,13 @@ def plot_training(
     """
     if over not in OVER or what not in WHAT:
         raise OptionError(f"over is one of {', '.join(OVER)}, what one of {', '.join(WHAT)}; got {over!r}, {what!r}")
-    named = reports if isinstance(reports, Mapping) else {reports.trainer: reports}
+    given = reports if isinstance(reports, Mapping) else {"": reports}
+    wrong = [one for one in given.values() if not hasattr(one, "history")]
+    if wrong:
+        kind = type(wrong[0]).__name__
+        hint = "; draw the report of a fitted estimator: svm.report_" if hasattr(wrong[0], "report_") else ""
+        raise OptionError(f"reports: expected a FitReport, or a mapping of names to some, got {kind}{hint}")
+    named = given if isinstance(reports, Mapping) else {reports.trainer: reports}
     fits = {name: _curves(name, report, over, what) for name, report in named.items()}
     ax = _axes(ax)
     _set_limits(ax, list(fits.values()), what)
@@ -184,14 +190,14 @@ def _points(ax: Any) -> tuple[float, float]:
     return 72.0 * box.width / dpi, 72.0 * box.height / dpi
 
 
-def plot_weights(weights: Any, rows: Sequence[str] = (), columns: Sequence[str] = (), ax: Any = None) -> Any:
+def plot_weights(weights: Any, rows: Sequence[Any] = (), columns: Sequence[Any] = (), ax: Any = None) -> Any:
     """Draw a matrix of weights, e.g. ``svm.weights_[OCR.trans]``; red is positive, blue negative.
 
     Parameters
     ----------
     weights : array_like or sparse array, shape (m, k)
-    rows, columns : sequence of str, optional
-        Names, e.g. the classes of the label.
+    rows, columns : sequence, optional
+        Names, e.g. the classes of the label: ``svm.weights_.names(OCR.trans)`` are both.
     ax : matplotlib axes, optional
 
     Returns
@@ -203,11 +209,14 @@ def plot_weights(weights: Any, rows: Sequence[str] = (), columns: Sequence[str] 
     matrix = np.asarray(weights.toarray() if issparse(weights) else weights, dtype=float)
     if matrix.ndim != 2:
         raise OptionError(f"weights to draw are a matrix, got shape {matrix.shape}")
+    for what, names, size in (("rows", rows, matrix.shape[0]), ("columns", columns, matrix.shape[1])):
+        if len(names) not in (0, size):
+            raise OptionError(f"{what}: expected a name for each of {size}, got {len(names)}")
     ax = _axes(ax)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     ax.figure.colorbar(image, ax=ax)
-    _names(ax, rows, columns)
+    _names(ax, [str(name) for name in rows], [str(name) for name in columns])
     return ax
 
 

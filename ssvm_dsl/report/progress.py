@@ -33,9 +33,11 @@ class FitProgress:
         Relative gap at which training stops.
     max_passes : float
     console : rich.console.Console, optional
+    expected : str
+        What the fit is expected to take, in words.
     """
 
-    def __init__(self, tol: float, max_passes: float, console: Console | None = None) -> None:
+    def __init__(self, tol: float, max_passes: float, console: Console | None = None, expected: str = "") -> None:
         self.tol, self.max_passes = max(tol, 1e-12), max_passes
         self._first: float | None = None
         self._score = math.nan
@@ -49,13 +51,14 @@ class FitProgress:
             TimeElapsedColumn(),
             console=self._console,
         )
-        self._task = self._bar.add_task("fit", total=1.0, text=FIRST)
+        self._first_text = expected or FIRST
+        self._task = self._bar.add_task("fit", total=1.0, text=self._first_text)
 
     def __enter__(self) -> FitProgress:
         if self._live:
             self._bar.start()
         else:
-            self._write(FIRST)
+            self._write(self._first_text)
         return self
 
     def __exit__(

@@ -1,8 +1,8 @@
 """Holds one answer of a backend against brute force, aspect by aspect.
 
-Every method raises :class:`Complaint` at the first thing that is wrong, and says for which example.  Scores are
-compared up to ``score_atol`` times the sum of the largest absolute scores that an example's labellings add up
-(at least 1): that is what the rounding of any order of additions is proportional to.
+Every method raises :class:`Complaint` at the first thing that is wrong, and says for which example.  Scores and bounds
+are compared up to ``score_atol`` times the size of what an example's scores are sums of, labellings up to
+``score_atol`` times what scores can differ by, and rounding (:mod:`ssvm_dsl.ir.tolerance`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Marginals, Primal, Solution, Stop, Task
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import label_ptr, select
+from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.testing.brute_force import Labellings
 from ssvm_dsl.testing.problems import Problem
 
@@ -82,7 +83,7 @@ class Judge:
         self._unmasked = replace(problem.program, allowed=None)
         self._known: dict[tuple[int, bytes | None], Labellings] = {}
         self._plain: dict[int, Labellings] = {}
-        self._scale: dict[int, float] = {}
+        self.terms = Terms.of(problem.program, problem.theta)
 
     def everything(self, question: Question, solution: Solution) -> None:
         """Check all aspects of an answer."""
@@ -126,26 +127,14 @@ class Judge:
             self._plain[example] = Labellings(self._unmasked, self.problem.theta, example, None)
         return self._plain[example].score(labels)
 
-    def scale(self, example: int) -> float:
-        """Return the size of what the scores of an example are sums of, at least 1."""
-        if example not in self._scale:
-            self._scale[example] = max(1.0, self._terms(example))
-        return self._scale[example]
-
-    def _terms(self, example: int) -> float:
-        """Return the sum of the largest absolute scores an example's labellings add up."""
-        program, theta = self.program, self.problem.theta
-        variables = range(*program.var_ptr[example : example + 2].tolist())
-        total = abs(float(theta.const[example]))
-        total += sum(_size(theta.node[slice(*program.state_ptr[v : v + 2])]) for v in variables)
-        for group, table in zip(program.groups, theta.tables, strict=True):
-            rows = table[group.table[slice(*group.ptr[example : example + 2])]]
-            total += sum(_size(row) for row in rows)
-        return total
-
     def slack(self, example: int) -> float:
         """Return the accuracy asked of scores and bounds."""
-        return self.caps.score_atol * self.scale(example)
+        return self.caps.score_atol * float(self.terms.size[example])
+
+    def short(self, example: int) -> float:
+        """Return by how much an optimal labelling may miss the best score: of what scores differ by, and rounding."""
+        terms = self.terms
+        return self.caps.score_atol * float(terms.spread[example]) + 2.0 * float(terms.rounding[example])
 
     # -- going through an answer -----------------------------------------------------------------------
 
@@ -228,7 +217,7 @@ class Judge:
             if solution.primal[i] == Primal.FEASIBLE:
                 found = self.labellings(question, example).score(labels[0])
             self._status(question, solution, i, example, best)
-            if self._final(question, solution, i, example) and found < best - self.slack(example):
+            if self._final(question, solution, i, example) and found < best - self.short(example):
                 text = f"labels {labels[0].tolist()} have score {found!r}, the best score is {best!r}"
                 raise _about(example, text)
 
@@ -297,7 +286,7 @@ class Judge:
     ) -> None:
         """Check one example's marginals: its variables', then its factors', group by group."""
         of = self.labellings(question, example)
-        total, rounding = of.log_partition(), 64 * np.finfo(float).eps * self.scale(example)
+        total, rounding = of.log_partition(), 64 * np.finfo(float).eps * float(self.terms.size[example])
         atol = MARGINAL_ATOL + rounding
         if exact and not np.isclose(log_partition, total, rtol=MARGINAL_ATOL, atol=atol):
             raise _about(example, f"log-partition {log_partition!r}, expected {total!r}")
@@ -354,11 +343,6 @@ def _all_marginals(of: Labellings) -> Iterator[F64]:
     for group in of.program.groups:
         for factor in range(*group.ptr[of.example : of.example + 2]):
             yield of.marginal(probabilities, group.scope[factor])
-
-
-def _size(scores: F64) -> float:
-    finite = np.abs(scores[np.isfinite(scores)])
-    return float(finite.max(initial=0.0))
 
 
 def _about(example: int, text: str) -> Complaint:

@@ -43,6 +43,29 @@ class Session:
         return Solution.exact(labels, score_labels(self.program, theta, labels, examples))
 """
 
+#: Prints wherever it runs, from C as well, and quits where it can.
+LOUD = f"""{HEAD}
+import ctypes, sys
+def shout(where):
+    print("hostile", where)
+    ctypes.CDLL(None).puts(b"hostile from C")
+shout("import")
+
+@hookimpl
+def ssvm_backends():
+    shout("hook")
+    return [BackendSpec("loud", "loud:Backend", caps=Caps(guarantee=Guarantee.EXACT)),
+            BackendSpec(3, "loud:Backend"), BackendSpec("a\\nb", "loud:Backend", caps=3, requires=(3,))]
+
+class Backend:
+    def check(self, need):
+        shout("check")
+        return Verdict(True, cost=1.0)
+    def open(self, program, options):
+        shout("open")
+        sys.exit(7)
+"""
+
 BROKEN = "import a_library_that_is_not_there\n"
 
 

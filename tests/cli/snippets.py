@@ -36,10 +36,13 @@ class Shown:
 
 
 def tidy(text, language):
-    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks."""
+    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks.
+
+    What a first run compiles is not told either: it depends on what ran before.
+    """
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if language == "output":
-        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)) for line in lines]
+        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)).removesuffix("; and compiling #") for line in lines]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from foreign import BROKEN, LAZY, NEEDY, distribution, inside, ssvm
+from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm
 
 from ssvm_dsl.cli.template import FILES
 from ssvm_dsl.learning.risks import RISKS
@@ -74,6 +74,23 @@ def test_problems_as_json(site):
     assert [problem["plugin"] for problem in told["problems"]] == ["broken-plugin"]
     needy = next(one for one in told["plugins"] if one["name"] == "needy")
     assert (needy["usable"], needy["missing"], needy["auto"]) == (False, ["no_such_library"], False)
+
+
+def test_plugins_that_print_do_not_spoil_json_and_those_that_quit_do_not_quit_the_host(tmp_path):
+    distribution(tmp_path, "loud", LOUD)
+    (tmp_path / "a.uai").write_text("MARKOV 1 2 1 1 0 2 1 3")
+    done = ssvm("plugins", "list", "--json", path=tmp_path)
+    told = json.loads(done.stdout)
+    assert "loud" in {one["name"] for one in told["plugins"]}
+    texts = [one["text"] for one in told["problems"]]
+    assert texts[0] == "backend is left out: name is a str, got 3"
+    assert texts[1] == "backend is left out: requires is a tuple of str, got (3,); caps is a Caps, got 3"
+    assert {"hostile import", "hostile hook", "hostile from C"} <= set(done.stderr.splitlines())
+    done = ssvm("solve", str(tmp_path / "a.uai"), "--backend", "loud", "--json", path=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    fault = "backend 'loud' (plug-in 'loud-plugin', loud 1.0) broke its contract: it failed with SystemExit: 7"
+    assert fault in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--no-plugins", "plugins", "list"], ["plugins", "list", "--no-plugins"]])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 
 import pytest
 from snippets import FENCE, ROOT, commands, run_page, tidy
+from stage import run_calls
 
 from ssvm_dsl.cli.main import make_parser
 from ssvm_dsl.cli.template import BACKEND
@@ -15,6 +17,10 @@ from ssvm_dsl.registry import registry
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+#: How many calls in the text of a page are run at least.
+CALLS = {"README.md": 20, "language.md": 40, "training.md": 12}
+
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 
 
@@ -32,8 +38,12 @@ def test_code_prints_what_the_page_shows(page, own_registry, tmp_path, monkeypat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shown = run_page(page)
+        names = vars(sys.modules[f"page_{page.stem}"])
+        n_calls, failed = run_calls(FENCE.sub("", page.read_text()), names)
     for one in shown:
         assert one.same, f"{page.name} shows\n{one.expected}\nbut it prints\n{one.printed}"
+    assert not failed, "\n".join(f"{page.name}: {text}: {error!r}" for text, error in failed)
+    assert n_calls >= CALLS.get(page.name, 0)
 
 
 @EVERY_PAGE

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 import catalogue
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, estimate, ground
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, complete, estimate, ground
+from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir.features import NODE, SparseRows
 from ssvm_dsl.ir.theta import Theta
+
+
+def nbytes(rows):
+    """Bytes of feature rows; the last pointer of sparse ones is one too many."""
+    if isinstance(rows, SparseRows):
+        return rows.data.nbytes + rows.indices.nbytes + rows.ptr.nbytes - 8
+    return rows.nbytes
 
 
 @pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)
@@ -34,10 +42,12 @@ def test_sizes_are_those_of_the_arrays(model):
         group = None if fmap.group == NODE else made.program.groups[fmap.group]
         assert estimated.n_tables == (0 if group is None else group.n_tables)
         assert estimated.table_bytes == (0 if group is None else theta.tables[fmap.group].nbytes)
-        new = factor.features not in sources and not isinstance(fmap.features, SparseRows | None)
+        new = factor.features not in sources and factor.features is not None
         sources.add(factor.features)
-        assert estimated.feature_bytes == (fmap.features.nbytes if new else 0)
-    assert told.total_bytes == theta.node.nbytes + theta.pool.nbytes + sum(f.feature_bytes for f in told.factors)
+        if not new or fmap.features.shape[1] == factor.features.width:
+            assert estimated.feature_bytes == (nbytes(fmap.features) if new else 0)
+    assert told.score_bytes == theta.node.nbytes + theta.pool.nbytes
+    assert told.total_bytes >= max(told.peak_bytes, told.ground_bytes + told.score_bytes)
 
 
 class Long(Model):
@@ -64,8 +74,66 @@ def test_print():
     lines = str(estimate(Long, [np.zeros((3, 2)), np.zeros((1, 2))])).splitlines()
     assert lines == [
         "Long: 2 examples, 4 variables, 2000 unary scores (16.0 kB)",
-        "  emit   y: 4 factors, 1000 weights, no tables, features 64 B",
-        "  step   chain(y): 2 factors, 500000 weights, 4 tables (8.0 MB), features 0 B",
-        "  agree  chain(y): 2 factors, 250000 weights, 1 tables (2.0 MB), features 0 B",
+        "  emit   y: 4 factors, 1000 weights, no tables, features 64 B, structure 64 B",
+        "  step   chain(y): 2 factors, 500000 weights, 4 tables (8.0 MB), features 0 B, structure 72 B",
+        "  agree  chain(y): 2 factors, 250000 weights, 1 tables (2.0 MB), features 0 B, structure 72 B",
+        "  laid out: 16.3 kB (on the way 48.4 kB), scores 10.0 MB",
         "  total: 10.0 MB",
     ]
+
+
+class Dense(Model):
+    """All pairs of a set, with a table of its own for each edge."""
+
+    K = Dim(60)
+    x = Input(3)
+    y = Label(K, 2)
+    own = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
+
+
+def test_structure_is_counted_and_so_is_what_is_held_on_the_way():
+    """Some thousand times the scores and features: scopes, rows of tables, and what they are computed from."""
+    X, Y = [np.zeros(3)] * 50, [np.zeros(60, int)] * 50
+    ground(Dense, X[:1], Y[:1])
+    told = estimate(Dense, X)
+    tracemalloc.start()
+    made = ground(Dense, X, Y)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert made.n_examples == 50
+    assert told.ground_bytes == pytest.approx(kept, rel=0.1)
+    assert told.peak_bytes == pytest.approx(peak, rel=0.1)
+    assert told.total_bytes > 10 * (told.score_bytes + sum(f.feature_bytes for f in told.factors))
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.memory.free_memory", lambda: 70e6)
+    X, Y = [np.zeros((1000, 2))] * 100, [np.zeros(1000, int)] * 100
+    tracemalloc.start()
+    with pytest.raises(TooLargeError) as caught:
+        ground(Long, X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+    text = str(caught.value)
+    assert "model Long on 100 examples takes about" in text
+    assert "63.0 MB are free" in text
+    assert "pass fewer examples" in text
+    assert ground(Long, [np.zeros((3, 2))], [np.zeros(3, int)]).n_examples == 1
+
+
+def test_where_weights_take_most_the_hint_says_so(monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.memory.free_memory", lambda: 8e9)
+
+    class Vocabulary(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 40_000)
+        emit = Factor(y, features=x)
+        step = Factor(chain(y))
+        loss = Hamming(y)
+
+    with pytest.raises(TooLargeError, match="takes about 25.* GB of memory, and 7.2 GB are free"):
+        ground(Vocabulary, [np.zeros((3, 2))])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-import catalogue
 import numpy as np
 
+import catalogue
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, chain, complete, cross, estimate, grid, ground
 from ssvm_dsl.lang.model import Model as Declared
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import catalogue
-import naive
 import numpy as np
 
+import catalogue
+import naive
 from ssvm_dsl import (
     ANTISYMMETRIC,
     POTTS,

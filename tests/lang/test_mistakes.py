@@ -16,6 +16,7 @@ from ssvm_dsl import (
     Attributes,
     Cost,
     CountLoss,
+    CustomLoss,
     Dim,
     Edges,
     Factor,
@@ -44,6 +45,7 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.features import Concat
 
 
 def double(x):
@@ -55,6 +57,18 @@ def ask(x, nothing):
 
 
 POTTS_JOINT = JointFeature(double, width=2)
+
+
+def nested(source, levels):
+    for _ in range(levels):
+        source = Standardized(source)
+    return source
+
+
+def doubled(source, levels):
+    for _ in range(levels):
+        source = Concat([source, source])
+    return source
 
 
 class Parts:
@@ -81,7 +95,7 @@ CASES = [
     (lambda p: Input(p.T, p.T), "Input: the same Dim is used twice"),
     (lambda p: Input(p.T, 2, 2, sparse=True), "a sparse input has exactly one feature width"),
     (lambda p: Input(p.T, p.K, 2, sparse=True), "a sparse input has at most one axis"),
-    (lambda p: Input(Dim(), 5), "the axis an unnamed Dim is not an attribute of this model; assign it first"),
+    (lambda p: Input(Dim(), 5), "its axis is a Dim that is no attribute of this model: give it a name"),
     (lambda p: Attributes(p.T, p.K), "Attributes: at most one axis"),
     (lambda p: Attributes(5), "Attributes: axes are Dims, got 5"),
     (lambda p: Edges(p.T, over=5), "Edges: axes are Dims, got 5"),
@@ -188,6 +202,38 @@ CASES = [
     (lambda p: Hamming(p.y) + ZeroOne(p.y), "thing: ZeroOne cannot be added to another loss"),
     (lambda p: chain(p.y), "thing: a bare pattern has no effect; write thing = Factor(chain(y))"),
     (lambda p: grid(p.y), "grid: the label needs two or more axes"),
+    (lambda p: np.inf * Hamming(p.y), "the weights of a sum of losses are non-negative and finite, got inf"),
+    (lambda p: 10**400 * Hamming(p.y), "the weights of a sum of losses are non-negative and finite, got inf"),
+    (lambda p: Dim(2**31), "Dim: the size is at most 2147483647, got 2147483648"),
+    (lambda p: Dim(10**5000), "Dim: the size is at most 2147483647, got an int of 16610 bits"),
+    (lambda p: Input(p.T, True), "Input: axes are Dims, got True"),
+    (lambda p: Input(p.T, 2**20, 2**20), "Input: at most 2147483647 features at each position"),
+    (lambda p: Input(p.T, 3, sparse="no"), "Input: sparse is True or False, got 'no'"),
+    (lambda p: Label(p.T, b"ab"), "Label: the last argument is the number of states or their names, got b'ab'"),
+    (lambda p: Label(p.T, [["a"], ["b"]]), "Label: class names are strings or ints, got ['a']"),
+    (lambda p: Label(p.T, ["a", "a\0"]), "Label: class names do not end with the character NUL"),
+    (lambda p: Label(p.T, [1, 2**70]), "Label: class names that are ints have at most 64 bits"),
+    (lambda p: Label(p.T, 2**31), "Label: at most 2147483647 states"),
+    (lambda p: Label(Dim(2**20), Dim(2**20), 2), "Label: the fixed axes have more than 2147483647 positions"),
+    (lambda p: Factor(p.y, nonneg="no"), "nonneg is True or False, got 'no'"),
+    (lambda p: Factor(p.z, per=[p.K, p.K]), "per: each axis once"),
+    (lambda p: Factor(p.y, form=Form("indicator")), "is not a form; use FULL"),
+    (lambda p: Factor(p.y, form=np.full((1, 3), 1j)), "or a finite array of shape (p, *states)"),
+    (lambda p: Factor(chain(p.y, 29)), "a factor has more than 2147483647 joint states"),
+    (lambda p: Factor(chain(p.y, 10**9)), "chain: order is a positive int below 30, got 1000000000"),
+    (lambda p: Factor(cliques(p.z, [range(31)])), "cliques: a set has at most 30 positions, got one of 31"),
+    (lambda p: Factor(cliques(p.z, {(0, 1)})), "cliques: the sets are sequences of int positions"),
+    (lambda p: Factor(p.y, PLiF(p.x, Quantiles(2**30))), "features, 2147483647 are the most"),
+    (lambda p: Factor(p.y, PLiF(p.x, ["0", "1"])), "PLiF: knots are Quantiles(n) or a sequence of numbers"),
+    (lambda p: Factor(p.y, nested(p.x, 40)), "Standardized: features inside features, more than 32 levels"),
+    (lambda p: Factor(p.y, doubled(p.x, 30)), "features: features inside features, more than 32 levels or 10000"),
+    (lambda p: Hamming(p.y, weights=["1", "2", "3"]), "Hamming: weights are 3 non-negative numbers"),
+    (lambda p: Hamming(p.y, weights=np.ma.array([1, 2, 3], mask=[0, 1, 0])), "Hamming: weights are 3 non-negative"),
+    (lambda p: Hamming(p.z, ignore="?\0"), "Hamming: ignore does not end with the character NUL"),
+    (lambda p: Hamming(p.y, normalize="no"), "Hamming: normalize is True or False, got 'no'"),
+    (lambda p: Cost(p.z, [[0, 1j], [1, 0]]), "Cost: the matrix is a table of numbers"),
+    (lambda p: CountLoss(p.z, "f_beta", beta=1e200), "CountLoss: beta is positive and finite, got 1e+200"),
+    (lambda p: CustomLoss("mine", p.y, depth=[1]), "CustomLoss: the option depth is a string, a number or a truth"),
 ]  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def whole(x: float, scale: float) -> np.int64:
 
 
 @njit(cache=True, nogil=True)
-def forgiven(table: F64, size: int, scale: float) -> int:
+def forgiven(table: F64, size: int, scale: float) -> np.int64:
     """Return what a table of this size (in whole numbers) may miss ``D >= 0`` by: nothing when it holds integers."""
     integers = scale >= 1.0
     for x in table:
@@ -166,7 +166,7 @@ def pair_terms(t00: float, t01: float, t10: float, t11: float, scale: float) -> 
 
 
 @njit(cache=True, nogil=True)
-def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: float) -> int:
+def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: float) -> np.int64:
     """Add a table to nodes x and y and to arc a between them; return what is lost, -1 when it is not submodular.
 
     Parameters
@@ -191,7 +191,7 @@ def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: 
 
 
 @njit(cache=True, nogil=True)
-def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> int:
+def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> np.int64:
     """Add a table of three variables; return what is lost, -1 when it is not submodular.
 
     Parameters

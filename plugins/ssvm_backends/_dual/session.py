@@ -22,7 +22,7 @@ import numpy as np
 
 from ssvm_backends._dual.progress import Progress
 from ssvm_backends._graphs.by_example import Clock, pack_arrays
-from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, factor_origin
+from ssvm_backends._graphs.graph import F64, I32, I64, Graph, Instance, build_graph, factor_origin, graph_bytes
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Marginals, Messages, Need, Program, Solution, Stop, Task, Theta
@@ -48,6 +48,11 @@ def message_pointers(graph: Graph, ids: I64) -> I64:
     """Return where the messages of each example start when packed over ``ids``; ``shape (n + 1,)``."""
     first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
     return pointers(first[ids + 1] - first[ids])
+
+
+def dual_bytes(need: Need) -> float:
+    """Return the memory of a session: its graph, and the messages of all examples."""
+    return graph_bytes(need) + 8.0 * need.n_slots * need.max_card
 
 
 def sweep_cost(need: Need) -> float:

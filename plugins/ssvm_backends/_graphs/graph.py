@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import Program, Theta
+from ssvm_dsl.ir import Need, Program, Theta
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 
 F64 = NDArray[np.float64]
@@ -165,6 +165,11 @@ def build_graph(program: Program) -> Graph:
         np.ascontiguousarray(flat[slots], dtype=np.int32),
         np.concatenate(start)[by_example] if groups else np.zeros(0, np.int64),
     )
+
+
+def graph_bytes(need: Need) -> float:
+    """Return the memory that :func:`build_graph` takes at its peak for the problems of a need."""
+    return 62.0 * need.n_slots + 60.0 * need.n_factors + 30.0 * need.n_variables
 
 
 def factor_origin(program: Program) -> tuple[I64, I64]:

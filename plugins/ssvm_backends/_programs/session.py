@@ -28,6 +28,9 @@ T = TypeVar("T")
 #: Columns of all structures a session keeps (100 to 300 bytes each, with what solvers make of them).
 KEPT_COLUMNS = 4_000_000
 
+#: Bytes that a solver takes for each column of an example while it runs.
+COLUMN_BYTES = 1000.0
+
 NO_LIMITS = Limits()
 
 

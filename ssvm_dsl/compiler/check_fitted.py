@@ -1,0 +1,113 @@
+"""What fitted features learnt, checked against the declaration: for files, whose numbers kernels rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.compiler.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.observed import check_pairs, of_learnt
+from ssvm_dsl.lang import features as lang
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Attributes, Source
+
+
+class LearntWidths:
+    """The numbers of features that a model has for what was learnt.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    fitted : Fitted
+        Its parts are checked when it is made.
+
+    Raises
+    ------
+    ValueError
+        Something is missing, of another shape or out of range; names the feature.
+    """
+
+    def __init__(self, declaration: Declaration, fitted: Fitted) -> None:
+        self._keys, self._fitted = fitted_keys(declaration), fitted
+        known = set()
+        for factor in declaration.factors:
+            for source in _learning(factor.features):
+                known.add(self._keys[source])
+                self._check(source)
+        for factor in declaration.factors:
+            if factor.observed and factor.tie is None:
+                known.add(factor.name)
+                self.pairs(factor)
+        if set(fitted) != known:
+            raise ValueError(f"expected what these learnt: {sorted(known)}, found {sorted(fitted)}")
+
+    def of(self, source: Source) -> int:
+        """Return the number of features of a source."""
+        if source.width is not None:
+            return source.width
+        if isinstance(source, Attributes):
+            return len(self._learnt(source, "names"))
+        return sum(self.of(part) for part in source.sources)
+
+    def pairs(self, factor: Factor) -> int:
+        """Return how many observed pairs a factor has weights for."""
+        learnt = self._entry(factor.name, "ptr", "state")
+        if not all(isinstance(array, np.ndarray) for array in learnt.values()):
+            raise ValueError(f"factor '{factor.name}': expected arrays of observed pairs")
+        assert factor.features is not None
+        pairs = of_learnt(dict(learnt))
+        try:
+            check_pairs(pairs, self.of(factor.features), prod(factor.target.cards))
+        except ValueError as err:
+            raise ValueError(f"factor '{factor.name}': {err}") from err
+        return pairs.n_pairs
+
+    def _entry(self, key: str, *names: str) -> Mapping[str, Any]:
+        """Return what was learnt under a key, which has exactly these names."""
+        entry = self._fitted.get(key, {})
+        if set(entry) != set(names):
+            raise ValueError(f"{key!r}: expected {', '.join(names)}, found {', '.join(entry) or 'nothing'}")
+        return entry
+
+    def _learnt(self, source: Source, name: str) -> Any:
+        return self._fitted[self._keys[source]][name]
+
+    def _check(self, source: Source) -> None:
+        """Check what one source learnt."""
+        key = self._keys[source]
+        if isinstance(source, Attributes):
+            names = self._entry(key, "names")["names"]
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"{key!r}: expected names of attributes")
+            if not names or len(set(names)) < len(names):
+                raise ValueError(f"{key!r}: expected different names of attributes")
+            return
+        assert isinstance(source, lang.Transform)
+        width = self.of(source.source)
+        shapes: dict[str, tuple[int, ...]] = {"mean": (width,)}
+        shapes |= {"matrix": (width, width)} if isinstance(source, lang.Whitened) else {"scale": (width,)}
+        if isinstance(source, lang.PLiF):
+            shapes = {"knots": (width, source.n_knots)}
+        for name, array in self._entry(key, *shapes).items():
+            if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shapes[name]:
+                found = f"shape {array.shape}, {array.dtype}" if isinstance(array, np.ndarray) else repr(array)[:40]
+                raise ValueError(f"{key!r}: expected {name} of shape {shapes[name]}, float64, found {found}")
+            if not np.isfinite(array).all() or (name == "scale" and not (array > 0).all()):
+                raise ValueError(f"{key!r}: expected finite numbers, scales above 0, in {name}")
+            if name == "knots" and (np.diff(array, axis=1) < 0).any():
+                raise ValueError(f"{key!r}: expected ascending knots")
+
+
+def _learning(source: Source | None) -> Iterator[Source]:
+    """Yield the sources that learn something; hashed attributes learn no names."""
+    if source is None:
+        return
+    if isinstance(source, Attributes | lang.PLiF | lang.Standardized | lang.Whitened):
+        yield source
+    if not isinstance(source, lang.Hashed):
+        for part in source.sources:
+            yield from _learning(part)

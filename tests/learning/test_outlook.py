@@ -1,0 +1,111 @@
+"""What a fit or a prediction is expected to take is told beforehand, with what would be faster."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
+from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_dsl.inference.planner import Plan, plan
+from ssvm_dsl.ir import Guarantee, Need, Task, Topology
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.learning.outlook import LONG, Outlook, fit_outlook, predict_outlook
+from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.plugin_api import TrainerSpec
+from ssvm_dsl.registry import registry
+
+#: A thousand complete graphs of 53 binary variables, as in data of many labels.
+MANY = Need(
+    topology=Topology.LOOPY, max_arity=2, max_card=2, max_variables=53, max_labellings=2.0**53, max_table=4,
+    n_examples=1000, n_variables=53_000, n_factors=1_378_000, n_slots=2_756_000, max_clique_table=53.0,
+)  # fmt: skip
+NONE = LossTerm(np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+
+
+def outlook(need=MANY, trainer="bcfw", risk="margin", max_passes=500):
+    spec = registry().find(TrainerSpec, trainer)
+    return fit_outlook(need, plan(need), find_risk(risk), NONE, spec, 1.0, max_passes)
+
+
+def test_an_exact_fit_on_dense_graphs_is_said_to_be_long_and_what_would_be_faster():
+    made = outlook()
+    assert made.backend == "combi"
+    assert made.seconds > 10 * LONG
+    ways = {how: (name, seconds) for how, name, seconds in made.faster}
+    assert set(ways) == {"guarantee='bound'", "guarantee='heuristic'", "risk='relaxed'"}
+    assert all(3 * seconds <= made.seconds for _, seconds in ways.values())
+    text = made.warning(30.0)
+    assert text.startswith("this fit may take about ")
+    assert "the limit of 30.0 s will end it" in text
+    for how, (name, _) in ways.items():
+        assert f"{how} ({name}, about " in text
+
+
+def test_what_is_quick_or_ends_in_time_is_no_news():
+    small = Need(n_examples=10, n_variables=100, max_variables=10, max_card=3)
+    assert outlook(small).warning(None) == ""
+    assert outlook(small).faster == ()
+    assert outlook().warning(1e9) == ""
+    assert outlook(max_passes=1).seconds < outlook().seconds
+    assert Outlook("this fit", "unheard-of", 3, np.nan).warning(None) == ""
+
+
+def test_only_what_the_trainer_and_the_guarantee_allow_is_proposed():
+    exact = {how for how, _, _ in outlook(trainer="smo").faster}
+    assert "risk='relaxed'" not in exact
+    asked = Need(**{**MANY.__dict__, "guarantee": Guarantee.BOUND, "tasks": frozenset({Task.MAP})})
+    assert all("bound" not in how for how, _, _ in outlook(asked).faster)
+
+
+def test_predictions_scale_with_the_examples_that_are_left():
+    made = predict_outlook(MANY, plan(MANY), 50_000)
+    assert made.seconds == pytest.approx(50 * plan(MANY).seconds)
+    assert made.faster[0][0] == "guarantee='bound'"
+    assert made.warning(None).startswith("this prediction may take")
+
+
+class Set(Model):
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 2)
+    own = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
+
+
+X, Y = [np.ones(2)] * 3, [np.array([0, 1, 0, 1])] * 3
+
+
+def test_fit_and_predict_warn_before_they_begin(monkeypatch):
+    svm = StructuredSVM(Set, max_passes=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", category=__import__("sklearn.exceptions").exceptions.ConvergenceWarning)
+        svm.fit(X, Y).predict(X)
+    monkeypatch.setattr("ssvm_dsl.learning.outlook.LONG", 1e-9)
+    with pytest.warns(UserWarning, match="this fit may take about .* junction-tree needs about .* for 3 examples"):
+        svm.fit(X, Y)
+    with pytest.warns(UserWarning, match="this prediction may take about"):
+        svm.predict(X)
+
+
+def test_the_plan_keeps_what_was_expected():
+    svm = StructuredSVM(Set, max_passes=2, tol=0.5).fit(X, Y)
+    assert 0.0 < svm.plan_.seconds < 1.0
+    assert svm.plan_.n_bytes > 0.0
+    stored = Plan.of_summary(svm.plan_.summary())
+    assert (stored.seconds, stored.n_bytes) == (svm.plan_.seconds, svm.plan_.n_bytes)
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_taken(monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.memory.free_memory", lambda: 100e6)
+    huge = Need(**{**MANY.__dict__, "guarantee": Guarantee.HEURISTIC})
+    with pytest.raises(NoBackendError, match=r"icm: takes about .* MB of memory, and 90.0 MB are free"):
+        plan(huge, "icm")
+    monkeypatch.setattr("ssvm_dsl.memory.free_memory", lambda: 10.0)
+    monkeypatch.setattr("ssvm_dsl.memory.SMALL", 500)
+    with pytest.raises(TooLargeError, match="model Set on 3 examples takes about"):
+        StructuredSVM(Set).fit(X, Y)
