@@ -97,6 +97,11 @@ class BaseProblem(ABC):
     def value(self, w: F64) -> tuple[float, float]:
         """Return (objective with the answers found, certified upper bound or nan) at w; remembers the evaluation."""
 
+    @property
+    @abstractmethod
+    def tightness_is_free(self) -> bool:
+        """Whether :meth:`tightness` asks nothing."""
+
     @abstractmethod
     def tightness(self, w: F64) -> float:
         """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is."""

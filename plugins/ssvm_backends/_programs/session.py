@@ -142,7 +142,8 @@ class PolytopeSession(ABC):
         """
         ids, clock = select(self.program, examples), Clock.start(limits)
         known: Mapping[int, Any] = warm if isinstance(warm, Mapping) else {}
-        answers, reason = [], Stop.TIME
+        answers: list[Answer] = []
+        reason = Stop.TIME
         try:
             node = masked_node(self.program, theta.node, clamp)
             for example in ids.tolist():
