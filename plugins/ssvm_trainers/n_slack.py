@@ -68,8 +68,8 @@ class _Run(Run):
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse dual weights of planes that are not there, and those that are too much for an example."""
-        n, owner = sizes["weighted"], state.get("kept.owner")
-        require(isinstance(owner, np.ndarray) and owner.dtype == np.int64 and owner.ndim == 1, "'kept.owner'", "ints")
+        n, owner = sizes["weighted"], np.asarray(state.get("kept.owner"))
+        require(owner.dtype == np.int64 and owner.ndim == 1, "'kept.owner'", "ints")
         require(n <= len(owner), "'alpha'", f"at most {len(owner)} numbers, as there are planes")
         inside = bool(((owner >= 0) & (owner < sizes["n"])).all())
         require(inside, "'kept.owner'", f"examples from 0 to {sizes['n'] - 1}")

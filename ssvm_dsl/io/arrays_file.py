@@ -145,8 +145,9 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
             data[at : at + len(part)] = part
             at += len(part)
         file.read(1)  # at the end the check sum is compared
-    order = "F" if header[2] == "True" else "C"
-    return np.ascontiguousarray(np.frombuffer(data, dtype=dtype).reshape(shape, order=order)).reshape(shape)
+    flat: NDArray[Any] = np.frombuffer(data, dtype=dtype)
+    turned = flat.reshape(shape, order="F") if header[2] == "True" else flat.reshape(shape)
+    return np.ascontiguousarray(turned).reshape(shape)
 
 
 def _hash(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

@@ -143,7 +143,7 @@ class FactorList:
         self._arity.extend(array("q", [arity]) * n)
         self._scope.frombytes(np.ascontiguousarray(scopes, dtype=np.int64).tobytes())
         self._size.extend(array("q", [table.size]) * n)
-        content = memoryview(np.ascontiguousarray(table, dtype=np.float64).ravel()).cast("B")
+        content = np.ascontiguousarray(table, dtype=np.float64).ravel().view(np.uint8).data
         for _ in range(n):
             self._scores.frombytes(content)
 

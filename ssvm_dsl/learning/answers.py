@@ -99,7 +99,7 @@ class Question:
 
 def most_labellings(program: Program) -> int:
     """Return how many labellings the example with the most of them has, its masks counted; at most 2^62."""
-    states = program.card.astype(np.float64)
+    states: NDArray[Any] = program.card.astype(np.float64)
     if program.allowed is not None:
         owner = np.repeat(np.arange(program.n_variables), program.card)
         states = np.bincount(owner, weights=program.allowed, minlength=program.n_variables)
