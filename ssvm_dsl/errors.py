@@ -6,7 +6,8 @@ of trouble.  A child also derives from the built-in error Python users expect (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -166,3 +167,19 @@ class OutOfTime(SsvmError):
 
 class TimeLimitWarning(UserWarning):
     """A time limit ended a search before its answers were proved best."""
+
+
+@contextmanager
+def memory_for(what: str, advice: str) -> Iterator[None]:
+    """Say what was being done when memory ran out, and what to do about it.
+
+    Raises
+    ------
+    TooLargeError
+        Memory ran out.
+    """
+    try:
+        yield
+    except MemoryError as err:
+        found = " ".join(str(err).split())
+        raise TooLargeError(f"{what} ran out of memory{f' ({found})' if found else ''}; {advice}") from err

@@ -35,6 +35,7 @@ def _dual_ascent() -> list[TrainerSpec]:
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
             needs=TrainerNeeds(risks=PLANES | {"relaxed"}, strongly_convex=True),
             resumable=True,
+            n_labellings=16,
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
                 Option("max_cached_passes", 100, "most cached passes after an exact one", least=0),
@@ -91,6 +92,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
             needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
+            n_labellings=16,
             options=(
                 Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap", least=0),
                 Option("max_sweeps", 500, "most sweeps over the examples in one solve", least=1),
@@ -103,6 +105,8 @@ def _cutting_planes() -> list[TrainerSpec]:
             "cutting planes with one slack for all examples, and cuts from a cache of planes",
             needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, any_power=True),
             resumable=True,
+            n_labellings=20,
+            n_vectors=60,
             options=(
                 Option("cache", 50, "planes kept for an example; 0 for none", least=0),
                 Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", least=0),
@@ -115,6 +119,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
             needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
             resumable=True,
+            n_vectors=60,
             options=(
                 Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
                 Option("keep", 50, "passes a plane may stay without dual weight", least=0),

@@ -44,6 +44,12 @@ def _run(args: Namespace) -> int:
             raise
         complain("\n  ".join([str(err), *_notes(err)]))
         return 2
+    except MemoryError as err:
+        if args.traceback:
+            raise
+        found = " ".join(str(err).split())
+        complain(f"out of memory{f': {found}' if found else ''}; what was asked does not fit this machine")
+        return 2
     except KeyboardInterrupt as err:
         complain("; ".join(["interrupted", *(note.removeprefix("interrupted ") for note in _notes(err))]))
         return 130

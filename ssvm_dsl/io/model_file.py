@@ -104,7 +104,7 @@ def read_model(path: Path) -> SavedModel:
     content, arrays = read_arrays(path, "a saved model")
     try:
         if content["format"] != FORMAT or content["version"] != VERSION:
-            found = f"{content['format']!r} version {content['version']!r}"
+            found = f"{str(content['format'])[:40]!r} version {str(content['version'])[:10]}"
             raise FileFormatError(f"{path}: expected {FORMAT!r} version {VERSION}, found {found}")
         blocks = tuple(_block(entry) for entry in content["blocks"])
         fitted = {

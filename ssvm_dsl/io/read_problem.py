@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.errors import FileFormatError, memory_for
 from ssvm_dsl.io.fg import parse_fg
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
@@ -20,6 +20,7 @@ FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
 }
 
 
+@memory_for("reading the problem", "FileLimits(n_bytes=..., n_entries=...) refuses such files earlier")
 def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
     """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, each possibly with ``.gz`` behind.
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -121,6 +121,7 @@ class Learner(Predictor):
         """Refuse parameters that make no sense."""
         check_parameters(self)
 
+    @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None, held_out: Any = None
     ) -> None:
@@ -143,7 +144,7 @@ class Learner(Predictor):
             stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
             unit = self._unit(problem)
             with self._listeners(outlook) as listeners:
-                trainer = spec.load()(**options, random_state=self.random_state)
+                trainer = spec.load()(**options, random_state=self._seed)
                 progress = train(
                     trainer, problem, stop, name=spec.name, unit=unit, start=start, callbacks=listeners,
                     checkpoint=self._checkpoint(problem, aim, spec, options, start),
@@ -158,6 +159,7 @@ class Learner(Predictor):
         if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
+    @memory_for("partial_fit", "give it smaller batches")
     def _learn_more(self, X: Any, Y: Any, aim_at: Callable[[Grounded], Aim], sample_weight: Any = None) -> None:
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
@@ -168,8 +170,8 @@ class Learner(Predictor):
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         aim, name = aim_at(grounded), spec.name
-        subject: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self.random_state}
-        subject |= {"risk": aim.risk.name, "power": self.power}
+        subject: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self._seed}
+        subject |= {"risk": aim.risk.name, "power": float(self.power)}
         if stream is not None:
             stream.check(subject)
             if self._blocks != grounded.parameters.blocks:
@@ -182,7 +184,7 @@ class Learner(Predictor):
             deadline = Deadline()
             problem, _ = self._problem(grounded, aim, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
-                trainer = spec.load()(**options, random_state=self.random_state)
+                trainer = spec.load()(**options, random_state=self._seed)
                 found = trainer.partial(problem, None if stream is None else stream.state())
             w, state = check_weights(found, problem.dim, name)
             stream = Stream.of(name, subject, seen, state)
@@ -192,6 +194,11 @@ class Learner(Predictor):
             progress.seconds, progress.compile_seconds = deadline.spent, deadline.compiled
             self._take(grounded, progress, problem, options)
             self._stream = stream
+
+    @property
+    def _seed(self) -> int | None:
+        """``random_state`` as a number of Python, which files can hold."""
+        return None if self.random_state is None else int(self.random_state)
 
     def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
         known = [spec.name for spec in registry().specs(TrainerSpec)]
@@ -239,10 +246,10 @@ class Learner(Predictor):
         if not spec.resumable:
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-        told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self.random_state}
+        told: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self._seed}
         chosen = problem.session.plan
         told |= {"risk": aim.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
-        told |= {"C": self.C} if self.lam is None else {"lam": self.lam}
+        told |= {"C": float(self.C)} if self.lam is None else {"lam": float(self.lam)}
         told |= {} if start is None else {"weights to start from": start}
         told |= aim.told
         return Checkpoint(Path(self.checkpoint), subject(problem, told), self.checkpoint_seconds)

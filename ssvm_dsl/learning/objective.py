@@ -129,7 +129,7 @@ DEFAULT_C = DefaultC(1.0)
 
 def lam_of(C: float, lam: float | None, n: int) -> float:
     """Return the regularisation strength: ``lam`` itself, or ``1 / (C n)``."""
-    return lam if lam is not None else 1.0 / (C * n)
+    return float(lam) if lam is not None else 1.0 / (float(C) * n)
 
 
 def regularized_risk(
@@ -164,7 +164,7 @@ def regularized_risk(
             text = f"regularization: non-negative numbers for the factors {', '.join(blocks)}; got {name!r}: {value!r}"
             raise OptionError(text)
         scale[blocks[name].offset : blocks[name].stop] = value
-    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound, power)
+    return RegularizedRisk(lam, parameters.program.n_examples, weight, scale, parameters.lower_bound, float(power))
 
 
 def factor_name(key: Factor | str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planner import Plan, plan
+from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -26,6 +27,9 @@ LONG = 30.0
 
 #: Passes over the data that fits take, as a rule.
 PASSES = 20.0
+
+#: Bytes for each factor of the flat arrays that compiled trainers read.
+FLAT_BYTES = 30.0
 
 #: What is not so many times faster is not worth a word.
 FASTER = 3.0
@@ -157,6 +161,8 @@ def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec:
     scores = program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
     n_bytes = 8.0 * scores * (2 if risk.relaxed else 1) + chosen.n_bytes
     n_bytes += 8.0 * spec.n_vectors * parameters.dim + 4.0 * spec.n_labellings * program.n_variables
+    n_bytes += FLAT_BYTES * sum(fmap.n_factors for fmap in parameters.maps)
+    n_bytes += sum(fmap.features.indices.nbytes for fmap in parameters.maps if isinstance(fmap.features, SparseRows))
     if risk.relaxed or spec.needs.asks_marginals:
         joint = sum(group.n_factors * group.n_configs for group in program.groups)
         n_bytes += 8.0 * (program.n_states + joint)

@@ -18,7 +18,7 @@ from ssvm_dsl import processors
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
@@ -87,6 +87,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         """
         return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit)))
 
+    @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
     def decision_function(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
     ) -> F64:
@@ -105,6 +106,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
         return self._answers_with_worth(X, read, *asked, **more)[0]
 
+    @memory_for("prediction", "ask for fewer examples at once, or set another backend")
     def _answers_with_worth(
         self,
         X: Any,
@@ -188,6 +190,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         write_model(check_path(path, "save"), to_saved(self))
 
     @classmethod
+    @memory_for("reading the model", "it does not fit this machine")
     def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:
         """Return the fitted model of a file.
 

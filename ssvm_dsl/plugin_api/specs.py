@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.errors import OptionError, PluginError, SsvmError
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.plugin_api.contained import contained
@@ -137,7 +139,7 @@ class OptionedSpec(Spec):
     options: tuple[Option, ...] = ()
 
     def resolve(self, given: dict[str, Any] | None) -> dict[str, Any]:
-        """Return all options with their values, defaults filled in.
+        """Return all options with their values, defaults filled in; numbers of NumPy become Python's.
 
         Raises
         ------
@@ -152,7 +154,12 @@ class OptionedSpec(Spec):
             expected = known[name].expected(value)
             if expected:
                 raise OptionError(f"option '{name}' of '{self.name}' is {expected}, got {value!r}")
-        return {name: (given or {}).get(name, option.default) for name, option in known.items()}
+        return {name: plain_number((given or {}).get(name, option.default)) for name, option in known.items()}
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, which files can hold; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)

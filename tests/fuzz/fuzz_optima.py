@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optima import OF_PLANES, Reference
+from optima import Reference
 from random_models import Drawn, draw
 
 from ssvm_dsl import StructuredSVM
@@ -18,7 +18,7 @@ from ssvm_dsl.learning.pairings import Pairing, pairings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
-UNIT, SHORT, LIMIT = "fits", 12, 60.0
+UNIT, SHORT, LIMIT = "fits", 6, 90.0
 
 #: Trainers that reach small gaps in the passes given here, whatever the problem.
 SURE = ("bcfw", "n-slack", "one-slack", "bundle", "smo", "lp-dual-qp", "lbfgs")
@@ -57,7 +57,8 @@ def options_of(one: Pairing, rng: np.random.Generator) -> dict[str, Any]:
     backend = "auto" if one.oracle == "exact" and rng.random() < 0.5 else str(rng.choice(one.backends))
     passes = int(rng.choice([1, 3, 400])) if one.trainer in SURE else int(rng.choice([1, 12, 40]))
     own = trainer_options(one.trainer, rng) if rng.random() < 0.4 else None
-    out = {"trainer_options": own, "backend": backend, "max_passes": passes, "tol": float(rng.choice([1e-2, 1e-5])), "max_seconds": 5.0}
+    out = {"trainer_options": own, "backend": backend, "max_passes": passes, "max_seconds": 5.0}
+    out |= {"tol": float(rng.choice([1e-2, 1e-5]))}
     return out | {"random_state": int(rng.integers(100)), "n_threads": int(rng.choice([1, 1, 3]))}
 
 
@@ -85,7 +86,8 @@ def compare(
             warnings.simplefilter("ignore")
             made.fit(data.X, data.Y, data.weight)
     except (NoBackendError, TrainingError) as err:
-        assert refused(str(err)), err
+        if not refused(str(err)):
+            raise
         return 0
     check(reference, made, one, low, high)
     return 1
@@ -121,6 +123,3 @@ def check(reference: Reference, made: StructuredSVM, one: Pairing, low: float, h
     sure = one.trainer in SURE and made.trainer_options is None and made.max_passes == 400 and report.seconds < 4.0
     if sure and exact and low > 1e-6 * size:
         assert report.converged, at
-
-
-__all__ = ["LIMIT", "OF_PLANES", "SHORT", "UNIT", "trial"]

@@ -14,9 +14,9 @@ from optima import Reference
 from random_models import Drawn, draw
 
 from ssvm_dsl import StructuredSVM, regularization_path
-from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
+from ssvm_dsl.errors import NoBackendError, TrainingError
 
-UNIT, SHORT, LIMIT = "gaps", 8, 90.0
+UNIT, SHORT, LIMIT = "gaps", 4, 120.0
 
 #: Trainers of paths, and what they may take.
 PATHS = ("bcfw", "n-slack", "one-slack", "bundle", "smo", "lp-dual-qp", "lbfgs")
@@ -40,13 +40,15 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
             made.set_params(C=data.C, tol=float(rng.choice([0.5, 0.01])), max_passes=int(rng.choice([1, 5, 100])))
             return certified(made.fit(data.X, data.Y, data.weight), data, [*strange(rng), data.C])
     except (NoBackendError, TrainingError) as err:
-        assert refused(str(err)) or stopped_early(str(err)), err
+        if not (refused(str(err)) or stopped_early(str(err))):
+            raise
         return 0
 
 
 def stopped_early(text: str) -> bool:
     """Return whether a path could not go on, which it says."""
-    return "raise max_passes or max_seconds, or epsilon" in text or "gives no lower bound that holds for other C" in text
+    known = "raise max_passes or max_seconds, or epsilon", "gives no lower bound that holds for other C"
+    return any(words in text for words in known)
 
 
 def strange(rng: np.random.Generator) -> list[float]:
@@ -101,6 +103,3 @@ def _enclosed(reference: Reference, w: Any) -> tuple[float, float]:
     except AssertionError:  # of the reference: its solver did not finish
         return -np.inf, min(some)
     return low, min(high, *some)
-
-
-__all__ = ["LIMIT", "SHORT", "UNIT", "SsvmError", "trial"]

@@ -1,4 +1,4 @@
-"""Structured regression: objective, optimum, predictions and errors for values that are huge, tiny, equal or out of reach."""
+"""Structured regression: objective, optimum, predictions and errors for values of any size, in reach or not."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from fuzz_optima import SURE
 from optima import Reference
 from random_models import Drawn, draw
 
+import naive
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError
 
-UNIT, SHORT, LIMIT = "fits", 8, 60.0
+UNIT, SHORT, LIMIT = "fits", 5, 90.0
 
 #: Backends, all of them for any graph or refusing.
 BACKENDS = ("auto", "auto", "auto", "lp", "trws", "ilp", "brute-force", "combi", "icm")
@@ -82,8 +83,6 @@ def check(reference: Reference, made: StructuredRegressor, values: np.ndarray) -
 
 def predicts(made: StructuredRegressor, data: Drawn) -> None:
     """A prediction is the score of the best labelling, that of the labelling that is given with it."""
-    import naive
-
     w, found = data.flat(made.weights_), made.predict(data.X)
     labels = made.predict_labels(data.X)
     given = made.decision_function(data.X, labels)
@@ -107,17 +106,15 @@ def refuses_nonsense(made: StructuredRegressor, data: Drawn, values: np.ndarray)
     infinite = values.copy()
     infinite[0] = np.inf
     wrong = [broken, infinite, values[:-1], values[:, None], np.append(values, 1.0), values.astype(complex) + 1j,
-             ["x"] * n, None, 3.0, {i: v for i, v in enumerate(values)}]  # fmt: skip
+             ["x"] * n, None, 3.0, dict(enumerate(values))]  # fmt: skip
     for one in wrong:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 made.fit(data.X, one, data.Y)
         except (DataError, OptionError) as err:
-            assert "values" in str(err), err
+            if "values" not in str(err):
+                raise
         else:
             raise AssertionError(f"fit took {one!r} as {n} values")
     assert not hasattr(made, "coef_")
-
-
-__all__ = ["LIMIT", "SHORT", "UNIT", "trial"]

@@ -54,7 +54,7 @@ def names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Return the module of a fuzzer."""
-    for folder in (FOLDER, FOLDER.parent):
+    for folder in (FOLDER, FOLDER.parent, FOLDER.parent / "learning"):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     return importlib.import_module(f"fuzz_{name}")

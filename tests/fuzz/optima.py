@@ -59,7 +59,7 @@ def regression_planes(data: Drawn, i: int, least: float, most: float) -> tuple[F
 
 
 class Reference:
-    """The objective of a risk to a power, ``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i(w)^power``, and its optimum."""
+    """``1/2 sum_j scale_j w_j^2 + C sum_i s_i risk_i(w)^power``, and its optimum."""
 
     def __init__(
         self, data: Drawn, risk: str, power: float = 1.0, values: F64 | None = None, epsilon: tuple[float, ...] = ()

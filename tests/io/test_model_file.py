@@ -367,7 +367,7 @@ def test_announced_sizes_are_checked_before_memory_is_taken(path, whole, shape):
 
 
 def test_what_is_packed_is_not_unpacked(path, whole):
-    content, arrays = parts(whole)
+    _, arrays = parts(whole)
     file = io.BytesIO()
     np.savez_compressed(file, json=np.zeros(10**8, np.uint8), **arrays)
     assert len(file.getvalue()) < 200_000
