@@ -18,6 +18,10 @@ Fault = Callable[[str], BackendFault]
 #: Tasks that labels need not answer.
 LABELS_OPTIONAL = (Task.MARGINALS, Task.RELAXED)
 
+#: Codes of an answer, and the largest: looking at an enumeration costs more than at an array.
+CODES = (("stop", Stop, int(max(Stop))), ("primal", Primal, int(max(Primal))))
+FEASIBLE, INFEASIBLE = int(Primal.FEASIBLE), int(Primal.INFEASIBLE)
+
 def check_form(
     program: Program, solution: Solution, examples: I64 | None, task: Task, k: int | None, fault: Fault
 ) -> None:
@@ -44,10 +48,10 @@ def check_form(
         _array("labels", solution.labels, np.int32, (*rows, size), f"{size} variables", fault)
     _array("score", solution.score, np.float64, (*rows, n), f"{n} examples", fault)
     _array("bound", solution.bound, np.float64, (n,), f"{n} examples", fault)
-    for what, codes in (("stop", Stop), ("primal", Primal)):
+    for what, codes, largest in CODES:
         array = getattr(solution, what)
         _array(what, array, np.int8, (n,), f"{n} examples", fault)
-        if array.view(np.uint8).max(initial=0) > max(codes):
+        if array.view(np.uint8).max(initial=0) > largest:
             known = ", ".join(f"{code.name} = {code.value}" for code in codes)
             raise fault(f"{what} holds {int(array.view(np.uint8).max())}; known are {known}")
     if task in LABELS_OPTIONAL:
@@ -91,17 +95,21 @@ def check_consistent(solution: Solution, task: Task, caps: Caps, fault: Fault) -
     BackendFault
     """
     best = solution.score if solution.score.ndim == 1 else solution.score[0]
-    feasible = solution.primal == Primal.FEASIBLE
+    feasible = solution.primal == FEASIBLE
     if task not in LABELS_OPTIONAL:
         if (solution.score == np.inf).any():
             raise fault("a score is inf")
-        odd = np.flatnonzero((best > -np.inf) != feasible)
-        if len(odd):
-            i, what = int(odd[0]), Primal(int(solution.primal[odd[0]])).name
+        odd = (best > -np.inf) != feasible
+        if odd.any():
+            i = int(np.flatnonzero(odd)[0])
+            what = Primal(int(solution.primal[i])).name
             raise fault(f"it calls answer {i} {what} and gives it score {float(best[i])}")
     if task is Task.MARGINALS or caps.guarantee is Guarantee.HEURISTIC:
         return
-    missing = np.isnan(solution.bound) & (solution.stop == Stop.FINISHED) & (solution.primal != Primal.INFEASIBLE)
+    missing = np.isnan(solution.bound)
+    if not missing.any():
+        return
+    missing &= (solution.stop == Stop.FINISHED) & (solution.primal != Primal.INFEASIBLE)
     if missing.any():
         claim = "exactness" if caps.guarantee is Guarantee.EXACT else "certified bounds"
         i = int(np.flatnonzero(missing)[0])

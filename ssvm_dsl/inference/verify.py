@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import BackendFault, PluginError
-from ssvm_dsl.inference.form import LABELS_OPTIONAL, check_consistent, check_form
+from ssvm_dsl.inference.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form
 from ssvm_dsl.inference.probabilities import SPOT, check_probabilities
 from ssvm_dsl.inference.ranking import check_ranking
 from ssvm_dsl.inference.witness import best_states, check_witness
@@ -132,7 +132,7 @@ class Verifier:
         self, theta: Theta, solution: Solution, examples: I64 | None, task: Task, clamp: I32 | None, known: F64 | None
     ) -> None:
         """Hold the answer against labellings that are known."""
-        doubtful = self.foreign or (solution.primal == Primal.INFEASIBLE).any()
+        doubtful = self.foreign or (solution.primal == INFEASIBLE).any()
         if doubtful and known is None:
             labels = best_states(self.program, theta, examples, clamp)
             known = score_labels(self.program, theta, labels, examples)

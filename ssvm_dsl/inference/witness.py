@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.inference.form import Fault
+from ssvm_dsl.inference.form import INFEASIBLE, Fault
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, pointers, positions
-from ssvm_dsl.ir.solution import Primal, Solution
+from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
 
 F64 = NDArray[np.float64]
@@ -41,7 +41,7 @@ def check_witness(
     BackendFault
     """
     there = known > -np.inf
-    denied = there & (solution.primal == Primal.INFEASIBLE)
+    denied = there & (solution.primal == INFEASIBLE)
     if denied.any():
         i = int(np.flatnonzero(denied)[0])
         raise fault(f"it calls answer {i} infeasible, but there is a labelling of score {float(known[i])}")
