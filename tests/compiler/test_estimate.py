@@ -135,5 +135,5 @@ def test_where_weights_take_most_the_hint_says_so(monkeypatch):
         step = Factor(chain(y))
         loss = Hamming(y)
 
-    with pytest.raises(TooLargeError, match="takes about 25.* GB of memory, and 7.2 GB are free"):
+    with pytest.raises(TooLargeError, match=r"takes about 25.* GB of memory, and 7\.2 GB are free"):
         ground(Vocabulary, [np.zeros((3, 2))])

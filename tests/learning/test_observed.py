@@ -337,7 +337,7 @@ def test_damaged_pairs_are_refused(damage, tmp_path):
     for key, array in zip(keys, damage(*(arrays[key] for key in keys))):
         arrays[key] = array
     write_arrays(path, content, arrays)
-    with pytest.raises(FileFormatError, match="does not fit the model .* factor 'emit': expected"):
+    with pytest.raises(FileFormatError, match=r"does not fit the model .* factor 'emit': expected"):
         StructuredSVM.load(path)
 
 

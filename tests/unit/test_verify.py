@@ -266,7 +266,8 @@ def test_every_single_changed_label_is_noticed():
 
 def test_labels_of_examples_without_a_labelling_are_no_states():
     """Nobody can take state 0 for an answer where there is none: neither after a fraction nor after a time limit."""
-    for changes in ({"primal": np.array([0, Primal.FRACTIONAL], np.int8)}, {"primal": np.array([0, Primal.NONE], np.int8)}):
+    for missing in (Primal.FRACTIONAL, Primal.NONE):
+        changes = {"primal": np.array([0, missing], np.int8)}
         found = verify(answer(score=(15.0, -np.inf), bound=(15.0, 6.0), **changes))
         assert found.labels.tolist() == [*BEST[:2], NO_STATE]
         assert found.score.tolist() == [15.0, -np.inf]
