@@ -325,7 +325,7 @@ def _equal(flat: NDArray[Any], value: object) -> Bools:
     if isinstance(value, str):
         return np.asarray(flat == value) if flat.dtype.kind == "U" else np.zeros(len(flat), dtype=bool)
     whole, exact = whole_numbers(flat)
-    return exact & (whole == value)
+    return np.asarray(exact & (whole == value))
 
 
 def _states(label: Label, flat: NDArray[Any]) -> I32:

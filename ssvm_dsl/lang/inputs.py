@@ -95,8 +95,8 @@ class Input(Source):
 class Attributes(Source):
     """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
 
-    Sets are sorted, iterators refused.  The vocabulary is learnt from the training data and stored with the model; names never seen in training
-    are ignored later.
+    Sets are sorted, iterators refused.  The vocabulary is learnt from the training data and stored with the model;
+    names never seen in training are ignored later.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from ssvm_dsl.lang.features import Concat
 from ssvm_dsl.lang.inputs import Source
 
 UNIT = "declarations"
-SHORT = 50
+SHORT = 15
 LIMIT = 20.0
 
 

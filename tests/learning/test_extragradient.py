@@ -291,3 +291,12 @@ def test_going_on_from_a_state_is_bit_for_bit(method):
     assert len(list(islice(begun.steps(data.problem(), StopRule()), 3))) == 3
     rest = list(islice(Extragradient(**options).resume(data.problem(), StopRule(), begun.state()), 3))
     np.testing.assert_array_equal([one.w for one in rest], whole[3:])
+
+
+@pytest.mark.parametrize("method", ["extragradient", "dual"])
+def test_examples_of_a_single_variable_have_no_factors_that_join_any(method):
+    X, Y = [np.ones((1, 2)), np.zeros((1, 2))], ["a", "b"]
+    svm = StructuredSVM(small.Word, trainer="extragradient", trainer_options={"method": method}, tol=1e-2)
+    report = svm.fit(X, Y).report_
+    assert report.dual <= report.primal
+    assert report.primal == pytest.approx(StructuredSVM(small.Word, tol=1e-4).fit(X, Y).report_.primal, rel=0.05)
