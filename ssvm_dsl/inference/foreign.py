@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from ssvm_dsl.plugin_api.protocols import Session
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+_Offer = TypeVar("_Offer")
 
 _NO_LIMITS = Limits()
 
@@ -144,15 +145,15 @@ class ForeignSession:
             table += other
         return np.array(log_z, dtype=np.float64)
 
-    def _offered(self, name: str, kind: type) -> Any:
+    def _offered(self, name: str, kind: type[_Offer]) -> _Offer | None:
         """Return what the session offers under a name, ``None`` without it."""
         offer = getattr(self._session, name, None)
-        found = None if offer is None else offer()
+        found: Any = None if offer is None else offer()
         if found is not None and not isinstance(found, kind):
             raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
         if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
             raise self._fault(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
-        return found
+        return cast(_Offer | None, found)
 
     def _array(self, value: Any, dtype: type) -> Any:
         """Return a copy of an array that compiled code will read."""
@@ -161,10 +162,10 @@ class ForeignSession:
         return value.copy()
 
 
-def _copied(solution: Any) -> Any:
+def _copied(solution: Any) -> Solution:
     """Return a plain solution with arrays that nobody else holds; what is no solution is left to the verifier."""
     if not isinstance(solution, Solution):
-        return solution
+        return cast(Solution, solution)
     kept = {one.name: getattr(solution, one.name) for one in fields(Solution)}
     marginals = kept["marginals"]
     if isinstance(marginals, Marginals):

@@ -7,7 +7,7 @@ without a line here.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -35,7 +35,8 @@ def mistakes(spec: Spec) -> list[str]:
 
 def _badly_typed(value: Any, path: str) -> Iterator[str]:
     """Yield the fields of a dataclass that hold something of another type."""
-    hints = _hints(type(value))
+    kind: Any = type(value)
+    hints = _hints(kind)
     for field in fields(value):
         found, name = getattr(value, field.name), f"{path}{field.name}"
         if not _fits(found, hints[field.name]):
@@ -47,7 +48,7 @@ def _badly_typed(value: Any, path: str) -> Iterator[str]:
 
 
 @cache
-def _hints(kind: Hashable) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
