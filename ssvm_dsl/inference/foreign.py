@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from ssvm_dsl.plugin_api.protocols import Session
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-_Offer = TypeVar("_Offer")
 
 _NO_LIMITS = Limits()
 
@@ -90,14 +89,14 @@ class ForeignSession:
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, if it offers one of the right types; its answers are not checked."""
-        found = self._offered("compiled", CompiledOracle)
+        found: CompiledOracle | None = self._offered("compiled", CompiledOracle)
         if found is None:
             return None
         return replace(found, ints=self._array(found.ints, np.int32), longs=self._array(found.longs, np.int64))
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return its compiled message passing, if it offers it with the right types; its answers are not checked."""
-        found = self._offered("compiled_messages", CompiledMessages)
+        found: CompiledMessages | None = self._offered("compiled_messages", CompiledMessages)
         if found is None:
             return None
         pointers = self._array(found.message_ptr, np.int64)
@@ -145,15 +144,16 @@ class ForeignSession:
             table += other
         return np.array(log_z, dtype=np.float64)
 
-    def _offered(self, name: str, kind: type[_Offer]) -> _Offer | None:
+    def _offered(self, name: str, kind: type) -> Any:
         """Return what the session offers under a name, ``None`` without it."""
         offer = getattr(self._session, name, None)
         found: Any = None if offer is None else offer()
-        if found is not None and not isinstance(found, kind):
+        right = found is None or isinstance(found, kind)
+        if not right:
             raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
         if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
             raise self._fault(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
-        return cast(_Offer | None, found)
+        return found
 
     def _array(self, value: Any, dtype: type) -> Any:
         """Return a copy of an array that compiled code will read."""
