@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
@@ -106,6 +107,19 @@ class Solution:
         best = score if score.ndim == 1 else score[0]
         primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
         return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), primal, **extra)
+
+    def needed_marginals(self) -> Marginals:
+        """Return the marginals.
+
+        Raises
+        ------
+        OptionError
+            The backend computed log partitions alone.
+        """
+        if self.marginals is None:
+            text = "the backend computed log partitions alone, marginals are needed"
+            raise OptionError(f"{text}; leave out its option that turns them off (junction-tree: marginals='none')")
+        return self.marginals
 
     def labels_or(self, other: I32) -> I32:
         """Return the labels, with those of another labelling for the examples that have none."""

@@ -125,8 +125,7 @@ def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple
 
 def probabilities(grounded: Grounded, solution: Solution) -> list[Any]:
     """Return for each example the probabilities of the states of its variables."""
-    assert solution.marginals is not None
-    return grounded.layout.decode_states(solution.marginals.node)
+    return grounded.layout.decode_states(solution.needed_marginals().node)
 
 
 def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -114,10 +114,9 @@ class SmoothProblem(GradientProblem):
         else:
             solution = self.ask_all(theta, examples=ids, task=Task.MARGINALS, known=-shift)
             assert solution.log_partition is not None
-            assert solution.marginals is not None
             risk = _checked(solution.log_partition + shift, ids)
             coef = coef * self.objective.slopes(risk)
-            add_marginals(program, solution.marginals, coef, ids, mu.node, tables)
+            add_marginals(program, solution.needed_marginals(), coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
         return risk, tables, self._size(ids)
 
