@@ -85,7 +85,7 @@ class BaseProblem(ABC):
         self.n_oracle_calls = 0
         self.oracle_seconds = 0.0
         self.deadline = Deadline()
-        self.cut_short = False
+        self.cut_short, self._asked = False, np.nan
         self.evaluations = Evaluations()
         self._theta = Theta.zeros(self.program)
         self._prepare()
@@ -159,9 +159,16 @@ class BaseProblem(ABC):
             Ctrl-C was what ended it.
         """
         self.pause()
+        self._asked = work_seconds()
         solution = refuse_interrupted(answer_within(self.session, self.deadline, theta, **question))
+        self._asked = np.nan
         self.cut_short |= bool((solution.stop == Stop.TIME).any())
         return solution
+
+    @property
+    def waited(self) -> float:
+        """How many seconds the question that is being asked, or was when Ctrl-C came, has been waiting; else nan."""
+        return work_seconds() - self._asked
 
     def ask_all(self, theta: Theta, **question: Any) -> Solution:
         """Return the session's answer to a question like :meth:`ask`, one that is of no use when it is cut short.

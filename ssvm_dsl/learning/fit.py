@@ -186,8 +186,10 @@ class _Fit:
         """
         progress, deadline = self.progress, self.deadline
         deadline.reserve = 0.0
-        interrupted = progress.reason == "interrupt"
-        self.problem.within(Deadline(AFTER_INTERRUPT if interrupted else max(deadline.left, NEGLIGIBLE)))
+        left = max(deadline.left, NEGLIGIBLE)
+        if progress.reason == "interrupt":  # a backend that did not come back is not asked again
+            left = 0.0 if self.problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
+        self.problem.within(Deadline(left))
         if inside and not progress.history:
             self._take_newest()
         try:

@@ -1,6 +1,7 @@
 """Exact backends that take their time: each example costs ``SECONDS`` of sleep.
 
-``slow`` honours limits and catches Ctrl-C itself, as those with long searches do; ``deaf`` knows nothing of limits.
+``slow`` honours limits and catches Ctrl-C itself, as those with long searches do; ``deaf`` knows nothing of limits;
+``stuck`` answers ten times and then never again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Plugin:
     def ssvm_backends(self):
         caps = Caps(tasks=frozenset({Task.MAP}), guarantee=Guarantee.EXACT, max_arity=64)
         yield BackendSpec("slow", "slow_backends:Slow", caps=caps)
+        yield BackendSpec("stuck", "slow_backends:Stuck", caps=caps)
         yield BackendSpec("deaf", "slow_backends:Deaf", caps=replace(caps, guarantee=Guarantee.HEURISTIC))
 
 
@@ -39,6 +41,26 @@ class Deaf(BruteForce):
 
     def open(self, program, options):
         return Session(super().open(program, options), deaf=True)
+
+
+class Stuck(BruteForce):
+    """Does not come back from its eleventh question on."""
+
+    def open(self, program, options):
+        return StuckSession(super().open(program, options))
+
+
+class StuckSession:
+    """Counts the questions."""
+
+    def __init__(self, session):
+        self.session, self.asked = session, 0
+
+    def solve(self, *args, **question):
+        self.asked += 1
+        while self.asked > 10:
+            time.sleep(60.0)
+        return self.session.solve(*args, **question)
 
 
 class Session:

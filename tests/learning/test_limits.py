@@ -72,6 +72,23 @@ def test_a_backend_that_knows_no_limits_is_noticed_afterwards():
     assert svm.report_.n_oracle_calls <= 3 * 8
 
 
+def test_ctrl_c_gets_out_of_a_backend_that_hangs():
+    """It is not asked again for a certificate; a signal stands for the key."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 1.5)
+    begin = time.perf_counter()
+    try:
+        svm = StructuredSVM(Word, backend="stuck", trainer="subgradient", tol=0.0, n_threads=1, max_passes=1e9)
+        with pytest.warns(ConvergenceWarning, match="interrupt"):
+            svm.fit(DATA.X, DATA.Y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.perf_counter() - begin < 1.5 + svm.report_.compile_seconds + LATE
+    assert svm.report_.reason == "interrupt"
+    assert not svm.report_.certified
+
+
 def test_what_compiles_is_not_counted():
     meter = CompileTime()
     begin, end = (type("Event", (), {"is_start": start}) for start in (True, False))
