@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def same_draws() -> Generator[None, None, None]:
         # the tests before it.
         patch.setattr(providers, "_get_local_constants", lambda: providers._local_constants, raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def same_path() -> Generator[None, None, None]:
+    """Take back what a test adds to ``sys.path``, such as the folder of a user's file: later processes inherit it."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 @pytest.hookimpl(wrapper=True)

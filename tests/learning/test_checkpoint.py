@@ -65,7 +65,7 @@ def same(a, b):
     assert (a.report_.primal, a.report_.dual) == (b.report_.primal, b.report_.dual)
     anew = a.report_.n_passes - b.report_.n_passes  # a pass, where the objective kept in a file is computed anew
     assert anew in (0.0, 1.0)
-    assert a.report_.n_oracle_calls - b.report_.n_oracle_calls == anew * a.report_.n_examples
+    assert a.report_.n_oracle_calls - b.report_.n_oracle_calls in (0, a.report_.n_examples)
     assert [e.iteration for e in a.report_.history] == [e.iteration for e in b.report_.history]
 
 

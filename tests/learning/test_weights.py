@@ -216,5 +216,5 @@ def test_weights_that_do_not_fit_are_refused():
         type(Areas)("Lost", (Areas,), {"loss": Hamming(Areas.y, node_weights=Input(Areas.T))})
     X, Y = regions()
     X[2]["area"] = np.array([1.0, -2.0])
-    with pytest.raises(DataError, match=r"input 'area', example 2: expected non-negative numbers.*found -2.0"):
+    with pytest.raises(DataError, match=r"input 'area', example 2: expected finite non-negative numbers.*found -2.0"):
         StructuredSVM(Areas).fit(X, Y)
