@@ -252,7 +252,7 @@ def test_files_hold_it(tmp_path):
 
 
 def test_examples_held_out_end_training():
-    options = {"epsilon": 0.0, "C": 100.0, "tol": 0.0, "patience": 3, "max_passes": 400}
+    options = {"epsilon": 0.0, "C": 100.0, "tol": 0.0, "patience": 1, "max_passes": 400}
     reg = StructuredRegressor(Route, **options).fit(X, VALUES, Y, validation=(X_NEW, VALUES_NEW))
     assert reg.report_.reason == "validation"
     assert reg.score(X_NEW, VALUES_NEW) > 0.9
