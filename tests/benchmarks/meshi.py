@@ -172,7 +172,7 @@ def problem_of(model: type[Model], X: list[Any], Y: list[Any], backend: str, mes
     objective = regularized_risk(grounded.parameters, 1.0 / C, np.ones(n), None, 1.0)
     tasks, kinds = risk.asks(grounded.loss, messages)
     need = need_of(grounded.parameters, tasks, Guarantee.BOUND, kinds)
-    session = open_plan(plan_program(grounded.program, need, backend), grounded.program)
+    session = open_plan(plan_program(grounded.program, need, backend), grounded.program, outwards=False)
     return risk.problem(grounded.parameters, grounded.loss, objective, session, OneThread())
 
 

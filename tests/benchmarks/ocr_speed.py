@@ -42,7 +42,7 @@ def margin_problem(data: Split, n_threads: int = 1) -> MarginProblem:
     grounded = ground(OCR, data.X_train, data.Y_train)
     n, parameters = grounded.n_examples, grounded.parameters
     objective = RegularizedRisk(10.0 / n, n, np.ones(n), np.ones(parameters.dim), parameters.lower_bound)
-    session = open_plan(plan(Need.of(grounded.program)), grounded.program)
+    session = open_plan(plan(Need.of(grounded.program)), grounded.program, outwards=False)  # as fits do
     assert grounded.loss is not None
     return MarginProblem(parameters, grounded.loss, objective, session, Threads(n_threads))
 
