@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from naive_formats import assert_same_scores, fg_text, read_fg
 
+from naive_formats import assert_same_scores, fg_text, read_fg
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planner import plan

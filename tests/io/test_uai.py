@@ -10,8 +10,8 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from naive_formats import assert_same_scores, read_uai, scores_of, uai_text
 
+from naive_formats import assert_same_scores, read_uai, scores_of, uai_text
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import DataError, FileFormatError
 from ssvm_dsl.inference.planner import plan

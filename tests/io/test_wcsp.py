@@ -6,8 +6,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 
+from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
 from ssvm_dsl.cli.solve_answer import Question, ask
 from ssvm_dsl.errors import FileFormatError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive_formats import naive_score, read_uai, scores_of, uai_text
 
+from naive_formats import naive_score, read_uai, scores_of, uai_text
 from ssvm_dsl import from_networkx, read_problem, write_lp, write_mps, write_uai
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planner import plan
