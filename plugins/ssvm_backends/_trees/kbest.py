@@ -45,8 +45,8 @@ def merge_lists(mine: F64, message: F64, left: I32, right: I32) -> None:
     row, head = np.empty(k + 1, dtype=np.int32), np.zeros(k, dtype=np.int32)
     left[:] = 0
     right[:] = 0
-    size = begun = np.int64(0)
-    size, begun = push(worth, row, size, mine[0] + message[0], begun), 1
+    begun = 0
+    size, begun = push(worth, row, begun, mine[0] + message[0], begun), 1
     for r in range(k):
         if worth[0] == -np.inf:
             break
