@@ -65,7 +65,7 @@ class Input(Source):
         dims = check_axes(shape[:n_axes], "Input", mistakes)
         widths = tuple(size for size in shape[n_axes:] if isinstance(size, int))
         if any(size < 1 for size in widths):
-            mistakes.append(f"Input: feature widths are positive ints, got {widths}")
+            mistakes.append(got("Input: feature widths are positive ints", widths))
         elif prod(widths) > MOST:
             mistakes.append(got(f"Input: at most {MOST} features at each position", widths))
             widths = (1,)
