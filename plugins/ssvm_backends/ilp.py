@@ -14,6 +14,7 @@ help, the bound says how far from optimal the answer may be.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,7 @@ from ssvm_backends._programs.milp import highs_milp
 from ssvm_backends._programs.session import COLUMN_BYTES, Answer, PolytopeSession
 from ssvm_dsl.ir import Need, Program, Stop, Task
 from ssvm_dsl.ir.tolerance import RELATIVE
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import Verdict, loading
 
 #: Joint states of the largest factor that is turned into columns.
 MAX_TABLE = 1 << 20
@@ -44,6 +45,8 @@ class ILP:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
         """Return a session."""
+        with loading():
+            importlib.import_module("scipy.optimize" if options["solver"] == "highs" else "ortools.sat.python.cp_model")
         return ILPSession(program, options)
 
 

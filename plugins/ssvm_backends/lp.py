@@ -15,6 +15,7 @@ this module has been clipped at zero and normalised block by block.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,11 +23,11 @@ import numpy as np
 
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._programs.local_polytope import F64, I32, I64, Priced
-from ssvm_backends._programs.lp_solvers import Highs, MathOpt, Outcome, Solver
+from ssvm_backends._programs.lp_solvers import MATH_OPT, Highs, MathOpt, Outcome, Solver
 from ssvm_backends._programs.rounding import rounded
 from ssvm_backends._programs.session import COLUMN_BYTES, Answer, PolytopeSession, pack_marginals
 from ssvm_dsl.ir import Need, Primal, Program, Solution, Task, Topology
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import Verdict, loading
 
 #: How far from 0 and 1 numbers may be to count as whole.
 WHOLE_ATOL = 1e-6
@@ -65,6 +66,9 @@ class LP:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
         """Return a session."""
+        with loading():
+            for module in ("scipy.optimize",) if options["solver"] == "highs" else MATH_OPT:
+                importlib.import_module(module)
         return LPSession(program, options)
 
 

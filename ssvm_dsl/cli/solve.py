@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import nullcontext
 from dataclasses import replace
@@ -70,6 +71,8 @@ def _question(args: Namespace) -> tuple[Question, float]:
     from ssvm_dsl.io.uai import read_evidence
 
     start = perf_counter()
+    if os.path.isdir(args.file):
+        raise OptionError(f"{args.file}: expected a file, found a folder")
     told = args.format or told_format(args.file)
     if told not in FORMATS:
         what = f"unknown format {told!r}" if told else "the name does not tell the format"

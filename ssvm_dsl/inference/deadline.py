@@ -1,14 +1,13 @@
-"""Time limits of whole calls: a clock that stands still while kernels are compiled, and questions that end with it.
+"""Time limits of whole calls: a clock that stands still while something is loaded, and questions that end with it.
 
-A user's seconds are those of the work.  What numba takes to compile a kernel, or to load a compiled one, is a cost of
-the first call on a machine or in a process; it is measured apart and counts against no limit.  Backends keep their
-own time on the wall, so that compiling inside a call can end it early: :func:`answer_within` asks again then.
+A user's seconds are those of the work.  What it takes to compile kernels, or to load them and solver libraries, is a
+cost of the first call on a machine or in a process; it is measured apart (:mod:`ssvm_dsl.plugin_api.loading`) and
+counts against no limit.  Backends keep their own time on the wall, so that loading inside a call can end it early:
+:func:`answer_within` asks again then.
 """
 
 from __future__ import annotations
 
-import threading
-from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -20,62 +19,13 @@ from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.loading import loading_time
 
 I64 = NDArray[np.int64]
 
-#: What numba announces when a thread begins and ends to compile, or to load what was compiled.
-COMPILING = "numba:compiler_lock"
-
-
-class CompileTime:
-    """Seconds during which at least one thread compiled; the compiler's calls of itself count once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open, self._since, self._total = 0, 0.0, 0.0
-
-    def hear(self, event: Any) -> None:
-        """Hear of a beginning or an end."""
-        with self._lock:
-            now = perf_counter()
-            if event.is_start:
-                self._since = now if self._open == 0 else self._since
-                self._open += 1
-            elif self._open:
-                self._open -= 1
-                self._total += now - self._since if self._open == 0 else 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far, of what is under way as well."""
-        with self._lock:
-            return self._total + (perf_counter() - self._since if self._open else 0.0)
-
-
-    def forget_open(self) -> None:
-        """Take nothing to be under way: an interrupt may have come between the end and its announcement."""
-        with self._lock:
-            self._open = 0
-
-
-@cache
-def compile_time() -> CompileTime:
-    """Return the compile time of this process, measured from the first call on."""
-    from numba.core.event import Listener, register
-
-    class Meter(CompileTime, Listener):  # type: ignore[misc]
-        """Compile time that numba tells."""
-
-        on_start = on_end = CompileTime.hear
-
-    meter = Meter()
-    register(COMPILING, meter)
-    return meter
-
-
 def work_seconds() -> float:
-    """Return the time on a clock that stands still while kernels are compiled or loaded."""
-    return perf_counter() - compile_time().seconds
+    """Return the time on a clock that stands still while something is loaded."""
+    return perf_counter() - loading_time().seconds
 
 
 class Deadline:
@@ -84,7 +34,7 @@ class Deadline:
     Parameters
     ----------
     seconds : float
-        For the work, compiling not counted; ``inf`` for no limit.
+        For the work, loading not counted; ``inf`` for no limit.
 
     Attributes
     ----------
@@ -93,15 +43,15 @@ class Deadline:
     """
 
     def __init__(self, seconds: float = np.inf) -> None:
-        self._meter = compile_time()
+        self._meter = loading_time()
         self._meter.forget_open()
-        self._compiled, self._begin = self._meter.seconds, work_seconds()
+        self._loaded, self._begin = self._meter.seconds, work_seconds()
         self.limit, self.reserve = seconds, 0.0
 
     @property
-    def compiled(self) -> float:
-        """Seconds of compiling since the beginning."""
-        return self._meter.seconds - self._compiled
+    def loaded(self) -> float:
+        """Seconds of loading since the beginning."""
+        return self._meter.seconds - self._loaded
 
     @property
     def spent(self) -> float:
@@ -148,11 +98,11 @@ def answer_within(session: PlannedSession, deadline: Deadline, theta: Theta, **q
     """
     asked: Limits = question.pop("limits", Limits())
     while True:
-        before = deadline.compiled
+        before = deadline.loaded
         limits = Limits(deadline.limits.time, asked.iterations, asked.progress)
         solution = session.solve(theta, limits=limits, **question)
         early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
-        if not early or deadline.compiled == before or deadline.over:
+        if not early or deadline.loaded == before or deadline.over:
             return solution
 
 

@@ -127,8 +127,8 @@ class FitReport:
         labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
     validation_score : float
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
-    compile_seconds : float
-        Wall time in which kernels were compiled, or loaded from numba's cache.
+    loading_seconds : float
+        Wall time in which kernels were compiled or read from the cache, and libraries imported.
     estimate : float
         Objective at the returned weights with the labellings that the oracle found: ``primal`` when it is exact, else
         at most the objective.
@@ -159,7 +159,7 @@ class FitReport:
     n_weights: int
     tightness: float = np.nan
     validation_score: float = np.nan
-    compile_seconds: float = 0.0
+    loading_seconds: float = 0.0
     estimate: float = np.nan
     rounding: float = 0.0
     withdrawn: str = ""
@@ -214,7 +214,7 @@ class FitReport:
             (
                 "time",
                 f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}"
-                + (f"; and compiling {seconds_text(self.compile_seconds)}" if self.compile_seconds >= 0.1 else ""),
+                + (f"; and loading code {seconds_text(self.loading_seconds)}" if self.loading_seconds >= 0.1 else ""),
             ),
         ]
 

@@ -42,7 +42,8 @@ def check_parameters(svm: Learner) -> None:
             raise OptionError(f"{name} is a positive number, got {value!r}")
     for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
         value = getattr(svm, name)
-        if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+        whole = is_number(value) and isinstance(value, int | np.integer)
+        if value is not None and not (whole and value >= least):
             raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
     if not (is_number(svm.power) and 1 <= svm.power < np.inf):
         raise OptionError(f"power is a number of at least 1, got {svm.power!r}")
@@ -198,5 +199,5 @@ def check_values(values: Any, n: int) -> NDArray[np.float64]:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a plain or numpy number."""
-    return isinstance(value, int | float | np.integer | np.floating)
+    """Return whether a value is a plain or numpy number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

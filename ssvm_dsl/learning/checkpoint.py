@@ -28,7 +28,7 @@ from ssvm_dsl.learning.progress import Progress
 from ssvm_dsl.plugin_api.training import ResumableTrainer, TrainingEvent, TrainProblem
 
 FORMAT = "ssvm-dsl checkpoint"
-VERSION = 6
+VERSION = 7
 
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
@@ -75,6 +75,7 @@ class Checkpoint:
                 text = "to go on, set that back; to begin anew, delete the file or name another"
                 raise TrainingError(f"{self.path}: a checkpoint of another fit:\n{found}\n{text}")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
+            progress.withdrawn = content["withdrawn"]
             progress.history = [TrainingEvent(**event) for event in content["history"]]
             n_calls, seconds = content["oracle"]
             state = dict(content["state"]) | {name.removeprefix("state/"): array for name, array in arrays.items()}
@@ -102,6 +103,7 @@ class Checkpoint:
             "version": VERSION,
             "subject": self.subject,
             "progress": {name: float(getattr(progress, name)) for name in _NUMBERS},
+            "withdrawn": progress.withdrawn,
             "history": [asdict(event) for event in progress.history],
             "oracle": [problem.n_oracle_calls, problem.oracle_seconds],
             "state": {name: value for name, value in state.items() if not isinstance(value, np.ndarray)},
@@ -145,6 +147,7 @@ def _check_progress(progress: Progress, dim: int) -> None:
     _require(progress.dual < np.inf, "a lower bound")
     above = progress.dual - progress.primal
     _require(not above > progress.rounding + progress.blur, "a lower bound that is not above the objective")
+    _require(isinstance(progress.withdrawn, str), "words on why there is no certificate")
     for number, event in enumerate(progress.history):
         told = asdict(event)
         _require(isinstance(told.pop("extra"), dict), "events with numbers by name")

@@ -152,6 +152,7 @@ class _Fit:
         if saved is None:
             return None
         self.progress, state = saved
+        self.claims.false = self.progress.withdrawn
         self.earlier = self.progress.seconds
         self.deadline.limit -= self.earlier
         return state

@@ -150,7 +150,7 @@ class Learner(Predictor):
                     checkpoint=self._checkpoint(problem, aim, spec, options, start),
                     validation=self._validation(grounded, held_out, deadline), deadline=deadline,
                 )  # fmt: skip
-            progress.compile_seconds = deadline.compiled
+            progress.loading_seconds = deadline.loaded
             self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
@@ -191,7 +191,7 @@ class Learner(Predictor):
             progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
             progress.value(problem.evaluation(w), problem)
             progress.tightness = problem.tightness(w)
-            progress.seconds, progress.compile_seconds = deadline.spent, deadline.compiled
+            progress.seconds, progress.loading_seconds = deadline.spent, deadline.loaded
             self._take(grounded, progress, problem, options)
             self._stream = stream
 
@@ -318,7 +318,7 @@ class Learner(Predictor):
             n_oracle_calls=problem.n_oracle_calls,
             seconds=progress.seconds,
             oracle_seconds=problem.oracle_seconds,
-            compile_seconds=progress.compile_seconds,
+            loading_seconds=progress.loading_seconds,
             plan=self.plan_,
             trainer=self.trainer,
             options=options,

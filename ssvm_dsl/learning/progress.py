@@ -44,7 +44,7 @@ class Progress:
         Share of the oracle's answers at the weights that are proved best.
     interrupted_twice : bool
         Whether Ctrl-C came again while the weights were looked at for the last time.
-    compile_seconds : float
+    loading_seconds : float
     """
 
     w: F64
@@ -64,7 +64,7 @@ class Progress:
     withdrawn: str = ""
     tightness: float = np.nan
     interrupted_twice: bool = False
-    compile_seconds: float = 0.0
+    loading_seconds: float = 0.0
 
     def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
         """Take an iterate: the lower bound only rises, the weights follow the best objective.

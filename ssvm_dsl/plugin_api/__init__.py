@@ -2,6 +2,7 @@
 
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
+from ssvm_dsl.plugin_api.loading import loading
 from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
@@ -71,4 +72,5 @@ __all__ = [
     "TrainingEvent",
     "Verdict",
     "hookimpl",
+    "loading",
 ]

@@ -13,6 +13,7 @@ import numpy as np
 from ssvm_dsl.errors import OptionError, PluginError, SsvmError
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.loading import loading
 
 #: Version of this contract.  A plug-in made for another one is not loaded.
 API_VERSION = 1
@@ -111,7 +112,7 @@ class Spec:
             return PluginError(f"{whose} cannot be loaded from {self.factory}: {why}{hint}")
 
         module, _, attribute = self.factory.partition(":")
-        with contained(f"the import of {whose}", error):
+        with loading(), contained(f"the import of {whose}", error):
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)

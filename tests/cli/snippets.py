@@ -42,7 +42,7 @@ def tidy(text, language):
     """
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if language == "output":
-        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)).removesuffix("; and compiling #") for line in lines]
+        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)).removesuffix("; and loading code #") for line in lines]
     return "\n".join(lines)
 
 

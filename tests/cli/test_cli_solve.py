@@ -276,7 +276,7 @@ def test_auto_wants_a_proof_and_names_who_would_do_without(odd, tiny):
     ("arguments", "word"),
     [
         (["{folder}/nowhere.uai"], "nowhere.uai: No such file or directory"),
-        (["{folder}"], "the name does not tell the format; set --format to one of: uai, wcsp, fg"),
+        (["{folder}"], "expected a file, found a folder"),
         (["{folder}", "--format", "uai"], "expected a file, found a folder"),
         (["{folder}/bad.uai"], "bad.uai, line 1, column 8: expected the number of variables, an int of at least 0, fo"),
         (["{folder}/bad.txt"], "unknown format 'txt'; set --format to one of: uai, wcsp, fg"),

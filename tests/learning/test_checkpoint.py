@@ -20,6 +20,7 @@ from small import Case
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, __version__
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
+from ssvm_dsl.learning.claims import Claims
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -261,6 +262,16 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
         fit(DATA, max_passes=40, checkpoint=str(file))
     assert file.read_bytes() == before
     assert os.listdir(tmp_path) == ["fit.ckpt"]
+
+
+def test_a_certificate_that_was_withdrawn_stays_withdrawn(tmp_path, monkeypatch):
+    file = str(tmp_path / "fit.ckpt")
+    false = "a plane was false"
+    made = Claims.__init__
+    monkeypatch.setattr(Claims, "__init__", lambda self, *told: (made(self, *told), vars(self).update(false=false))[0])
+    assert fit(DATA, max_passes=3, checkpoint=file).report_.withdrawn == false
+    monkeypatch.undo()
+    assert fit(DATA, max_passes=6, checkpoint=file).report_.withdrawn == false
 
 
 def test_a_fit_that_ended_by_itself_leaves_no_file(tmp_path):

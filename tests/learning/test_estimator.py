@@ -113,13 +113,13 @@ def test_nothing_can_be_asked_before_fitting(ask, tmp_path):
 # -- parameters that cannot be used ----------------------------------------------------------------------------
 
 WRONG = [
-    *[({"C": value}, "C is a positive number") for value in (0, -1.0, np.nan, np.inf, "1", None, [1.0])],
+    *[({"C": value}, "C is a positive number") for value in (0, -1.0, np.nan, np.inf, True, "1", None, [1.0])],
     *[({"lam": value}, "lam is a positive number") for value in (0, -1.0, np.nan, np.inf, "1")],
     *[({"tol": value}, "tol is a non-negative number") for value in (-1e-3, np.nan, None, "small")],
     *[({"max_passes": value}, "max_passes is a positive number") for value in (0, -3, None, "many")],
     *[({"max_seconds": value}, "max_seconds is a positive number") for value in (0, -3.0, "1 h")],
-    *[({"n_threads": value}, "n_threads is None or an int") for value in (0, -1, 1.5, "all")],
-    *[({"random_state": value}, "random_state is None or an int") for value in (-1, 0.5, "seed")],
+    *[({"n_threads": value}, "n_threads is None or an int") for value in (0, -1, 1.5, True, "all")],
+    *[({"random_state": value}, "random_state is None or an int") for value in (-1, 0.5, True, "seed")],
     ({"C": 5.0, "lam": 0.1}, r"C = 5.0 and lam = 0.1 say the same thing .*; leave one out"),
     ({"trainer_options": [1]}, r"trainer_options is None or a dict of options by name, .*, got \[1\]"),
     ({"backend": "chain", "backend_options": "fast"}, "backend_options is None or a dict of options by name"),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ssvm_backends._graphs.graph import F64, I32, I64, Instance, build_graph
 from ssvm_backends._graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Limits, Primal, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.solution import score_labels, select
 
@@ -77,6 +78,17 @@ class Clock:
     def over(self) -> bool:
         """Whether time is up."""
         return self.end < np.inf and perf_counter() >= self.end
+
+    def afford(self, seconds: float) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` unless there is time for a step that nothing can cut short.
+
+        Parameters
+        ----------
+        seconds : float
+            What the step is expected to take.
+        """
+        if self.end < np.inf and perf_counter() + seconds >= self.end:
+            raise OutOfTime("the time limit is over")
 
     def share(self, n: int) -> Clock:
         """Return the clock of the next of n examples: it may take an equal share of what is left."""

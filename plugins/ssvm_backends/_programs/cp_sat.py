@@ -30,6 +30,12 @@ MIN_BITS = 40
 #: ... and below 2 to minus this power.
 ABSOLUTE_BITS = 22
 
+#: Seconds for each entry of the equations that a search takes whatever its limit: to copy the model, to read it.
+SEARCH_SECONDS = 1e-6
+
+#: The clock is looked at after so many columns or rows.
+LOOK_EVERY = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class IntegerLosses:
@@ -89,7 +95,9 @@ class CpSat:
 
     def __init__(self, num_workers: int) -> None:
         self.num_workers = num_workers
-        self._frame: Kept[LocalPolytope, Any] = Kept(lambda polytope: (_frame(polytope), polytope.n_columns))
+        self._frame: Kept[LocalPolytope, Any] = Kept(
+            lambda polytope, clock: (_frame(polytope, clock), polytope.n_columns)
+        )
 
     def __call__(self, priced: Priced, clock: Clock, warm: Any) -> Answer:
         """Return the best labelling found and what is proved about it.
@@ -105,7 +113,7 @@ class CpSat:
 
         start, losses = first_incumbent(priced, warm)
         integers = integer_losses(priced, losses)
-        model = self._model(priced.polytope, integers, losses == np.inf, start)
+        model = self._model(priced.polytope, integers, losses == np.inf, start, clock)
         solver = cp_model.CpSolver()
         self._configure(solver.parameters, clock)
         teller = _teller(priced, integers, clock, solver)
@@ -125,11 +133,12 @@ class CpSat:
             stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
         return _answer(priced, integers, solver, stop, start)
 
-    def _model(self, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32) -> Any:
+    def _model(self, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32, clock: Clock) -> Any:
         from ortools.sat.python import cp_model
 
-        model = cp_model.CpModel()
-        model.proto.copy_from(self._frame(polytope).proto)
+        model, frame = cp_model.CpModel(), self._frame(polytope, clock)
+        clock.afford(SEARCH_SECONDS * polytope.matrix.nnz)
+        model.proto.copy_from(frame.proto)
         for column in np.flatnonzero(closed).tolist():
             model.proto.variables[column].domain[1] = 0
         used = np.flatnonzero(integers.loss)
@@ -154,17 +163,26 @@ class CpSat:
             parameters.max_number_of_conflicts = clock.limits.iterations
 
 
-def _frame(polytope: LocalPolytope) -> Any:
-    """Return the model without its objective."""
+def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
+    """Return the model without its objective.
+
+    Raises
+    ------
+    OutOfTime
+    """
     from ortools.sat.python import cp_model
 
     model, matrix = cp_model.CpModel(), polytope.matrix
-    for _ in range(polytope.n_columns):
+    for column in range(polytope.n_columns):
         model.proto.variables.add().domain.extend([0, 1])
+        if column % LOOK_EVERY == 0:
+            clock.afford(0.0)
     literals = np.where(matrix.data > 0, matrix.indices, -matrix.indices - 1).tolist()
     ends = matrix.indptr.tolist()
-    for start, end in pairwise(ends):
+    for row, (start, end) in enumerate(pairwise(ends)):
         model.proto.constraints.add().exactly_one.literals.extend(literals[start:end])
+        if row % LOOK_EVERY == 0:
+            clock.afford(0.0)
     return model
 
 

@@ -275,6 +275,15 @@ class Structure:
         return cls(np.concatenate([counts, *parts]).tobytes(), example)
 
 
+def n_entries(program: Program, example: int) -> int:
+    """Return about how many entries the equations of an example's polytope have."""
+    lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
+    found = int(program.state_ptr[hi] - program.state_ptr[lo])
+    for group in program.groups:
+        found += int(group.ptr[example + 1] - group.ptr[example]) * group.n_configs * len(group.cards)
+    return found
+
+
 def build_polytope(program: Program, example: int, redundant: bool = False) -> LocalPolytope:
     """Return the local polytope of an example.
 

@@ -29,11 +29,17 @@ from ssvm_dsl.ir import Stop
 
 Bools = NDArray[np.bool_]
 
+#: The modules of OR-Tools that take long to import.
+MATH_OPT = ("ortools.math_opt.core.python.solver", "ortools.util.python.solve_interrupter")
+
 #: Columns from which on a solve takes long enough for Ctrl-C to come in between (below: some milliseconds).
 LONG_COLUMNS = 1000
 
-#: Seconds for each column that it takes to read an answer and prove its bound; kept back from time limits.
-AFTERWARDS = 1e-6
+#: Seconds for each entry of the equations that it takes to write the constant part of the model.
+FRAME_SECONDS = 300e-9
+
+#: Seconds for each entry that it takes to read an answer and prove its bound; kept back from time limits.
+AFTERWARDS = 500e-9
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,11 @@ class Solver(Protocol):
         """
 
 
-def _left(clock: Clock, n_columns: int) -> float:
-    return max(0.0, clock.left - AFTERWARDS * n_columns)
+def _left(clock: Clock, polytope: LocalPolytope) -> float:
+    """Return the seconds for a solver; raise ``OutOfTime`` where none are left."""
+    afterwards = AFTERWARDS * polytope.matrix.nnz
+    clock.afford(afterwards)
+    return clock.left - afterwards
 
 
 class MathOpt:
@@ -94,7 +103,9 @@ class MathOpt:
 
         self.name = name
         self._type = {"glop": parameters_pb2.SOLVER_TYPE_GLOP, "pdlp": parameters_pb2.SOLVER_TYPE_PDLP}[name]
-        self._frame: Kept[LocalPolytope, Any] = Kept(lambda polytope: (_frame(polytope), polytope.n_columns))
+        self._frame: Kept[LocalPolytope, Any] = Kept(
+            lambda polytope, clock: (_frame(polytope, clock), polytope.n_columns)
+        )
         self._idle: Kept[LocalPolytope, deque[Living]] = Kept(lambda polytope: (deque(), polytope.n_columns))
 
     def __call__(self, polytope: LocalPolytope, score: F64, closed: Bools, clock: Clock, warm: Any) -> Outcome:
@@ -104,13 +115,12 @@ class MathOpt:
         from ortools.util.python.solve_interrupter import SolveInterrupter
 
         start, watched = self._start(warm), callback_pb2.CallbackRegistrationProto()
-        parameters, long = self._parameters(clock, polytope.n_columns), polytope.n_columns >= LONG_COLUMNS
-        interrupter = SolveInterrupter() if long else None
+        interrupter = SolveInterrupter() if polytope.n_columns >= LONG_COLUMNS else None
         stop = None if interrupter is None else interrupter.pybind_interrupter
         if self.name == "glop" and start.HasField("initial_basis"):
-            return self._go_on(polytope, score, closed, (parameters, start, None, watched, None, stop), interrupter)
-        model = _priced_model(self._frame(polytope), score, closed)
-        initial = parameters_pb2.SolverInitializerProto()
+            return self._go_on(polytope, score, closed, clock, (start, None, watched, None, stop), interrupter)
+        model = _priced_model(self._frame(polytope, clock), score, closed)
+        parameters, initial = self._parameters(clock, polytope), parameters_pb2.SolverInitializerProto()
 
         def call() -> Any:
             return solver.solve(model, self._type, initial, parameters, start, None, watched, None, stop)
@@ -118,7 +128,13 @@ class MathOpt:
         return self._finished(call, interrupter, polytope)
 
     def _go_on(
-        self, polytope: LocalPolytope, score: F64, closed: Bools, question: tuple[Any, ...], interrupter: Any
+        self,
+        polytope: LocalPolytope,
+        score: F64,
+        closed: Bools,
+        clock: Clock,
+        question: tuple[Any, ...],
+        interrupter: Any,
     ) -> Outcome:
         """Solve from a basis, on a solver that no other thread is using."""
         from ortools.math_opt import parameters_pb2
@@ -127,13 +143,13 @@ class MathOpt:
         try:
             living = idle.pop()
         except IndexError:
-            living = Living(_priced_model(self._frame(polytope), score, closed), self._type, closed)
+            living = Living(_priced_model(self._frame(polytope, clock), score, closed), self._type, closed)
         else:
             living.price(score, closed)
-        parameters = question[0]
+        parameters = self._parameters(clock, polytope)
         parameters.lp_algorithm = parameters_pb2.LP_ALGORITHM_PRIMAL_SIMPLEX
         parameters.presolve = parameters_pb2.EMPHASIS_OFF
-        outcome = self._finished(lambda: living.solver.solve(*question), interrupter, polytope)
+        outcome = self._finished(lambda: living.solver.solve(parameters, *question), interrupter, polytope)
         idle.append(living)
         return outcome
 
@@ -145,14 +161,14 @@ class MathOpt:
         outcome = self._outcome(result, polytope)
         return replace(outcome, stop=Stop.INTERRUPTED) if interrupted else outcome
 
-    def _parameters(self, clock: Clock, n_columns: int) -> Any:
+    def _parameters(self, clock: Clock, polytope: LocalPolytope) -> Any:
         from ortools.math_opt import parameters_pb2 as proto
 
         out = proto.SolveParametersProto()
         if self.name == "glop":
             out.lp_algorithm = proto.LP_ALGORITHM_DUAL_SIMPLEX
         if clock.end < np.inf:
-            out.time_limit.FromNanoseconds(int(1e9 * _left(clock, n_columns)))
+            out.time_limit.FromNanoseconds(int(1e9 * _left(clock, polytope)))
         if clock.limits.iterations is not None:
             out.iteration_limit = clock.limits.iterations
         return out
@@ -228,10 +244,16 @@ class Living:
         self.solver.update(update)
 
 
-def _frame(polytope: LocalPolytope) -> Any:
-    """Return the model without its scores."""
+def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
+    """Return the model without its scores.
+
+    Raises
+    ------
+    OutOfTime
+    """
     from ortools.math_opt import model_pb2
 
+    clock.afford(FRAME_SECONDS * polytope.matrix.nnz)
     model, matrix = model_pb2.ModelProto(), polytope.matrix
     n_rows, n = matrix.shape
     model.variables.ids.extend(range(n))
@@ -277,7 +299,7 @@ class Highs:
 
         options: dict[str, Any] = {}
         if clock.end < np.inf:
-            options["time_limit"] = _left(clock, polytope.n_columns)
+            options["time_limit"] = _left(clock, polytope)
         if clock.limits.iterations is not None:
             options["maxiter"] = clock.limits.iterations
         bounds = np.stack([np.zeros(len(score)), np.where(closed, 0.0, np.inf)], axis=1)

@@ -17,7 +17,17 @@ import numpy as np
 
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._graphs.masks import masked_node
-from ssvm_backends._programs.local_polytope import F64, I32, I64, LocalPolytope, Priced, Structure, build_polytope
+from ssvm_backends._programs.local_polytope import (
+    F64,
+    I32,
+    I64,
+    LocalPolytope,
+    Priced,
+    Structure,
+    build_polytope,
+    n_entries,
+)
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Limits, Marginals, Primal, Program, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import label_ptr, select
@@ -27,6 +37,12 @@ T = TypeVar("T")
 
 #: Columns of all structures a session keeps (100 to 300 bytes each, with what solvers make of them).
 KEPT_COLUMNS = 4_000_000
+
+#: Seconds for each entry of its equations that it takes to build a polytope.
+BUILD_SECONDS = 150e-9
+
+#: Seconds for each entry that it takes to read an example's structure and scores.
+PRICE_SECONDS = 10e-9
 
 #: Bytes that a solver takes for each column of an example while it runs.
 COLUMN_BYTES = 1000.0
@@ -40,20 +56,20 @@ class Kept(Generic[K, T]):
     Parameters
     ----------
     make : callable
-        Returns the thing made from a key, and its number of columns.
+        Returns the thing made from a key, and its number of columns; may take more arguments than the key.
     """
 
-    def __init__(self, make: Callable[[K], tuple[T, int]]) -> None:
+    def __init__(self, make: Callable[..., tuple[T, int]]) -> None:
         self._make, self._lock = make, Lock()
         self._made: dict[K, tuple[T, int]] = {}
         self._columns = 0
 
-    def __call__(self, key: K) -> T:
-        """Return the thing made from a key."""
+    def __call__(self, key: K, *how: Any) -> T:
+        """Return the thing made from a key; ``how`` is passed on where it is made now."""
         with self._lock:
             if key in self._made:
                 return self._made[key][0]
-        made = self._make(key)
+        made = self._make(key, *how)
         with self._lock:
             if key not in self._made:
                 self._made[key] = made
@@ -115,7 +131,8 @@ class PolytopeSession(ABC):
     def __init__(self, program: Program, options: Mapping[str, Any], redundant: bool) -> None:
         self.program, self.options = program, options
 
-        def build(structure: Structure) -> tuple[LocalPolytope, int]:
+        def build(structure: Structure, clock: Clock) -> tuple[LocalPolytope, int]:
+            clock.afford(BUILD_SECONDS * n_entries(program, structure.example))
             polytope = build_polytope(program, structure.example, redundant)
             return polytope, polytope.n_columns
 
@@ -163,11 +180,16 @@ class PolytopeSession(ABC):
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
             const = float(theta.const[example])
             return Answer(np.zeros(0, np.int32), const, const, mu=np.zeros(0))
-        polytope = self._polytope(Structure.of(self.program, example))
-        priced = polytope.price(theta, node, self.program, example)
-        if (priced.peaks == -np.inf).any():
-            return Answer(bound=-np.inf)
-        return self.answer(priced, clock, warm, task)
+        priced = None
+        try:
+            clock.afford(PRICE_SECONDS * n_entries(self.program, example))
+            polytope = self._polytope(Structure.of(self.program, example), clock)
+            priced = polytope.price(theta, node, self.program, example)
+            if (priced.peaks == -np.inf).any():
+                return Answer(bound=-np.inf)
+            return self.answer(priced, clock, warm, task)
+        except OutOfTime:
+            return Answer(bound=np.nan if priced is None else priced.bound(), stop=Stop.TIME)
 
     def _packed(self, ids: I64, ptr: I64, answers: list[Answer], task: Task) -> Solution:
         n, labels = len(ids), np.zeros(int(ptr[-1]), dtype=np.int32)
