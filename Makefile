@@ -10,6 +10,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What users and plug-in authors import.
 PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
 
+# Bytecode is kept, whatever the environment says: without it each process takes 6 s to import what it needs, not 1.5.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench fuzz docs clean
 .DELETE_ON_ERROR:

@@ -19,6 +19,7 @@ BENCHMARKS = {
     "meshi": ("meshi", "relaxed training: dual losses, subgradient and cutting planes with an LP, ours (Meshi 2010)"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
+    "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "limits": ("limits", "large problems, all backends: how far fit, predict and solve run past 0.2, 1 and 5 s"),
 }
 
