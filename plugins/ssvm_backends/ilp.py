@@ -19,11 +19,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ssvm_backends._graphs.by_example import Clock
 from ssvm_backends._programs.cp_sat import CpSat
-from ssvm_backends._programs.local_polytope import Priced
+from ssvm_backends._programs.local_polytope import Priced, first_incumbent
 from ssvm_backends._programs.milp import highs_milp
 from ssvm_backends._programs.session import COLUMN_BYTES, Answer, PolytopeSession
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Need, Program, Stop, Task
 from ssvm_dsl.ir.tolerance import RELATIVE
 from ssvm_dsl.plugin_api import Verdict, loading
@@ -58,8 +61,15 @@ class ILPSession(PolytopeSession):
         self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> Answer:
-        """Solve one example."""
-        answer = self._solver(priced, clock, warm)
+        """Solve one example; where there is no time to, the answer is the labelling that a search starts from."""
+        try:
+            answer = self._solver(priced, clock, warm)
+        except OutOfTime:
+            labels, _ = first_incumbent(priced, warm)
+            score, bound = priced.score_of(labels), priced.bound()
+            if score == -np.inf:
+                return Answer(bound=bound, stop=Stop.TIME)
+            return Answer(labels, score, max(bound, score), Stop.TIME, warm=labels)
         if answer.stop is Stop.FINISHED and answer.labels is not None:
             lost = max(0.0, priced.top - answer.score)
             if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):
