@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import cfunc, njit
 
 from ssvm_dsl.ir.borrow import borrow
+from ssvm_dsl.ir.compiled import SIGNATURE
 from ssvm_dsl.ir.flat import ARITY, PTR, SCOPE, FlatMaps
 from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.ir.prefetch import prefetch
@@ -116,7 +117,7 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
     n_planes[i] = count
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, inline="always")
 def visit(
     maps: FlatMaps,
     fixed: Fixed,
@@ -277,45 +278,14 @@ def cached_pass(
     return total
 
 
-@njit(cache=True, nogil=True)
-def batch_pass(
-    maps: FlatMaps,
-    fixed: Fixed,
-    cache: Cache,
-    work: Work,
-    parts: Parts,
-    examples: I64,
-    label_ptr: I64,
-    labels: I32,
-    losses: F64,
-    w: F64,
-    free: F64,
-    now: int,
-    keep: int,
-    gap: F64,
-    last_gain: F64,
-) -> tuple[float, bool]:
-    """Take the planes an oracle returned for a batch, one example after the other.
-
-    Returns (gain of the dual, whether some example had no room).
-    """
-    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
-    total, full, none = 0.0, False, fixed.node_loss
-    for j in range(len(examples)):
-        i = examples[j]
-        for t in range(label_ptr[j + 1] - label_ptr[j]):
-            work.labels[t] = labels[label_ptr[j] + t]
-        work.loss[0] = losses[j]
-        last_gain[i], gap[i], room = visit(
-            maps, fixed, cache, work, parts, i, np.bool_(True), np.bool_(False), none, none, w, free, now, keep
-        )
-        full |= not room
-        total += last_gain[i]
-    return total, full
+@cfunc(SIGNATURE, cache=True)
+def nobody(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels: I32, work: F64) -> float:
+    """Stand in for a compiled oracle where planes are given."""
+    return np.nan
 
 
 @njit(cache=True, nogil=True)
-def exact_pass(
+def new_planes_pass(
     oracle: Any,
     ints: I32,
     longs: I64,
@@ -328,6 +298,8 @@ def exact_pass(
     work: Work,
     parts: Parts,
     examples: I64,
+    given: I32,
+    losses: F64,
     w: F64,
     free: F64,
     now: int,
@@ -335,28 +307,38 @@ def exact_pass(
     gap: F64,
     last_gain: F64,
 ) -> tuple[float, bool, float]:
-    """Call a compiled oracle for each listed example at the newest w and take its plane.
+    """Take a new plane of each listed example, one after the other, at the newest w.
+
+    The planes are those that a compiled oracle finds, or, where ``losses`` has an entry for each listed example, the
+    labellings ``given`` one after the other.  (One kernel for both: compiling a visit is what the first fit waits for.)
 
     Returns (gain of the dual, whether some example had no room, largest relative difference between a score
     the oracle reported and the score of its labelling).
     """
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    total, full, off = 0.0, False, 0.0
+    total, full, off, asked, at, yes = 0.0, False, 0.0, len(losses) == 0, 0, np.bool_(True)
     for j in range(len(examples)):
-        if j + AHEAD < len(examples):
-            fetch_example(maps, fixed, cache, examples[j + AHEAD])
         i = examples[j]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
-        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
-        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-        off = max(off, abs(score - own) / (1.0 + abs(own)))
-        work.loss[0] = 0.0
-        for v in range(lo, hi):
-            work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
-        yes = np.bool_(True)
-        last_gain[i], gap[i], room = visit(maps, fixed, cache, work, parts, i, yes, yes, node, pool, w, free, now, keep)
+        if asked:
+            if j + AHEAD < len(examples):
+                fetch_example(maps, fixed, cache, examples[j + AHEAD])
+            score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
+            score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
+            own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+            off = max(off, abs(score - own) / (1.0 + abs(own)))
+            work.loss[0] = 0.0
+            for v in range(lo, hi):
+                work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
+        else:
+            for t in range(hi - lo):
+                work.labels[t] = given[at + t]
+            at += hi - lo
+            work.loss[0] = losses[j]
+        last_gain[i], gap[i], room = visit(
+            maps, fixed, cache, work, parts, i, yes, asked, node, pool, w, free, now, keep
+        )
         full |= not room
         total += last_gain[i]
     return total, full, off

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
     from ssvm_trainers._fractional import FractionalState
 
 F64 = NDArray[np.float64]
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+NO_INTS, NO_LONGS, NO_FLOATS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), np.zeros(0)
 
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256
@@ -148,9 +151,10 @@ class _Run(Run):
         self.exact_cost = _exact_cost(problem, self.oracle is not None)
         self.dual, _ = self.planes.refresh()
         self.trust = Trust()
+        self.node = self.pool = self.oracle_work = NO_FLOATS
         if self.oracle is not None:
-            self.theta = problem.scores(self.planes.w)
-            self.oracle_work = np.empty(self.oracle.work_size)
+            theta = problem.scores(self.planes.w)
+            self.node, self.pool, self.oracle_work = theta.node, theta.pool, np.empty(self.oracle.work_size)
 
     def _start(self) -> DualState | FractionalState:
         """Return what to begin with; ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` of it are used."""
@@ -235,33 +239,39 @@ class _Run(Run):
 
     def _take(self, planes: Planes) -> float:
         """Visit the examples of new planes; return the gain of the dual."""
-        from ssvm_trainers._plane_kernels import batch_pass
+        from ssvm_trainers._plane_kernels import nobody
+
+        gain, _ = self._visit(CompiledOracle(nobody, NO_INTS, NO_LONGS, 0), planes.examples, planes.labels, planes.loss)
+        return gain
+
+    def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
+        """Visit examples with a compiled oracle; return the gain of the dual."""
+        total = 0.0
+        for piece in pieces(self.problem, ids, self.exact_cost):
+            begin = self.problem.seconds()
+            gain, off = self._visit(oracle, piece)
+            count_calls(self.problem, len(piece), begin, off)
+            total += gain
+        return total
+
+    def _visit(
+        self, oracle: CompiledOracle, ids: I64, labels: I32 = NO_INTS, losses: F64 = NO_FLOATS
+    ) -> tuple[float, float]:
+        """Visit examples with new planes, an oracle's or those given.
+
+        Returns (gain of the dual, largest relative error of the scores that the oracle reported).
+        """
+        from ssvm_trainers._plane_kernels import new_planes_pass
 
         s = self.planes
-        gain, full = batch_pass(
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, planes.examples, planes.ptr, planes.labels,
-            planes.loss, s.w, s.free, self.now, self.options.keep, s.gap, s.gain,
+        gain, full, off = new_planes_pass(
+            oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.node, self.pool,
+            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, labels, losses, s.w, s.free,
+            self.now, self.options.keep, s.gap, s.gain,
         )  # fmt: skip
         if full:
             s.grow()
-        return float(gain)
-
-    def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:
-        from ssvm_trainers._plane_kernels import exact_pass
-
-        s, total = self.planes, 0.0
-        for piece in pieces(self.problem, ids, self.exact_cost):
-            begin = self.problem.seconds()
-            gain, full, off = exact_pass(
-                oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.theta.node, self.theta.pool,
-                self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, piece, s.w, s.free,
-                self.now, self.options.keep, s.gap, s.gain,
-            )  # fmt: skip
-            count_calls(self.problem, len(piece), begin, off)
-            total += float(gain)
-            if full:
-                s.grow()
-        return total
+        return float(gain), float(off)
 
     def _cached(self, gain: float, cost: float, always: bool = False) -> None:
         """Run cached passes while they gain more per operation than the iteration did so far."""

@@ -1,8 +1,9 @@
 """Whether a change made something slower: this checkout beside another one, in turn, on one machine.
 
 ``make bench ARGS=against SSVM_BENCH_AGAINST=FOLDER`` wants a checkout with its own ``.venv``
-(``make bench ARGS=none`` there makes one).  Two processes, one of each, run each workload in turn, so that both meet the
-same moods of the machine; processor seconds are compared, by the shortest run and by the median ratio of neighbours.
+(``make bench ARGS=none`` there makes one).  Two processes, one of each, run each workload in turn, so that both meet
+the same moods of the machine; processor seconds are compared, by the shortest run and by the median ratio of
+neighbours.
 ``SSVM_BENCH_ROUNDS`` (default 11) says how often.
 """
 
