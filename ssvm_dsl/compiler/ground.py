@@ -28,7 +28,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.memory import fitting_share, require_memory
+from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -133,6 +133,8 @@ def ground(
 def _require_memory(declaration: Declaration, examples: Examples, layout: Layout, judged: bool) -> None:
     """Refuse what will not fit, before it is allocated (attributes are in memory already, and not counted again)."""
     made = footprint(declaration, examples, layout, judged, with_attributes=False)
+    if not shortage(made.needed):
+        return
     n = examples.n
     what = f"model {declaration.name} on {n} example{'s' if n > 1 else ''}"
     instead = f"pass fewer examples (about {int(n * fitting_share(made.needed))} would fit)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -112,20 +114,29 @@ class Spec:
             return PluginError(f"{whose} cannot be loaded from {self.factory}: {why}{hint}")
 
         module, _, attribute = self.factory.partition(":")
-        with loading(), contained(f"the import of {whose}", error):
+        with nullcontext() if module in sys.modules else loading(), contained(f"the import of {whose}", error):
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
         return found
 
 
+#: Modules that were found to be installed; looking for one takes 0.2 ms.
+_FOUND: set[str] = set()
+
+
 def _importable(module: str) -> bool:
     """Return whether a module is installed; the package of a dotted name is imported for that."""
+    if module in _FOUND:
+        return True
     try:
         with contained(f"the import of {module}"):
-            return importlib.util.find_spec(module) is not None
+            found = importlib.util.find_spec(module) is not None
     except SsvmError:
         return False
+    if found:
+        _FOUND.add(module)
+    return found
 
 
 @dataclass(frozen=True)
