@@ -46,7 +46,7 @@ class Session:
         node = np.split(theta.node + allowed, p.state_ptr[1:-1])
         tables = [t.reshape(-1, *group.cards) for group, t in zip(p.groups, theta.tables, strict=True)]
         y, mine = np.zeros(p.n_variables, dtype=np.int32), members(p.var_ptr, ids)
-        for sweep in range(10):
+        for sweep in range(5):
             for v in mine:  # first each variable alone
                 near = self.near[v] if sweep else []
                 told = [tables[g][row][:, y[u]] if first else tables[g][row][y[u]] for g, row, u, first in near]
@@ -71,7 +71,7 @@ def main():
     print("conformance:", str(check_backend("ask-in-turn", n_problems=10)).splitlines()[0])
     X, Y = make_stripes(20, noise=1.0, random_state=1)
     X_test, Y_test = make_stripes(20, noise=1.0, random_state=2)
-    svm = StructuredSVM(Stripes, backend="ask-in-turn", trainer="subgradient", max_passes=20, random_state=0).fit(X, Y)
+    svm = StructuredSVM(Stripes, backend="ask-in-turn", trainer="subgradient", max_passes=6, random_state=0).fit(X, Y)
     print(f"right pixels: {svm.score(X_test, Y_test):.1%}; certified: {svm.report_.certified}")
 
 

@@ -44,7 +44,7 @@ def near(found, expected, rel, scale=1.0):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_keeps_every_promise(name):
-    report = check_backend(name, seed=0, n_problems=25)
+    report = check_backend(name, seed=0, n_problems=8)
     assert report.ok, report
 
 

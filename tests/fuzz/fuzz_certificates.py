@@ -24,7 +24,7 @@ from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
 
 UNIT = "certificates"
-SHORT = 5
+SHORT = 3
 LIMIT = 60.0
 
 WIDTH = 2

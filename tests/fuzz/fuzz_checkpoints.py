@@ -17,7 +17,7 @@ from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
-UNIT, SHORT, LIMIT = "files", 2, 60.0
+UNIT, SHORT, LIMIT = "files", 1, 60.0
 
 #: Files of a trial, all of one fit.
 FILES = 20

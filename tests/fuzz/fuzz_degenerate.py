@@ -22,7 +22,7 @@ from ssvm_dsl.testing.judge import Complaint, Judge, Question
 from ssvm_dsl.testing.problems import Problem
 
 UNIT = "answers"
-SHORT = 8
+SHORT = 4
 LIMIT = 60.0
 
 #: What scores there are, each drawn for a whole array.

@@ -42,7 +42,7 @@ from ssvm_dsl.errors import DataError, SsvmError
 from ssvm_dsl.ir.features import SparseRows
 
 UNIT = "data sets"
-SHORT = 12
+SHORT = 6
 LIMIT = 60.0
 
 STRINGS = ("a", "b", "c"), ("B-é", "I", "O\0x"), ("", "yes")

@@ -19,7 +19,7 @@ from ssvm_dsl.lang.features import Concat
 from ssvm_dsl.lang.inputs import Source
 
 UNIT = "declarations"
-SHORT = 15
+SHORT = 8
 LIMIT = 20.0
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from limit_problems import CALLS, backends, chain_edges, complete_edges, grid_edges, large, overrun
 
 UNIT = "calls"
-SHORT = 6
+SHORT = 4
 LIMIT = 120.0
 
 #: Seconds that a call may be late.

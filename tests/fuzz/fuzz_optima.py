@@ -18,7 +18,7 @@ from ssvm_dsl.learning.pairings import Pairing, pairings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
-UNIT, SHORT, LIMIT = "fits", 3, 90.0
+UNIT, SHORT, LIMIT = "fits", 2, 90.0
 
 #: Trainers that reach small gaps in the passes given here, whatever the problem.
 SURE = ("bcfw", "n-slack", "one-slack", "bundle", "smo", "lp-dual-qp", "lbfgs")

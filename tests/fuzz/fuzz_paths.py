@@ -16,7 +16,7 @@ from random_models import Drawn, draw
 from ssvm_dsl import StructuredSVM, regularization_path
 from ssvm_dsl.errors import NoBackendError, TrainingError
 
-UNIT, SHORT, LIMIT = "gaps", 2, 120.0
+UNIT, SHORT, LIMIT = "gaps", 1, 120.0
 
 #: Trainers of paths, and what they may take.
 PATHS = ("bcfw", "n-slack", "one-slack", "bundle", "smo", "lp-dual-qp", "lbfgs")

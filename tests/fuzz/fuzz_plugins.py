@@ -24,7 +24,7 @@ from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
 
 UNIT = "plug-ins"
-SHORT = 20
+SHORT = 10
 LIMIT = 60.0
 
 

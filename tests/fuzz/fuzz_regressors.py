@@ -15,7 +15,7 @@ import naive
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError
 
-UNIT, SHORT, LIMIT = "fits", 3, 90.0
+UNIT, SHORT, LIMIT = "fits", 2, 90.0
 
 #: Backends, all of them for any graph or refusing.
 BACKENDS = ("auto", "auto", "auto", "lp", "trws", "ilp", "brute-force", "combi", "icm")

@@ -14,7 +14,7 @@ from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Solution, Task, Topolog
 from ssvm_dsl.ir.solution import NO_STATE, score_labels
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
-UNIT, SHORT, LIMIT = "answers", 25, 60.0
+UNIT, SHORT, LIMIT = "answers", 12, 60.0
 
 #: Backends that relax, with each way of making labellings of what they find.
 WAYS = (

@@ -25,7 +25,7 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError, SsvmError, TrainingError
 from ssvm_dsl.inference import batch
 
-UNIT, SHORT, LIMIT = "comparisons", 3, 240.0
+UNIT, SHORT, LIMIT = "comparisons", 2, 240.0
 
 #: Numbers of threads that results do not depend on.
 THREADS = (1, 2, 3, 8, 64)
