@@ -8,6 +8,7 @@ import pickle
 import stat
 import warnings
 import zipfile
+from functools import cache
 
 import numpy as np
 import pytest
@@ -42,9 +43,12 @@ def same(a, b) -> bool:
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     return np.array_equal(np.asarray(a), np.asarray(b))
 
-
 X, Y, _, _ = catalogue.make_data(Small, 6, seed=0)
-SVM = fit(Small, X, Y)
+
+@cache
+def good() -> StructuredSVM:
+    """A fitted estimator; made when first asked for, as its kernels may have to be compiled."""
+    return fit(Small, X, Y)
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def path(tmp_path):
 def whole(tmp_path_factory) -> bytes:
     """The bytes of a good file."""
     path = tmp_path_factory.mktemp("good") / "model.ssvm"
-    SVM.save(path)
+    good().save(path)
     return path.read_bytes()
 
 
@@ -105,7 +109,7 @@ def test_the_certificate_comes_back(path):
 )
 def test_where_no_file_can_be_written(name, message, tmp_path):
     with pytest.raises(OptionError, match=message):
-        SVM.save(name if isinstance(name, int) else tmp_path / name)
+        good().save(name if isinstance(name, int) else tmp_path / name)
 
 
 def test_a_model_with_a_lambda_can_be_saved_after_all(path):
@@ -151,12 +155,12 @@ def test_limits_without_end_come_back(path):
 
 
 def test_a_loaded_model_can_go_on(path):
-    SVM.save(path)
+    good().save(path)
     again = StructuredSVM.load(path)
-    np.testing.assert_array_equal(fit(again.model, X, Y).coef_, SVM.coef_)
+    np.testing.assert_array_equal(fit(again.model, X, Y).coef_, good().coef_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert again.set_params(warm_start=True).fit(X, Y).report_.primal <= SVM.report_.primal
+        assert again.set_params(warm_start=True).fit(X, Y).report_.primal <= good().report_.primal
     again.save(path)
     assert StructuredSVM.load(path).report_.plan.backend == "chain"
 
@@ -225,13 +229,13 @@ def test_flipped_bytes_do_no_harm(whole, tmp_path_factory, data):
         again = StructuredSVM.load(path)
     except SsvmError:
         return
-    np.testing.assert_array_equal(again.coef_, SVM.coef_)
-    assert all(same(a, b) for a, b in zip(again.predict(X), SVM.predict(X)))
+    np.testing.assert_array_equal(again.coef_, good().coef_)
+    assert all(same(a, b) for a, b in zip(again.predict(X), good().predict(X)))
 
 
 def test_a_file_packed_by_hand_is_read(path, whole):
     path.write_bytes(packed(*parts(whole)))
-    np.testing.assert_array_equal(StructuredSVM.load(path).coef_, SVM.coef_)
+    np.testing.assert_array_equal(StructuredSVM.load(path).coef_, good().coef_)
 
 
 def edits():
@@ -412,7 +416,7 @@ def test_a_missing_file_is_a_missing_file(path):
 
 
 def test_a_failed_save_keeps_the_old_file(path, monkeypatch):
-    SVM.save(path)
+    good().save(path)
     before = path.read_bytes()
 
     def full_disk(number):
@@ -420,7 +424,7 @@ def test_a_failed_save_keeps_the_old_file(path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        SVM.save(path)
+        good().save(path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
 
@@ -434,7 +438,7 @@ def test_a_parameter_that_is_not_data_is_refused_before_anything_is_written(path
 
 
 def test_saving_twice_writes_over(path):
-    SVM.save(path)
+    good().save(path)
     fit(Small, X, Y, C=7.0).save(path)
     assert StructuredSVM.load(path).C == 7.0
     assert os.listdir(path.parent) == [path.name]
@@ -443,8 +447,8 @@ def test_saving_twice_writes_over(path):
 def test_files_get_the_usual_permissions(path):
     other = path.parent / "other"
     other.write_bytes(b"")
-    SVM.save(path)
+    good().save(path)
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
     path.chmod(0o600)
-    SVM.save(path)
+    good().save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

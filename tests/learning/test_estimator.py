@@ -228,14 +228,14 @@ def test_weight_two_is_the_example_twice_and_weight_zero_none_at_all(trainer):
 # -- the same results on any machine ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["chain", "tree", "brute-force"])
+@pytest.mark.parametrize("backend", ["chain", "brute-force"])
 @pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
 def test_threads_change_nothing(trainer, backend, monkeypatch):
     monkeypatch.setattr(batch, "PART_STATES", 40)
     monkeypatch.setattr(answers, "CHUNK", 25)
     options = {"trainer": trainer, "backend": backend, "max_passes": 6}
     options["trainer_options"] = {"order": "batch"} if trainer == "subgradient" else {}
-    one, *others = [fit(n_threads=n, **options) for n in (1, 2, 5, None)]
+    one, *others = [fit(n_threads=n, **options) for n in (1, 3, None)]
     for other in others:
         np.testing.assert_array_equal(one.coef_, other.coef_)
         assert one.report_.primal == other.report_.primal

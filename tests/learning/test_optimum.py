@@ -66,7 +66,7 @@ def check_optimal(data: Data, svm: StructuredSVM, best: float, w_best: np.ndarra
     assert distance <= 2 * np.sqrt(2 * (svm.report_.gap + 1e-8 * max(best, 1.0))) + 1e-5
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @each_case
 def test_bcfw_reaches_the_optimum(case, seed):
     data = case.make(seed)
@@ -202,14 +202,21 @@ def test_subgradient_brackets_the_optimum(order, schedule, averaging):
     for case in (Case(Word, n=6), Case(small.Ties, C=2.0, regularization={"agree": 0.5}, weighted=True)):
         data = case.make(4)
         best, _ = data.optimum()
-        svm = fitted(data, trainer="subgradient", tol=0.0, max_passes=40, trainer_options=options)
+        svm = fitted(data, trainer="subgradient", tol=0.0, max_passes=15, trainer_options=options)
         check_certificate(data, svm, best)
         assert svm.report_.dual > -np.inf
 
 
-@pytest.mark.parametrize("order", ["stochastic", "incremental", "batch"])
 @pytest.mark.parametrize(
-    "case", [Case(Word, n=6), Case(small.Ties), Case(small.Loopy), Case(small.AllOrNothing)], ids=str
+    ("case", "order"),
+    [
+        (Case(Word, n=6), "stochastic"),
+        (Case(Word, n=6), "batch"),
+        (Case(small.Ties), "incremental"),
+        (Case(small.Loopy), "stochastic"),
+        (Case(small.AllOrNothing), "incremental"),
+    ],
+    ids=str,
 )
 def test_subgradient_comes_close(case, order):
     data = case.make(1)

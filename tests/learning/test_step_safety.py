@@ -41,7 +41,7 @@ def test_squared_risks_come_close_by_default(case, order):
     data = case.make(1)
     best, _ = data.optimum(power=2)
     options = {"order": order, "averaging": "weighted", "evaluate_every": 20}
-    passes = 120 if order == "stochastic" else 600
+    passes = 120 if order == "stochastic" else 300
     svm = fitted(data, power=2, trainer="subgradient", tol=0.0, max_passes=passes, trainer_options=options)
     primal, dual = primal_and_dual(svm)
     assert primal == pytest.approx(data.objective(data.flat(svm.weights_), power=2))
