@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends._graphs.graph import I64, Graph, Instance, make_graph
+from ssvm_backends._graphs.graph import F64, I64, Graph, Instance, make_graph
 from ssvm_dsl.ir.ragged import pointers, runs
+
+#: Entries from which on a table is copied as a whole.
+LARGE_TABLES = 64
 
 
 def split(instance: Instance) -> list[tuple[Instance, I64]]:
@@ -43,9 +46,16 @@ def _take(instance: Instance, label: I64, part: int) -> tuple[Instance, I64]:
         pointers(arity),
         new[g.scope[runs(g.slot_ptr[factors], arity)]],
     )
-    pool = instance.pool[runs(g.table_ptr[factors], g.table_size[factors])]
+    pool = _tables(instance.pool, g.table_ptr[factors], g.table_size[factors])
     node = instance.node[runs(g.state_ptr[variables], g.card[variables])]
     return Instance(graph, node, pool, np.zeros(1)), variables
+
+
+def _tables(pool: F64, start: I64, size: I64) -> F64:
+    """Return tables one after the other; large ones are copied as they are, without a list of their entries."""
+    if size.sum() < LARGE_TABLES * len(size):
+        return pool[runs(start, size)]
+    return np.concatenate([pool[a : a + n] for a, n in zip(start.tolist(), size.tolist(), strict=True)])
 
 
 def single(instance: Instance, example: int) -> Instance:
