@@ -76,8 +76,12 @@ def hasty(instance: Instance, example: int) -> Answer:
     ptr = g.state_ptr[g.var_ptr[example] : g.var_ptr[example + 1] + 1]
     labels = np.fromiter((instance.node[a:b].argmax() for a, b in pairwise(ptr)), np.int32, len(ptr) - 1)
     factors = slice(g.factor_ptr[example], g.factor_ptr[example + 1])
-    tables, times = np.unique(np.stack([g.table_ptr[factors], g.table_size[factors]]), axis=1, return_counts=True)
-    largest = times * np.array([instance.pool[start : start + size].max() for start, size in tables.T.tolist()])
+    tables = zip(g.table_ptr[factors].tolist(), g.table_size[factors].tolist(), strict=True)
+    most: dict[int, float] = {}
+    for start, size in tables:  # many factors may share a table
+        if start not in most:
+            most[start] = float(instance.pool[start : start + size].max())
+    largest = np.array([most[start] for start in g.table_ptr[factors].tolist()])
     alone = np.array([instance.node[a:b].max() for a, b in pairwise(ptr)])
     total = fsum([float(instance.const[example]), *alone.tolist(), *largest.tolist()])
     return Answer(labels, total + 2.0**-50 * float(np.abs(largest[largest > -np.inf]).sum()), Stop.TIME)

@@ -13,6 +13,7 @@ import pytest
 from lp_problems import complete, grid, interrupted_after
 
 from naive import proved
+from ssvm_backends import combi
 from ssvm_backends._combi.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, make_core, make_state
 from ssvm_backends._combi.eliminate import eliminate
 from ssvm_backends._combi.propagate import load, propagate_root, rest_of_tables
@@ -354,3 +355,16 @@ def test_elimination_is_left_out_when_it_would_take_the_time_there_is(monkeypatc
     monkeypatch.setattr("ssvm_backends._combi.solve.eliminate", never)
     solution = solve(program, theta, limits=Limits(time=30.0))
     assert solution.score[0] == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("max_arity", [1, 3])
+@pytest.mark.parametrize("tied", [False, True])
+def test_without_time_the_answer_is_a_labelling_with_a_bound(max_arity, tied, monkeypatch):
+    """Tables that many factors share are not laid out one by one for nothing."""
+    monkeypatch.setattr(combi, "LAYING_OUT", 1e9)
+    problem = seeded(Recipe(max_arity=max_arity, n_examples=3, max_variables=5, max_card=4, tied=tied), 4)
+    best = BruteForce().open(problem.program, {}).solve(problem.theta).score
+    solution = solve(problem.program, problem.theta, limits=Limits(time=10.0))
+    assert (solution.bound >= best).all()
+    assert (solution.score <= best + 1e-9).all()
+    assert (solution.score > -np.inf).all()

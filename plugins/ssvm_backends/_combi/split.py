@@ -53,7 +53,7 @@ def _take(instance: Instance, label: I64, part: int) -> tuple[Instance, I64]:
 
 def _tables(pool: F64, start: I64, size: I64) -> F64:
     """Return tables one after the other; large ones are copied as they are, without a list of their entries."""
-    if size.sum() < LARGE_TABLES * len(size):
+    if size.sum() <= LARGE_TABLES * len(size):
         return pool[runs(start, size)]
     return np.concatenate([pool[a : a + n] for a, n in zip(start.tolist(), size.tolist(), strict=True)])
 
