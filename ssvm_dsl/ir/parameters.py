@@ -327,8 +327,11 @@ class ParameterMap:
 
 
 def _moderate(scores: F64) -> bool:
-    """Return whether scores are numbers that can be added up."""
-    return bool(scores.max(initial=0.0) <= LARGEST and scores.min(initial=0.0) >= -LARGEST)
+    """Return whether scores are numbers that can be added up; that their squares can be is enough."""
+    flat = scores.reshape(-1)
+    if np.dot(flat, flat) < np.inf:
+        return True
+    return bool(flat.max(initial=0.0) <= LARGEST and flat.min(initial=0.0) >= -LARGEST)
 
 
 def _in_kernel(fmap: FeatureMap, n: int) -> bool:
