@@ -140,8 +140,33 @@ def visit(
     With ``candidate``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
     if it beats all others at w.
 
-    Returns (gain of the dual, duality gap of the example before the steps, whether there was room for the
-    candidate).
+    Parameters
+    ----------
+    maps, fixed : FlatMaps, Fixed
+        The features, and what stays the same while training; read only.
+    cache : Cache
+        Changed: the planes of example i, their dual weights and Gram matrix.
+    work, parts : Work, Parts
+        Work space; ``work.counter`` counts what was done.
+    i : int
+        The example.
+    candidate, scored : bool
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+        Scores as in :class:`~ssvm_dsl.ir.Theta`; read only.
+    w, free : ndarray of float64, shape (dim,)
+        Changed: the weights, and, for maps with a lower bound, what they would be without it.
+    now, keep : int
+        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+
+    Returns
+    -------
+    gain : float
+        Of the dual.
+    gap : float
+        Duality gap of the example before the steps.
+    room : bool
+        Whether there was room for the candidate.
     """
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     capacity = cache.alpha.shape[1]
@@ -211,7 +236,22 @@ def insert_plane(
 ) -> None:
     """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet.
 
-    Its parts and those of the planes were collected.
+    Parameters
+    ----------
+    maps, fixed : FlatMaps, Fixed
+        Read only.
+    cache : Cache
+        Changed: ``n_planes[i]`` grows by one, and the new plane's row and column of ``gram[i]`` are written.
+    work : Work
+        ``loss[0]`` is the loss of the labelling; the rest is work space.
+    parts : Parts
+        The parts of the planes and of the labelling, as :func:`collect_parts` wrote them.
+    i : int
+        The example.
+    n_factors, n_parts : int
+        How many factors and parts were collected.
+    now : int
+        Number of the iteration: the plane's age.
     """
     k = np.int64(cache.n_planes[i])
     n = k + 1
@@ -265,7 +305,23 @@ def cached_pass(
     last_gain: F64,
     threshold: float,
 ) -> float:
-    """Visit the listed examples without the oracle; skip those whose last visit gained too little."""
+    """Visit the listed examples without the oracle; skip those whose last visit gained too little.
+
+    Parameters
+    ----------
+    maps, fixed, cache, work, parts, w, free, now
+        As in :func:`visit`; ``cache``, ``w`` and ``free`` are changed.
+    examples : ndarray of int64, shape (n_listed,)
+    last_gain : ndarray of float64, shape (n,)
+        Gain of each example's last visit; changed.
+    threshold : float
+        Examples whose last visit gained less are skipped.
+
+    Returns
+    -------
+    float
+        Gain of the dual.
+    """
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     total, none, no = 0.0, fixed.node_loss, np.bool_(False)
     for j in range(len(examples)):
@@ -279,8 +335,19 @@ def cached_pass(
 
 
 @cfunc(SIGNATURE, cache=True)
-def nobody(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels: I32, work: F64) -> float:
-    """Stand in for a compiled oracle where planes are given."""
+def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels: I32, work: F64) -> float:
+    """Stand in for a compiled oracle where planes are given: it is passed to the kernel and never called.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        Those of :data:`ssvm_dsl.ir.compiled.SIGNATURE`; not used.
+
+    Returns
+    -------
+    float
+        ``nan``.
+    """
     return np.nan
 
 
@@ -307,13 +374,40 @@ def new_planes_pass(
     gap: F64,
     last_gain: F64,
 ) -> tuple[float, bool, float]:
-    """Take a new plane of each listed example, one after the other, at the newest w.
+    """Visit each listed example with a new plane, one after the other, at the newest w.
 
-    The planes are those that a compiled oracle finds, or, where ``losses`` has an entry for each listed example, the
-    labellings ``given`` one after the other.  (One kernel for both: compiling a visit is what the first fit waits for.)
+    The planes are labellings that a compiled oracle finds, or labellings that are given.  One kernel does both, because
+    compiling a visit is most of what the first fit on a machine waits for.
 
-    Returns (gain of the dual, whether some example had no room, largest relative difference between a score
-    the oracle reported and the score of its labelling).
+    Parameters
+    ----------
+    oracle : compiled function
+        Of the signature :data:`ssvm_dsl.ir.compiled.SIGNATURE`; not called where labellings are given.
+    ints, longs : ndarray of int32 and of int64
+        What the oracle reads besides scores.
+    oracle_work : ndarray of float64
+        Its work space.
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+        Work space for the scores that the oracle reads; of any length where labellings are given.
+    maps, fixed, cache, work, parts, w, free, now, keep
+        As in :func:`visit`; ``cache``, ``w`` and ``free`` are changed.
+    examples : ndarray of int64, shape (n_listed,)
+    given : ndarray of int32
+        The labellings of the listed examples one after the other; not read without ``losses``.
+    losses : ndarray of float64, shape (n_listed,) or (0,)
+        Their losses; none where the oracle is to be called.
+    gap, last_gain : ndarray of float64, shape (n,)
+        Changed: duality gap before, and gain of, each example's last visit.
+
+    Returns
+    -------
+    gain : float
+        Of the dual.
+    full : bool
+        Whether some example had no room for its plane.
+    off : float
+        Largest relative difference between a score that the oracle reported and the score of its labelling.
     """
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)

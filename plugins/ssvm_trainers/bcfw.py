@@ -239,9 +239,10 @@ class _Run(Run):
 
     def _take(self, planes: Planes) -> float:
         """Visit the examples of new planes; return the gain of the dual."""
-        from ssvm_trainers._plane_kernels import nobody
+        from ssvm_trainers._plane_kernels import no_oracle
 
-        gain, _ = self._visit(CompiledOracle(nobody, NO_INTS, NO_LONGS, 0), planes.examples, planes.labels, planes.loss)
+        none = CompiledOracle(no_oracle, NO_INTS, NO_LONGS, 0)
+        gain, _ = self._visit(none, planes.examples, planes.labels, planes.loss)
         return gain
 
     def _compiled(self, oracle: CompiledOracle, ids: I64) -> float:

@@ -196,7 +196,7 @@ class _Fit:
         try:
             self._conclude(inside)
         except OutOfTime:
-            pass
+            pass  # what is known stays; what is not is nan in the report, whose warning says so
         except KeyboardInterrupt:
             progress.reason, progress.interrupted_twice = "interrupt", True
         progress.settle(self.claims.false, self.stop.tol)

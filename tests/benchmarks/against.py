@@ -24,6 +24,8 @@ HERE = Path(__file__).resolve().parent
 def started(checkout: Path) -> Any:
     """Return a process of a checkout that runs workloads."""
     python = checkout / ".venv" / "bin" / "python"
+    if not python.exists():
+        sys.exit(f"SSVM_BENCH_AGAINST={checkout}: no {python}; make bench ARGS=none makes one there")
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     return subprocess.Popen([str(python), str(HERE / "workloads.py")], cwd=checkout, **pipes)
 

@@ -213,23 +213,22 @@ def _solve_parts(
 
 def _first_labelling(instance: Instance, start: I32 | None) -> tuple[I32, bool]:
     """Return a labelling after local search (from the best states by unary scores), and whether its score is finite."""
-    labels = _best_states(instance) if start is None else start.copy()
+    labels = best_states(instance.node, instance.graph.state_ptr) if start is None else start.copy()
     score = improve(instance.graph, instance.node, instance.pool, _ONE, labels)
     return labels, bool(score[0] > -np.inf)
 
 
 def quick_labelling(instance: Instance) -> I32:
     """Return a labelling after a little local search, for when there is no time for more."""
-    labels = _best_states(instance)
+    labels = best_states(instance.node, instance.graph.state_ptr)
     stale = np.ones(2 * len(labels), dtype=bool)
     settle(instance.graph, instance.node, instance.pool, 0, labels, stale, False, LOOK_PART)
     return labels
 
 
-def _best_states(instance: Instance) -> I32:
-    """Return the state of best unary score of each variable."""
-    g = instance.graph
-    return np.fromiter((instance.node[a:b].argmax() for a, b in pairwise(g.state_ptr)), np.int32, g.n_variables)
+def best_states(node: F64, state_ptr: I64) -> I32:
+    """Return the state of best unary score of each variable between ``state_ptr[0]`` and ``state_ptr[-1]``."""
+    return np.fromiter((node[a:b].argmax() for a, b in pairwise(state_ptr)), np.int32, len(state_ptr) - 1)
 
 
 def trivial_bound(instance: Instance) -> float:

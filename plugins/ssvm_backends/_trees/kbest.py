@@ -20,7 +20,23 @@ I32s = NDArray[np.int32]
 
 @njit(cache=True, nogil=True)
 def best_of_lists(lists: F64, table: F64, c_v: int, c_p: int, t: int, out: F64, state: I32, rank: I32) -> None:
-    """Write the k best of ``lists[s, r] + table[s, t]`` over s and r; each ``lists[s]`` is sorted."""
+    """Write the k best of ``lists[s, r] + table[s, t]`` over s and r.
+
+    Parameters
+    ----------
+    lists : ndarray of float64, shape (c_v, k)
+        The k best scores below each state of a child, each row best first.
+    table : ndarray of float64, shape (at least c_v * c_p,)
+        Scores of the edge, state of the child by state of the parent, row by row.
+    c_v, c_p : int
+        Numbers of states of child and parent.
+    t : int
+        The parent's state.
+    out : ndarray of float64, shape (k,)
+        Written: the k best, best first; ``-inf`` where there are fewer.
+    state, rank : ndarray of int32, shape (k,)
+        Written: the s and r of each.
+    """
     k = len(out)
     heads = np.zeros(c_v, dtype=np.int32)
     for r in range(k):
@@ -99,7 +115,21 @@ def sift_down(worth: F64, row: I32, size: int, value: float, i: int) -> None:
 def k_best(
     forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32s, score: F64
 ) -> None:
-    """Write the k best labellings and scores (without constant); ``labels (k, n)``, ``score (k, n_examples)``."""
+    """Write the k best labellings of the selected examples and their scores, without the constant.
+
+    Parameters
+    ----------
+    forest : Forest
+    pool, node : ndarray of float64
+        Scores as in :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states that are ruled out; read only.
+    examples : ndarray of int64, shape (n,)
+    label_ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of each selected example start.
+    labels : ndarray of int32, shape (k, label_ptr[n])
+        Written, best first; not touched where an example has fewer labellings.
+    score : ndarray of float64, shape (k, n)
+        Written; ``-inf`` where an example has fewer labellings.
+    """
     k = len(labels)
     widest, biggest, longest = 1, 1, 1
     for n in range(len(examples)):
@@ -153,7 +183,24 @@ def trace(
     ranks: I32,
     labels: I32,
 ) -> None:
-    """Follow the entries of the r-th best labelling from the roots down."""
+    """Write the r-th best labelling of an example, following its entries from the roots down.
+
+    Parameters
+    ----------
+    forest : Forest
+    lo, hi : int
+        First variable of the example, and the one after its last.
+    r : int
+        Which labelling, 0 for the best.
+    state, rank : ndarray of int32, shape (at least hi - lo, widest, k)
+        For each variable, state of its parent and message entry: the variable's own state, and rank in its list.
+    left, right : ndarray of int32, shape (at least hi - lo, widest, k)
+        For each variable, state of its parent and rank of the merged list: rank in the list before, and message entry.
+    ranks : ndarray of int32, shape (at least hi - lo,)
+        Work space.
+    labels : ndarray of int32, shape (hi - lo,)
+        Written.
+    """
     root_rank = r
     for position in range(hi - 1, lo - 1, -1):
         v = forest.order[position]
