@@ -14,18 +14,21 @@ PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz docs clean
+.PHONY: help demo test test-plugins check bench fuzz docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and show its certificate
 	@$(BIN)/ssvm demo $(ARGS)
 
 test: $(VENV)/.installed-test  ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-plugins:  ## test each package plugins/ssvm-* in a fresh environment: its tests, the conformance kit
+	@PYTHON=$(PYTHON) .ci/test-plugin $(notdir $(wildcard plugins/ssvm-*))
 
 check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types and the import rules
 	@$(BIN)/ruff check .
@@ -44,7 +47,7 @@ docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
 
 clean:  ## remove .venv and everything that was built
 	@rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
-	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +  # compiled kernels, too
+	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit('Python 3.11 or newer is needed, this is %d.%d: make PYTHON=python3.11 ...' % sys.version_info[:2])"

@@ -6,15 +6,11 @@ For a backend to give to others, start with `ssvm plugins new NAME`.
 
 import sys
 
-import numpy as np
-
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, grid, register
 from ssvm_dsl.datasets import make_stripes
-from ssvm_dsl.ir import Caps, Guarantee, Solution
-from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import score_labels, select
-from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl
-from ssvm_dsl.testing.conformance import check_backend
+from ssvm_dsl.ir import Caps, Guarantee
+from ssvm_dsl.plugin_api import BackendSpec, ExampleAnswer, ExampleSession, Verdict, hookimpl
+from ssvm_dsl.testing import check_backend
 
 
 @hookimpl
@@ -31,30 +27,20 @@ class Backend:
         return Session(program)
 
 
-class Session:
-    def __init__(self, program):
-        self.program = program
-        self.near = [[] for _ in range(program.n_variables)]  # (group, table row, other variable, I come first)
-        for g, group in enumerate(program.groups):
-            for (u, v), row in zip(group.scope, group.table, strict=True):
-                self.near[u].append((g, row, v, True))
-                self.near[v].append((g, row, u, False))
-
-    def solve(self, theta, *, examples=None, **question):
-        p, ids = self.program, select(self.program, examples)
-        allowed = 0.0 if p.allowed is None else np.where(p.allowed, 0.0, -np.inf)
-        node = np.split(theta.node + allowed, p.state_ptr[1:-1])
-        tables = [t.reshape(-1, *group.cards) for group, t in zip(p.groups, theta.tables, strict=True)]
-        y, mine = np.zeros(p.n_variables, dtype=np.int32), members(p.var_ptr, ids)
-        for sweep in range(5):
-            for v in mine:  # first each variable alone
-                near = self.near[v] if sweep else []
-                told = [tables[g][row][:, y[u]] if first else tables[g][row][y[u]] for g, row, u, first in near]
-                y[v] = (node[v] + sum(told)).argmax()
-        impossible = [any(node[v][y[v]] == -np.inf for v in range(*p.var_ptr[i : i + 2])) for i in ids]
-        answer = Solution.exact(y[mine], np.where(impossible, -np.inf, score_labels(p, theta, y[mine], ids)))
-        answer.bound[:] = np.nan  # nothing is known about better ones
-        return answer
+class Session(ExampleSession):
+    def answer(self, example, clock, warm):
+        near = [[] for _ in example.node]  # the factors of each variable
+        for scope, table in example.factors:
+            for v in scope:
+                near[v].append((scope, table))
+        y = [int(scores.argmax()) for scores in example.node]  # first each variable alone
+        for _ in range(4):
+            for v, scores in enumerate(example.node):
+                rows = [table[tuple(slice(None) if u == v else y[u] for u in scope)] for scope, table in near[v]]
+                y[v] = int((scores + sum(rows)).argmax())
+            if clock.over:
+                break
+        return ExampleAnswer(y)  # its score is computed; nothing is known about better ones
 
 
 class Stripes(Model):

@@ -5,47 +5,37 @@ Importing this package loads no solver, no numba and no scikit-learn; names are 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ssvm_dsl.lazy_api import lazy_names
+from ssvm_dsl.version import __version__
 
 _HOMES = {
     "ssvm_dsl.lang.dims": ("Dim",),
     "ssvm_dsl.lang.inputs": ("Attributes", "Edges", "Input"),
-    "ssvm_dsl.lang.labels": ("Label",),
     "ssvm_dsl.lang.factors": ("Factor",),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.relations": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
     ),
     "ssvm_dsl.lang.losses": ("Cost", "CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
-    "ssvm_dsl.lang.model": ("Model",),
-    "ssvm_dsl.lang.builder": ("ModelBuilder",),
+    "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler": ("estimate", "ground"),
     "ssvm_dsl.registry": ("register",),
     "ssvm_dsl.io.read_problem": ("read_problem",),
-    "ssvm_dsl.io.uai_writer": ("write_uai",),
-    "ssvm_dsl.io.lp_file": ("write_lp",),
-    "ssvm_dsl.io.mps_file": ("write_mps",),
-    "ssvm_dsl.io.networkx_graph": ("from_networkx",),
-    "ssvm_dsl.learning.estimator": ("StructuredSVM",),
-    "ssvm_dsl.learning.regressor": ("StructuredRegressor",),
-    "ssvm_dsl.learning.path": ("regularization_path",),
+    "ssvm_dsl.io.formats.uai_writer": ("write_uai",),
+    "ssvm_dsl.io.formats.lp_file": ("write_lp",),
+    "ssvm_dsl.io.formats.mps_file": ("write_mps",),
+    "ssvm_dsl.io.networkx_graph": ("from_networkx", "to_networkx"),
+    "ssvm_dsl.learning.estimators.svm": ("StructuredSVM",),
+    "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
+    "ssvm_dsl.learning.estimators.path": ("regularization_path",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_NAMES, __getattr__ = lazy_names(__name__, _HOMES)
 
-__all__ = [*sorted(_HOME_OF), "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'ssvm_dsl' has no attribute '{name}'")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+__all__ = [*_NAMES, "__version__"]
 
 
 def __dir__() -> list[str]:
@@ -55,12 +45,12 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from ssvm_dsl.compiler import estimate as estimate
     from ssvm_dsl.compiler import ground as ground
-    from ssvm_dsl.io.lp_file import write_lp as write_lp
-    from ssvm_dsl.io.mps_file import write_mps as write_mps
+    from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
+    from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
+    from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
+    from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.read_problem import read_problem as read_problem
-    from ssvm_dsl.io.uai_writer import write_uai as write_uai
-    from ssvm_dsl.lang.builder import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
     from ssvm_dsl.lang.features import Feature as Feature
@@ -79,7 +69,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input
-    from ssvm_dsl.lang.labels import Label as Label
     from ssvm_dsl.lang.losses import Cost as Cost
     from ssvm_dsl.lang.losses import CountLoss as CountLoss
     from ssvm_dsl.lang.losses import CustomLoss as CustomLoss
@@ -87,14 +76,16 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.losses import NoLoss as NoLoss
     from ssvm_dsl.lang.losses import ZeroOne as ZeroOne
     from ssvm_dsl.lang.model import Model as Model
-    from ssvm_dsl.lang.relations import along as along
-    from ssvm_dsl.lang.relations import chain as chain
-    from ssvm_dsl.lang.relations import cliques as cliques
-    from ssvm_dsl.lang.relations import complete as complete
-    from ssvm_dsl.lang.relations import cross as cross
-    from ssvm_dsl.lang.relations import grid as grid
-    from ssvm_dsl.lang.relations import pairs as pairs
-    from ssvm_dsl.learning.estimator import StructuredSVM as StructuredSVM
-    from ssvm_dsl.learning.path import regularization_path as regularization_path
-    from ssvm_dsl.learning.regressor import StructuredRegressor as StructuredRegressor
+    from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
+    from ssvm_dsl.lang.outputs import Label as Label
+    from ssvm_dsl.lang.outputs import along as along
+    from ssvm_dsl.lang.outputs import chain as chain
+    from ssvm_dsl.lang.outputs import cliques as cliques
+    from ssvm_dsl.lang.outputs import complete as complete
+    from ssvm_dsl.lang.outputs import cross as cross
+    from ssvm_dsl.lang.outputs import grid as grid
+    from ssvm_dsl.lang.outputs import pairs as pairs
+    from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
+    from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM
     from ssvm_dsl.registry import register as register

@@ -68,13 +68,13 @@ def _limits() -> Iterator[float]:
         yield 1024.0 * machine
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         yield float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    for most, used, told in (
+    for most, used, cgroup_file in (
         ("memory.max", "memory.current", "memory.stat"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
     ):
         allowed, taken = _number(f"/sys/fs/cgroup/{most}"), _number(f"/sys/fs/cgroup/{used}")
         if allowed is not None and taken is not None:
-            yield allowed - taken + _numbers(f"/sys/fs/cgroup/{told}").get("inactive_file", 0.0)
+            yield allowed - taken + _numbers(f"/sys/fs/cgroup/{cgroup_file}").get("inactive_file", 0.0)
     yield from _address_space()
 
 

@@ -15,7 +15,7 @@ import difflib
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -32,10 +32,9 @@ from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
-    BridgeSpec,
-    ConstraintSpec,
-    ExecutorSpec,
     LossSpec,
+    NamedSpec,
+    RiskSpec,
     Spec,
     TrainerSpec,
 )
@@ -48,11 +47,12 @@ DISTRIBUTION = "ssvm-dsl"
 KINDS: dict[str, type[Spec]] = {
     "ssvm_backends": BackendSpec,
     "ssvm_trainers": TrainerSpec,
-    "ssvm_executors": ExecutorSpec,
-    "ssvm_constraints": ConstraintSpec,
-    "ssvm_bridges": BridgeSpec,
+    "ssvm_risks": RiskSpec,
     "ssvm_losses": LossSpec,
 }
+
+#: Kinds whose names are settings of estimators.
+NAMED: tuple[type[NamedSpec], ...] = (RiskSpec, TrainerSpec, BackendSpec)
 
 S = TypeVar("S", bound=Spec)
 
@@ -109,12 +109,16 @@ def word(kind: type[Spec]) -> str:
 
 @dataclass
 class Registry:
-    """All usable plug-ins, and what is wrong with the others."""
+    """All usable plug-ins, and what is wrong with the others.
+
+    ``plans`` holds what the planner found for needs met before; it is emptied whenever a plug-in comes or goes.
+    """
 
     manager: pluggy.PluginManager
     plugins: list[PluginInfo] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     _specs: dict[type[Spec], dict[str, tuple[Spec, PluginInfo]]] = field(default_factory=dict)
+    plans: dict[Any, Any] = field(default_factory=dict, repr=False)
     _turns: defaultdict[str, Any] = field(default_factory=lambda: defaultdict(RLock))
 
     # -- looking things up -----------------------------------------------------------------------------
@@ -127,30 +131,34 @@ class Registry:
         """Return the plug-in a spec came from."""
         return self._specs[type(spec)][spec.name][1]
 
-    def find(self, kind: type[S], name: str, advice: str = "") -> S:
+    def find(self, kind: type[S], name: str) -> S:
         """Return the spec of that name.
-
-        Parameters
-        ----------
-        kind : type
-        name : str
-        advice : str
-            What to write instead, if it is not there; by default a close match.
 
         Raises
         ------
         PluginError
-            Unknown name; lists the known ones, close matches first, and why a plug-in may be missing.
+            Unknown name; says what to write for one that is used elsewhere, else a close match, and lists the known
+            ones and why a plug-in may be missing.
         """
-        found = self._specs.get(kind, {}).get(name)
+        found = self._specs.get(kind, {}).get(name) if isinstance(name, str) else None
         if found is not None and isinstance(found[0], kind):
             return found[0]
         known = [spec.name for spec in self.specs(kind)]
         close = difflib.get_close_matches(str(name), known, n=1)
+        advice = self.advice(name)
         meant = f"; write {advice}" if advice else f"; did you mean '{close[0]}'?" if close else ""
         text = f"there is no {word(kind)} '{name}'{meant}\n  known: {', '.join(known) or 'none'}"
         broken = [f"\n  {problem.plugin}: {problem.text}" for problem in self.problems]
         raise PluginError(text + "".join(broken))
+
+    def advice(self, name: object) -> str:
+        """Return what to write for an alias or another spelling: ``"risk='log', trainer='lbfgs'"``; else empty."""
+        for spec in (spec for kind in NAMED for spec in self.specs(kind)):
+            settings = {_bare(alias.name): alias.settings for alias in spec.aliases}.get(_bare(name))
+            if settings is not None:
+                return _settings(spec, settings)
+        spelt = (spec for kind in NAMED for spec in self.specs(kind) if _bare(spec.name) == _bare(name))
+        return next((_settings(spec, {}) for spec in spelt), "")
 
     def whose(self, spec: Spec) -> str:
         """Return what errors call a spec, with the plug-in it came from."""
@@ -200,6 +208,7 @@ class Registry:
             meant = f"; did you mean {close[0]}?" if close else ""
             return self._reject(info, f"there is no hook {unknown[0]}{meant}", info.key)
         self.plugins.append(info)
+        self.plans.clear()
         for hook in KINDS:
             self._collect(plugin, hook, info)
         return True
@@ -210,6 +219,7 @@ class Registry:
             return
         self.manager.unregister(name=info.key)
         self.plugins.remove(info)
+        self.plans.clear()
         for kind, taken in self._specs.items():
             self._specs[kind] = {name: pair for name, pair in taken.items() if pair[1] != info}
 
@@ -286,6 +296,18 @@ class _Listener:
             self.alive = False
             warnings.warn(f"{err}; it is not called again in this fit, which goes on", RuntimeWarning, stacklevel=2)
             return False
+
+
+def _bare(name: object) -> str:
+    """Return a name without case and punctuation."""
+    return "".join(filter(str.isalnum, str(name))).lower()
+
+
+def _settings(spec: NamedSpec, more: Mapping[str, Any]) -> str:
+    """Return the settings of an estimator that name a spec, in words."""
+    if isinstance(spec, RiskSpec) and spec.values:
+        return "StructuredRegressor"
+    return ", ".join(f"{name}={value!r}" for name, value in {word(type(spec)): spec.name, **more}.items())
 
 
 def _plain(spec: Any, kind: type[Spec]) -> Any:

@@ -18,6 +18,9 @@ SEED = int(os.environ.get("SSVM_TEST_SEED", "0"))
 settings.register_profile("same", derandomize=SEED == 0, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
 
+# The processors are taken: tests run in as many processes.
+os.environ["SSVM_COMPILE_AHEAD"] = "off"
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

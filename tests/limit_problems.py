@@ -12,6 +12,7 @@ from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Question
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.specs import BackendSpec
@@ -108,7 +109,7 @@ def _solve(problem, backend, seconds, rng):
     grounded.parameters.fill_examples(svm.coef_, theta, np.arange(1))
     deadline = Deadline(seconds)
     session = open_plan(plan_program(grounded.program, replace(need), backend), grounded.program)
-    answer = answer_within(session, deadline, theta)
+    answer = answer_within(session, deadline, Question(theta))
     return deadline, f"{answer.score[0]:.6g} <= {answer.bound[0]:.6g}"
 
 

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from ssvm_dsl.ir.tolerance import Terms
+from ssvm_dsl.ir.analysis.tolerance import Terms
 
 
 def sizes_of(declaration, inputs, labels=None):
@@ -72,9 +72,7 @@ def scopes(target, sizes, inputs):
         out = []
         for p in positions(axes, sizes):
             where = dict(zip([dim.name for dim in axes], p))
-            out.append(
-                ([(one.name, tuple(where[dim.name] for dim in one.dims)) for one in (a, b)], where)
-            )
+            out.append(([(one.name, tuple(where[dim.name] for dim in one.dims)) for one in (a, b)], where))
         return out
     raise AssertionError(target.kind)
 
@@ -134,9 +132,7 @@ def feature_vector(source, inputs, where, number, fitted, states):
     if kind == "Polynomial":
         x = feature_vector(source.source, inputs, where, number, fitted, states)
         picks = [
-            c
-            for d in range(1, source.degree + 1)
-            for c in itertools.combinations_with_replacement(range(len(x)), d)
+            c for d in range(1, source.degree + 1) for c in itertools.combinations_with_replacement(range(len(x)), d)
         ]
         return np.array([prod(x[list(c)]) for c in picks])
     if kind == "Standardized":

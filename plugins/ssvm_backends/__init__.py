@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ssvm_dsl.ir import Caps, Guarantee, Task, Topology, Warm
-from ssvm_dsl.plugin_api import BackendSpec, ExecutorSpec, Option, hookimpl
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Task, Topology, Warm
+from ssvm_dsl.plugin_api import Alias, BackendSpec, Option, hookimpl
 
 _ALL_EXACT = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST, Task.MARGINALS})
 _WITH_RELAXED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.RELAXED})
@@ -18,7 +18,7 @@ _COUNTING = Caps(
     topology=Topology.FOREST,
     guarantee=Guarantee.EXACT,
     max_arity=2,
-    loss_kinds=frozenset({"count"}),
+    abilities=frozenset({Ability.COUNTS, Ability.COMPILED}),
 )
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
@@ -48,22 +48,22 @@ _SPEED = {
 _DYNAMIC_PROGRAMMING = (
     BackendSpec(
         "chain",
-        "ssvm_backends.chain:Chain",
+        "ssvm_backends.trees.chain:Chain",
         "exact dynamic programming on disjoint chains (Viterbi, forward-backward, k-best)",
-        caps=replace(_COUNTING, topology=Topology.CHAIN),
+        caps=replace(_COUNTING, topology=Topology.CHAIN, abilities=_COUNTING.abilities | {Ability.SUMMED_MARGINALS}),
     ),
     BackendSpec(
         "tree",
-        "ssvm_backends.tree:Tree",
+        "ssvm_backends.trees.tree:Tree",
         "exact dynamic programming on forests (max-product, sum-product, k-best)",
         caps=_COUNTING,
     ),
     BackendSpec(
         "junction-tree",
-        "ssvm_backends.junction_tree:JunctionTree",
+        "ssvm_backends.elimination.junction_tree:JunctionTree",
         "exact variable elimination on graphs of bounded treewidth (best, k best, marginals, log Z)",
         options=(
-            Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take"),
+            Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take", int, least=1),
             Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
         ),
         caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
@@ -73,11 +73,11 @@ _DYNAMIC_PROGRAMMING = (
 _PROGRAMS = (
     BackendSpec(
         "combi",
-        "ssvm_backends.combi:Combi",
+        "ssvm_backends.search.combi:Combi",
         "exact and anytime on any graph: elimination, dual bounds, state fixing, branch and bound",
         options=(
-            Option("max_entries", 64, "entries of the largest table that elimination may make"),
-            Option("max_arity", 6, "most variables of a factor that elimination may make"),
+            Option("max_entries", 64, "entries of the largest table that elimination may make", int, least=1),
+            Option("max_arity", 6, "most variables of a factor that elimination may make", int, least=1),
         ),
         caps=replace(
             _BEST_LABELLING,
@@ -88,13 +88,13 @@ _PROGRAMS = (
     ),
     BackendSpec(
         "ilp",
-        "ssvm_backends.ilp:ILP",
+        "ssvm_backends.programs.ilp:ILP",
         "integer programming by CP-SAT or HiGHS: exact on any graph, exponential in the worst case",
         requires=("ortools",),
         install_hint="pip install ortools",
         options=(
             Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
-            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible"),
+            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1),
         ),
         caps=replace(
             _BEST_LABELLING,
@@ -105,7 +105,7 @@ _PROGRAMS = (
     ),
     BackendSpec(
         "lp",
-        "ssvm_backends.lp:LP",
+        "ssvm_backends.programs.lp:LP",
         "linear programming over the local polytope: a certified bound, optimal where the solution is whole",
         requires=("ortools",),
         install_hint="pip install ortools",
@@ -123,42 +123,50 @@ _PROGRAMS = (
 )
 
 _DUAL_OPTIONS = (
-    Option("max_iterations", 1000, "most iterations for each example"),
-    Option("tol", 1e-6, "stop when ten iterations lower the bound by less, relative to the size of its terms"),
+    Option("max_iterations", 1000, "most iterations for each example", int, least=0),
+    Option(
+        "tol",
+        1e-6,
+        "stop when ten iterations lower the bound by less, relative to the size of its terms",
+        float,
+        least=0,
+    ),
 )
 _DUAL_CAPS = replace(
     _BEST_LABELLING,
     guarantee=Guarantee.BOUND,
     max_arity=16,
     warm=Warm.STATE,
-    messages=True,
+    abilities=frozenset({Ability.MESSAGES}),
 )
 
 _DUAL = (
     BackendSpec(
         "trws",
-        "ssvm_backends.trws:TRWS",
+        "ssvm_backends.dual.trws:TRWS",
         "sequential reweighted message passing, factors of any size: fast certified bounds and good labellings",
         options=(
             *_DUAL_OPTIONS,
-            Option("smooth", True, "go on with soft maxima when plain ones have come to rest"),
+            Option("smooth", True, "go on with soft maxima when plain ones have come to rest", bool),
         ),
         caps=_DUAL_CAPS,
     ),
     BackendSpec(
         "msd",
-        "ssvm_backends.msd:MSD",
+        "ssvm_backends.dual.msd:MSD",
         "max-sum diffusion by edges or stars, plain or soft: certified bounds on any graph",
         options=(
             *_DUAL_OPTIONS,
             Option("update", "star", "which messages are updated at once", ("edge", "star")),
-            Option("temperature", 0.0, "temperature of soft maxima, in units of scores; 0 for plain ones"),
+            Option(
+                "temperature", 0.0, "temperature of soft maxima, in units of scores; 0 for plain ones", float, least=0
+            ),
         ),
         caps=_DUAL_CAPS,
     ),
     BackendSpec(
         "mplp",
-        "ssvm_backends.mplp:MPLP",
+        "ssvm_backends.dual.mplp:MPLP",
         "message passing factor by factor (MPLP++, GMPLP): certified bounds, best on dense graphs",
         options=(
             *_DUAL_OPTIONS,
@@ -168,11 +176,17 @@ _DUAL = (
     ),
     BackendSpec(
         "ad3",
-        "ssvm_backends.ad3:AD3",
+        "ssvm_backends.dual.ad3:AD3",
         "alternating directions dual decomposition: the LP relaxation solved to its optimum on any graph",
         options=(
-            Option("max_iterations", 5000, "most iterations for each example"),
-            Option("tol", 1e-6, "stop when bound and fractional solution agree to this, relative to their size"),
+            Option("max_iterations", 5000, "most iterations for each example", int, least=0),
+            Option(
+                "tol",
+                1e-6,
+                "stop when bound and fractional solution agree to this, relative to their size",
+                float,
+                least=0,
+            ),
         ),
         caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED),
     ),
@@ -181,7 +195,7 @@ _DUAL = (
 _CUTS = (
     BackendSpec(
         "graph-cut",
-        "ssvm_backends.graph_cut:GraphCut",
+        "ssvm_backends.cuts.graph_cut:GraphCut",
         "minimum cuts: exact for binary submodular models with factors of up to three variables",
         caps=replace(
             _BEST_LABELLING,
@@ -192,7 +206,7 @@ _CUTS = (
     ),
     BackendSpec(
         "alpha-expansion",
-        "ssvm_backends.alpha_expansion:AlphaExpansion",
+        "ssvm_backends.cuts.alpha_expansion:AlphaExpansion",
         "local search by minimum cuts, one label against all: pairwise models with metric tables",
         caps=replace(
             _BEST_LABELLING,
@@ -204,7 +218,7 @@ _CUTS = (
     ),
     BackendSpec(
         "alpha-beta-swap",
-        "ssvm_backends.alpha_beta_swap:AlphaBetaSwap",
+        "ssvm_backends.cuts.alpha_beta_swap:AlphaBetaSwap",
         "local search by minimum cuts, two labels at a time: pairwise models with semimetric tables",
         caps=replace(
             _BEST_LABELLING,
@@ -216,7 +230,7 @@ _CUTS = (
     ),
     BackendSpec(
         "qpbo",
-        "ssvm_backends.qpbo:QPBO",
+        "ssvm_backends.cuts.qpbo:QPBO",
         "roof duality for binary pairwise models: a certified bound, and states that are surely optimal",
         options=(Option("rest", "icm", "who fills in the states that are left open", ("icm", "pairs", "none")),),
         caps=replace(
@@ -232,12 +246,12 @@ _CUTS = (
 _LOCAL_SEARCH = (
     BackendSpec(
         "max-product",
-        "ssvm_backends.max_product:MaxProduct",
+        "ssvm_backends.local.max_product:MaxProduct",
         "loopy belief propagation with damping: good labellings of any graph, no promises",
         options=(
-            Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1"),
-            Option("sweeps", 100, "passes over all factors"),
-            Option("local_search", True, "whether to improve the best labelling in the end", (True, False)),
+            Option("damping", 0.3, "part of the old message that is kept, from 0 to below 1", float, least=0),
+            Option("sweeps", 100, "passes over all factors", int, least=1),
+            Option("local_search", True, "whether to improve the best labelling in the end", bool),
         ),
         caps=replace(
             _BEST_LABELLING,
@@ -247,12 +261,14 @@ _LOCAL_SEARCH = (
     ),
     BackendSpec(
         "icm",
-        "ssvm_backends.icm:ICM",
+        "ssvm_backends.local.icm:ICM",
         "local search by moves of one and two variables, with random restarts: quick, no promises",
         options=(
-            Option("restarts", 9, "runs from random labellings, besides the one from the best unary scores"),
-            Option("pairs", True, "whether to move two variables of a factor together", (True, False)),
-            Option("seed", 0, "of the random labellings"),
+            Option(
+                "restarts", 9, "runs from random labellings, besides the one from the best unary scores", int, least=0
+            ),
+            Option("pairs", True, "whether to move two variables of a factor together", bool),
+            Option("seed", 0, "of the random labellings", int, least=0),
         ),
         caps=replace(
             _BEST_LABELLING,
@@ -267,19 +283,36 @@ _REFERENCE = (
         "brute-force",
         "ssvm_dsl.testing.brute_force:BruteForce",
         "tries every labelling: the reference for small examples of any shape",
-        caps=replace(_COUNTING, topology=Topology.LOOPY, max_arity=64),
+        caps=replace(_COUNTING, topology=Topology.LOOPY, max_arity=64, abilities=frozenset({Ability.COUNTS})),
     ),
 )
+
+
+#: What the literature and other packages call them.
+_ALIASES = {
+    name: tuple(map(Alias, others))
+    for name, others in {
+        "chain": ("viterbi", "forward-backward"),
+        "tree": ("belief-propagation", "sum-product", "dynamic-programming"),
+        "junction-tree": ("variable-elimination", "bucket-elimination"),
+        "combi": ("branch-and-bound",),
+        "ilp": ("integer-programming", "cp-sat"),
+        "lp": ("linear-programming",),
+        "trws": ("tree-reweighted",),
+        "msd": ("max-sum-diffusion",),
+        "mplp": ("mplp++", "gmplp"),
+        "ad3": ("alternating-directions",),
+        "graph-cut": ("min-cut", "st-cut"),
+        "qpbo": ("roof-duality",),
+        "max-product": ("loopy-bp", "lbp"),
+        "icm": ("iterated-conditional-modes",),
+        "brute-force": ("exhaustive",),
+    }.items()
+}
 
 
 @hookimpl
 def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
     bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_CUTS, *_LOCAL_SEARCH, *_REFERENCE)
-    return [replace(spec, speed=_SPEED[spec.name]) for spec in bundled]
-
-
-@hookimpl
-def ssvm_executors() -> Iterable[ExecutorSpec]:
-    """Return the bundled executor."""
-    return [ExecutorSpec("threads", "ssvm_backends.threads:Threads", "a pool of threads in this process")]
+    return [replace(spec, speed=_SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]

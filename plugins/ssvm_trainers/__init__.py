@@ -1,29 +1,70 @@
-"""The bundled trainers: one method per file; here are only their descriptions."""
+"""The bundled trainers, one method per file, and risks; here are only descriptions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ssvm_dsl.ir import Task
-from ssvm_dsl.plugin_api import Option, TrainerNeeds, TrainerSpec, hookimpl
+from ssvm_dsl.plugin_api import Option, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec, hookimpl
+from ssvm_trainers.risks import RISKS, also
 
-#: Risks that are a maximum over labellings, and smooth ones.
-PLANES = frozenset({"margin", "hm", "perceptron"})
-SMOOTH = frozenset({"log", "softmax-margin", "smooth-hinge"})
+#: Forms of risks: those whose planes can be kept, and all.
+KEPT_PLANES = frozenset({RiskForm.PLANES, RiskForm.SCALED, RiskForm.FRACTIONAL})
+SMOOTH = frozenset({RiskForm.SMOOTH})
+CONVEX = frozenset(RiskForm)
 
-#: The same, and those whose planes have a scale of their own or hold marginals.
-KEPT_PLANES = PLANES | {"slack", "relaxed"}
-
-#: Convex risks: all of them.
-CONVEX = KEPT_PLANES | SMOOTH | {"weston-watkins", "regression"}
+#: No risk by name.
+NONE: frozenset[str] = frozenset()
 
 ORDERS = ("stochastic", "incremental")
+
+_FIRST_STEP = "length of steps in the first pass; None: by the number of steps in a pass"
+_RADIUS = "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"
+
+
+#: What the literature and other packages call them.
+_ALIASES = {
+    "subgradient": (
+        *also("pegasos", trainer_options={"radius": "pegasos"}),
+        *also("sgd", "structured-sgd", "stochastic-gradient-descent", "stochastic-subgradient", "ssg"),
+        *also("subgradient-ssvm"),
+        *also("asgd", "averaged-sgd", trainer_options={"averaging": "uniform"}),
+        *also("batch-subgradient", trainer_options={"order": "batch"}),
+    ),
+    "adam": also("adamw", "adagrad", "rmsprop"),
+    "bcfw": (
+        *also("frank-wolfe", "block-coordinate-frank-wolfe", "frank-wolfe-ssvm", "fw"),
+        *also("sdca", "dual-coordinate-ascent", "dual-coordinate-descent"),
+    ),
+    "eg": also("exponentiated-gradient"),
+    "smo": also("sequential-minimal-optimization"),
+    "extragradient": also("dual-extragradient", trainer_options={"method": "dual"}),
+    "lp-dual-qp": also("qp", "interior-point"),
+    "bundle": also("bmrm", "bundle-method"),
+    "one-slack": also("cutting-plane", "cutting-planes", "svm-struct", "1-slack", "one-slack-ssvm", "oca", "ocas"),
+    "n-slack": also("n-slack-ssvm"),
+    "perceptron": (
+        *also("structured-perceptron", "averaged-perceptron", "perceptron-loss", "collins", "ap", risk="perceptron"),
+        *also("passive-aggressive", "pa-i", "pa-1", "mira", trainer_options={"update": "pa-i"}),
+        *also("pa", trainer_options={"update": "pa"}),
+        *also("pa-ii", "pa-2", trainer_options={"update": "pa-ii"}),
+        *also("arow", trainer_options={"update": "arow"}),
+    ),
+}
 
 
 @hookimpl
 def ssvm_trainers() -> Iterable[TrainerSpec]:
     """Return the bundled trainers."""
-    return [*_dual_ascent(), *_cutting_planes(), *_polytopes(), *_gradients(), *_online()]
+    bundled = [*_dual_ascent(), *_cutting_planes(), *_polytopes(), *_gradients(), *_online()]
+    return [replace(spec, aliases=_ALIASES.get(spec.name, ())) for spec in bundled]
+
+
+@hookimpl
+def ssvm_risks() -> Iterable[RiskSpec]:
+    """Return the bundled risks."""
+    return RISKS
 
 
 def _dual_ascent() -> list[TrainerSpec]:
@@ -31,35 +72,38 @@ def _dual_ascent() -> list[TrainerSpec]:
     return [
         TrainerSpec(
             "bcfw",
-            "ssvm_trainers.bcfw:BCFW",
+            "ssvm_trainers.planes.bcfw:BCFW",
             "block-coordinate ascent of the dual with cached planes and a certified gap (the default)",
-            needs=TrainerNeeds(risks=PLANES | {"relaxed"}, strongly_convex=True),
+            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES, RiskForm.FRACTIONAL}), strongly_convex=True),
+            concluding=True,
+            anytime=True,
             resumable=True,
             n_labellings=16,
+            n_marginals=2,  # and as many messages
             options=(
                 Option("sampling", "gap", "how exact passes choose examples", ("gap", "uniform")),
-                Option("max_cached_passes", 100, "most cached passes after an exact one", least=0),
-                Option("keep", 2, "exact visits a plane may stay without dual weight", least=0),
-                Option("averaging", True, "also follow a moving average of the weights", (True, False)),
+                Option("max_cached_passes", 100, "most cached passes after an exact one", int, least=0),
+                Option("keep", 2, "exact visits a plane may stay without dual weight", int, least=0),
+                Option("averaging", True, "also follow a moving average of the weights", bool),
                 Option("blocks", "auto", "for risk relaxed: what a step changes", ("auto", "examples", "factors")),
             ),
         ),
         TrainerSpec(
             "dlpw",
-            "ssvm_trainers.dlpw:DLPW",
+            "ssvm_trainers.dual.dlpw:DLPW",
             "dual losses, primal weights: subgradient steps on bounds that message passing lowers on the way",
             needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
             resumable=True,
             options=(
-                Option("passes", 10, "passes of message passing for each step (R)", least=1),
-                Option("batch_size", 1, "examples in a step", least=1),
+                Option("passes", 10, "passes of message passing for each step (R)", int, least=1),
+                Option("batch_size", 1, "examples in a step", int, least=1),
                 Option("averaging", "none", "which average is returned", ("none", "weighted")),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
             ),
         ),
         TrainerSpec(
             "eg",
-            "ssvm_trainers.eg:ExponentiatedGradient",
+            "ssvm_trainers.dual.eg:ExponentiatedGradient",
             "exponentiated gradient on the dual, for small problems, with a certified gap",
             needs=TrainerNeeds(
                 risks=frozenset({"margin", "log", "softmax-margin"}),
@@ -67,17 +111,23 @@ def _dual_ascent() -> list[TrainerSpec]:
                 strongly_convex=True,
             ),
             resumable=True,
-            options=(Option("step_size", 0.5, "first step of each example, at most 1"),),
+            options=(Option("step_size", 0.5, "first step of each example, at most 1", float, above=0),),
         ),
         TrainerSpec(
             "smo",
-            "ssvm_trainers.smo:SMO",
+            "ssvm_trainers.dual.smo:SMO",
             "pairwise steps on the factored dual, whose variables are marginals, for chains and forests",
             needs=TrainerNeeds(strongly_convex=True, factored=True),
+            concluding=True,
+            anytime=True,
             resumable=True,
             options=(
-                Option("accuracy", 0.3, "the dual within the supports is solved to this share of the gap", least=0),
-                Option("max_inner_passes", 50, "most passes within the supports after one with the oracle", least=0),
+                Option(
+                    "accuracy", 0.3, "the dual within the supports is solved to this share of the gap", float, least=0
+                ),
+                Option(
+                    "max_inner_passes", 50, "most passes within the supports after one with the oracle", int, least=0
+                ),
             ),
         ),
     ]
@@ -88,41 +138,49 @@ def _cutting_planes() -> list[TrainerSpec]:
     return [
         TrainerSpec(
             "n-slack",
-            "ssvm_trainers.n_slack:NSlack",
+            "ssvm_trainers.cutting.n_slack:NSlack",
             "cutting planes with a slack for each example and working sets of planes; slacks may be squared",
-            needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
+            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, powers=frozenset({1.0, 2.0})),
             resumable=True,
             n_labellings=16,
             options=(
-                Option("accuracy", 0.1, "the quadratic program is solved to this share of the certified gap", least=0),
-                Option("max_sweeps", 500, "most sweeps over the examples in one solve", least=1),
-                Option("keep", 50, "solves a plane may stay without dual weight", least=0),
+                Option(
+                    "accuracy",
+                    0.1,
+                    "the quadratic program is solved to this share of the certified gap",
+                    float,
+                    least=0,
+                ),
+                Option("max_sweeps", 500, "most sweeps over the examples in one solve", int, least=1),
+                Option("keep", 50, "solves a plane may stay without dual weight", int, least=0),
             ),
         ),
         TrainerSpec(
             "one-slack",
-            "ssvm_trainers.one_slack:OneSlack",
+            "ssvm_trainers.cutting.one_slack:OneSlack",
             "cutting planes with one slack for all examples, and cuts from a cache of planes",
-            needs=TrainerNeeds(risks=KEPT_PLANES, strongly_convex=True, any_power=True),
+            needs=TrainerNeeds(NONE, KEPT_PLANES, strongly_convex=True, any_power=True),
             resumable=True,
+            aggregates=True,
             n_labellings=20,
             n_vectors=60,
             options=(
-                Option("cache", 50, "planes kept for an example; 0 for none", least=0),
-                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", least=0),
-                Option("keep", 50, "solves of the dual a plane may stay without weight", least=0),
+                Option("cache", 50, "planes kept for an example; 0 for none", int, least=0),
+                Option("max_cached_cuts", 20, "most cuts from the cache between two exact passes", int, least=0),
+                Option("keep", 50, "solves of the dual a plane may stay without weight", int, least=0),
             ),
         ),
         TrainerSpec(
             "bundle",
-            "ssvm_trainers.bundle:Bundle",
+            "ssvm_trainers.cutting.bundle:Bundle",
             "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
-            needs=TrainerNeeds(risks=CONVEX, strongly_convex=True, any_power=True),
+            needs=TrainerNeeds(NONE, CONVEX, strongly_convex=True, any_power=True),
             resumable=True,
+            aggregates=True,
             n_vectors=60,
             options=(
-                Option("stabilise", True, "ask for points between the best one and the model's", (True, False)),
-                Option("keep", 50, "passes a plane may stay without dual weight", least=0),
+                Option("stabilise", True, "ask for points between the best one and the model's", bool),
+                Option("keep", 50, "passes a plane may stay without dual weight", int, least=0),
             ),
         ),
     ]
@@ -134,25 +192,29 @@ def _polytopes() -> list[TrainerSpec]:
     return [
         TrainerSpec(
             "lp-dual-qp",
-            "ssvm_trainers.lp_dual_qp:LPDualQP",
+            "ssvm_trainers.dual.lp_dual_qp:LPDualQP",
             "one quadratic program over weights and messages, by an interior-point method, for small problems",
             needs=TrainerNeeds(risks=marginals, factored=True, powers=frozenset({1.0, 2.0})),
             requires=("clarabel",),
             install_hint="pip install clarabel",
             options=(
-                Option("max_entries", 300_000, "most numbers in the inequalities; larger ones are refused", least=1),
+                Option(
+                    "max_entries", 300_000, "most numbers in the inequalities; larger ones are refused", int, least=1
+                ),
             ),
         ),
         TrainerSpec(
             "extragradient",
-            "ssvm_trainers.extragradient:Extragradient",
+            "ssvm_trainers.dual.extragradient:Extragradient",
             "saddle point of weights and marginals by projected gradient steps that look ahead, for small problems",
             needs=TrainerNeeds(risks=marginals, factored=True, strongly_convex=True),
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
-                Option("balance", 0.3, "more makes steps of marginals longer, those of weights shorter", above=0),
-                Option("evaluate_every", 20, "steps between two certificates", least=1),
+                Option(
+                    "balance", 0.3, "more makes steps of marginals longer, those of weights shorter", float, above=0
+                ),
+                Option("evaluate_every", 20, "steps between two certificates", int, least=1),
             ),
         ),
     ]
@@ -163,33 +225,34 @@ def _gradients() -> list[TrainerSpec]:
     return [
         TrainerSpec(
             "lbfgs",
-            "ssvm_trainers.lbfgs:LBFGS",
+            "ssvm_trainers.gradient.lbfgs:LBFGS",
             "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
-            needs=TrainerNeeds(risks=SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
+            needs=TrainerNeeds(NONE, SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
             resumable=True,
-            options=(Option("memory", 10, "pairs of steps and gradient changes kept", least=1),),
+            options=(Option("memory", 10, "pairs of steps and gradient changes kept", int, least=1),),
         ),
         TrainerSpec(
             "svrg",
-            "ssvm_trainers.svrg:SVRG",
+            "ssvm_trainers.gradient.svrg:SVRG",
             "minibatch steps with vanishing noise, for smooth risks and very many examples, with a certified gap",
-            needs=TrainerNeeds(risks=SMOOTH, any_power=True),
+            needs=TrainerNeeds(NONE, SMOOTH, any_power=True),
             resumable=True,
             options=(
-                Option("batch_size", 32, "examples in a step", least=1),
-                Option("step_size", 1.0, "factor of the first step", above=0),
+                Option("batch_size", 32, "examples in a step", int, least=1),
+                Option("step_size", 1.0, "factor of the first step", float, above=0),
             ),
         ),
         TrainerSpec(
             "adam",
-            "ssvm_trainers.adam:Adam",
+            "ssvm_trainers.gradient.adam:Adam",
             "minibatch steps with a scale for each weight, for very many examples",
-            needs=TrainerNeeds(risks=CONVEX, any_power=True),
+            needs=TrainerNeeds(NONE, CONVEX, any_power=True),
+            compares_start=True,
             resumable=True,
             options=(
-                Option("batch_size", 32, "examples in a step", least=1),
-                Option("step_size", None, "length of steps in the first pass; None: by the number of steps in a pass"),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
+                Option("batch_size", 32, "examples in a step", int, least=1),
+                Option("step_size", None, _FIRST_STEP, float, above=0, optional=True),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
             ),
         ),
     ]
@@ -204,38 +267,41 @@ def _online() -> list[TrainerSpec]:
     return [
         TrainerSpec(
             "perceptron",
-            "ssvm_trainers.perceptron:Perceptron",
+            "ssvm_trainers.online.perceptron:Perceptron",
             "online updates without a regulariser: perceptron, passive-aggressive, AROW (no certificate)",
-            needs=TrainerNeeds(risks=PLANES),
+            needs=TrainerNeeds(NONE, frozenset({RiskForm.PLANES})),
             incremental=True,
+            best_iterate=False,
             resumable=True,
             certifies=False,
             options=(
                 Option("update", "perceptron", "how far an update goes", ("perceptron", "pa", "pa-i", "pa-ii", "arow")),
                 Option("against", "max-loss", "the labelling an update moves away from", ("max-loss", "prediction")),
-                Option("averaging", True, "return the average of all weights met", (True, False)),
-                Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow", above=0),
+                Option("averaging", True, "return the average of all weights met", bool),
+                Option("aggressiveness", 1.0, "the C of pa-i, pa-ii and arow", float, above=0),
                 Option("order", "stochastic", "a new random order in each pass or the given one", ORDERS),
             ),
         ),
         TrainerSpec(
             "subgradient",
-            "ssvm_trainers.subgradient:Subgradient",
+            "ssvm_trainers.online.subgradient:Subgradient",
             "batch, stochastic or incremental subgradient steps, with averaging and projection",
-            needs=TrainerNeeds(risks=CONVEX, any_power=True),
+            needs=TrainerNeeds(NONE, CONVEX, any_power=True),
             incremental=True,
+            anytime=True,
+            compares_start=True,
             resumable=True,
             options=(
                 Option("order", "stochastic", "which examples a step looks at", ("stochastic", "incremental", "batch")),
-                Option("batch_size", 1, "examples in a step", least=1),
+                Option("batch_size", 1, "examples in a step", int, least=1),
                 Option("schedule", "auto", "step size over steps t; auto: 1/(lam t), for powers distance", SCHEDULES),
-                Option("step_size", 1.0, "factor of the schedule", above=0),
+                Option("step_size", 1.0, "factor of the schedule", float, above=0),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
-                Option("radius", None, "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"),
-                Option("best_iterate", True, "return the evaluated iterate with the lowest objective", (True, False)),
-                Option("evaluate_every", 5, "passes between two evaluations of the objective", least=1),
-                Option("metric", "identity", "what a step is long in", ("identity", "newton")),
-                Option("ridge", 1.0, "what newton adds to the diagonal of its matrix"),
+                Option("radius", None, _RADIUS, (float, "pegasos"), above=0, optional=True),
+                Option("best_iterate", True, "return the evaluated iterate with the lowest objective", bool),
+                Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
+                Option("metric", "identity", "metric in which steps are measured", ("identity", "newton")),
+                Option("ridge", 1.0, "what newton adds to the diagonal of its matrix", float, above=0),
             ),
         ),
     ]

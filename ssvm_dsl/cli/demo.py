@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ssvm_dsl.datasets.letters import Split
-    from ssvm_dsl.learning.estimator import StructuredSVM
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
 #: Name of each protocol here and in ``load_letters``.
 PROTOCOLS = {"small": "one", "large": "rest"}
@@ -102,9 +102,9 @@ def _train(args: Namespace, split: Split) -> StructuredSVM:
     begin, side = perf_counter(), aside()
     side.quiet = args.json
     if not side.is_terminal:
-        side.print("preparing the kernels (the first run compiles them, which takes about half a minute)")
-    with side.status("preparing the kernels (the first run compiles them: about half a minute, once)"):
-        from ssvm_dsl.learning.estimator import StructuredSVM
+        side.print("preparing the kernels (the first run compiles them, which takes about a quarter of a minute)")
+    with side.status("preparing the kernels (the first run compiles them: about a quarter of a minute, once)"):
+        from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
         options: dict[str, Any] = {"C": args.C, "tol": args.tol, "random_state": 0, "n_threads": args.threads}
         few = StructuredSVM(OCR, **options).fit(split.X_train[:FEW], split.Y_train[:FEW])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.labels import Label
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.relations import chain
+from ssvm_dsl.lang.outputs import Label, chain
 
 # fmt: off
 

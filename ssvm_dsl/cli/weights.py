@@ -24,7 +24,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Show the largest weights."""
-    from ssvm_dsl.learning.saved import read_weights
+    from ssvm_dsl.learning.estimators.saved import read_weights
 
     weights = read_weights(args.file, args.trust)
     factor = None if args.factor is None else _known(args.factor, [str(name) for name in weights], "factor")

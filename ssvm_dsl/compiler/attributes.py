@@ -14,15 +14,11 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 
 class Names(list[str]):

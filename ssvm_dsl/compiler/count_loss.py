@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.counts import CountTables
@@ -12,10 +13,6 @@ from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.losses import CountLoss
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 #: Entries of the tables of all examples together.
 MAX_ENTRIES = 2**27

@@ -8,8 +8,8 @@ from itertools import chain, combinations_with_replacement
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
 from ssvm_dsl.compiler.sparse import checked, stack_rows
 from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
@@ -22,10 +22,8 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.outputs import Target
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 T = TypeVar("T")
 
 #: What fitted features learnt: arrays (or lists of names) by the text of the feature, e.g. "Standardized(x)".

@@ -1,8 +1,9 @@
 """How much memory laying a model over data takes: what stays, and the most that is held on the way.
 
 The sums follow :mod:`ssvm_dsl.compiler.ground` stage by stage; each stage's work space is counted where it is largest.
-n is the number of factors of a template over all examples, r the number of variables of each, R and P the rows and
-columns of its features.  Numbers of factors are 8 bytes where they are computed, 4 where they are kept.
+n is the number of factors of a template over all examples, m that of its distinct shapes, which is what scopes and
+indices are stored for; r the number of variables of each, R and P the rows and columns of its features.  Numbers of
+factors are 8 bytes where they are computed, 4 where they are kept.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
-from ssvm_dsl.lang.relations import Target
-
-I64 = NDArray[np.int64]
+from ssvm_dsl.lang.outputs import Target
 
 #: Bytes for each attribute: while names are numbered, and in the rows that stay.
 ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12
@@ -29,6 +29,9 @@ ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12
 
 #: Bytes for each example of the arrays that its edges, and its sparse rows, are read into.
 EDGES_READ, SPARSE_READ = 250, 750
+
+#: Bytes for each example while those of equal shapes are found.
+FOUND = 80
 
 
 @dataclass(eq=False)
@@ -181,21 +184,26 @@ def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
     n, r, n_configs = int(counts.sum()), target.arity, prod(target.cards)
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
     n_rows = 0 if source is None else n if by_factor else int(examples.size(source.dims).sum())
-    scopes = (4 * r + 8) * n + 8 * n * (target.kind in ("complete", "cliques", "chain", "pairs", "grid", "along"))
-    meter.pass_by(_lay_bytes(target, counts, n, r, examples))
+    _, chosen = shapes_of(target, sizes.layout, examples)
+    few, m = counts[chosen], int(counts[chosen].sum())
+    shaped = {name: size[chosen] for name, size in examples.sizes.items()}
+    keys = FOUND * examples.n + (16.0 * m if target.edges is not None else 0.0)
+    scopes = (4 * r + 16) * m + 4 * examples.n
+    meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r, shaped)))
     feature_bytes = 0
     if source is not None:
         _source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes)
         feature_bytes = 0 if source in sizes.used else int(sizes.rows[source])
         sizes.used.add(source)
     same = by_factor or (source is not None and n == n_rows)  # factor f uses row f (nearly always, then)
-    row = 4 * n if source is not None and not same else 0
-    unit = 4 * n if factor.per else 0
+    row = 4 * m + 8 * examples.n if source is not None and not same else 0
+    unit = 4 * m if factor.per else 0
     if source is not None:
-        meter.pass_by(scopes + 25 * n + (0 if by_factor else 40 * n * (row > 0 and bool(source.dims))))
-    own_table = 4 * n * (r > 1 and not (unit and source is None) and not row)
-    structure = 4 * r * n + row + unit + own_table + 24 * examples.n
-    meter.keep(structure, work=8 * n + scopes - 4 * r * n + 4 * n)
+        placed = row > 0 and not by_factor and bool(source.dims)
+        meter.pass_by(scopes + 25 * m + 16 * examples.n + 40 * m * placed)
+    own_table = 4 * m * (r > 1 and not (unit and source is None) and not row)
+    structure = 4 * r * m + row + unit + own_table + 20 * examples.n + 8 * examples.n * (r > 1)
+    meter.keep(structure, work=8 * m + scopes - 4 * r * m + 4 * m)
     n_tables = 0
     if r > 1:
         n_tables = factor.n_units if source is None else n if factor.per or factor.joint else n_rows
@@ -203,17 +211,17 @@ def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
     return FactorSize(n, n_rows, n_tables, n_configs, width, structure, feature_bytes)
 
 
-def _lay_bytes(target: Target, counts: I64, n: int, r: int, examples: Examples) -> float:
-    """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once."""
+def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64]) -> float:
+    """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once, for one example of each shape."""
     longest = int(counts.max(initial=0))
     if target.kind in ("each", "indicator"):
         return 36.0 * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
     if target.kind == "pairs":
-        return 68.0 * n + 40.0 * _n_lines(target, examples)
+        return 68.0 * n + 40.0 * _n_lines(target, counts, sizes)
     if target.kind == "grid":
-        return 84.0 * n + 40.0 * _n_lines(target, examples)
+        return 84.0 * n + 40.0 * _n_lines(target, counts, sizes)
     if target.kind == "along":
         return 52.0 * n
     local = {"complete": 8.0 * r + 16, "cliques": 8.0 * r}.get(target.kind, 24.0 * r + 16) * longest
@@ -222,14 +230,14 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int, examples: Examples) 
     return 4.0 * r * n + 24.0 * n + 8.0 * r * alike + max(local, 8.0 * r * longest)
 
 
-def _n_lines(target: Target, examples: Examples) -> float:
+def _n_lines(target: Target, counts: I64, sizes: dict[str, I64]) -> float:
     """Return the number of runs of neighbours along the axis where there are most."""
     label, most = target.label, 0.0
     for k in range(len(label.dims)):
         if target.axis is None or label.dims[k].name == target.axis.name:
-            lines = np.ones(examples.n)
+            lines = np.ones(len(counts))
             for dim in label.dims[:k]:
-                lines = lines * examples.sizes[dim.name]
+                lines = lines * sizes[dim.name]
             most = max(most, float(lines.sum()))
     return most
 
@@ -260,8 +268,9 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         return stacked, stacked
     kept = 8.0 * n_rows * source.width * n_configs
     copies = 1.0 if isinstance(source, lang.Feature | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
-    narrow = isinstance(source, Input) and any(a.dtype != np.float64 for a in examples.raw[source.name][:1])
-    given = sum(a.nbytes for a in examples.raw[source.name]) if narrow else 0.0
+    given = 0.0
+    if isinstance(source, Input) and (first := examples.raw[source.name][0]).dtype != np.float64:
+        given = float(first.itemsize * n_rows * source.width)
     return kept, copies * kept + given
 
 

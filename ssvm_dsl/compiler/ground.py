@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
@@ -22,17 +22,13 @@ from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseR
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Group, Program
-from ssvm_dsl.ir.ragged import is_identity, pointers
+from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +158,13 @@ def _parameters(
     groups: list[Group] = []
     for factor in declaration.factors:
         scopes = lay(factor.target, layout, examples)
-        counts = np.diff(scopes.ptr)
+        counts = scopes.shapes.counts
         if ignored is not None:
-            wanted = np.asarray(~ignored[scopes.variables].any(axis=1))
-            scopes = scopes if wanted.all() else scopes.keep(wanted)
+            scopes = scopes.without(ignored, layout.var_ptr)
         rows = _feature_rows(factor, encoder, scopes, counts)
         pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
         _add_block(blocks, factor, rows, pairs)
-        fmap = _feature_map(factor, scopes, rows, blocks[(factor.tie or factor).name], encoder, len(groups))
+        fmap = _feature_map(factor, scopes, rows, blocks[(factor.tie or factor).name], len(groups))
         fmap = fmap if pairs is None else replace(fmap, observed=pairs)
         if fmap.group != NODE:
             groups.append(_group(fmap))
@@ -202,8 +197,9 @@ def _observed_pairs(
         if truth is None:
             what = f"labels: factor '{factor.name}' has weights for pairs observed with them only"
             raise DataError("Y", expected=what, found="none", hint="pass Y, or what was learnt before")
-        row = _row_index(factor, scopes, rows, encoder)
-        return as_learnt(observe_pairs(values, row, truth[scopes.variables], factor.target.cards))
+        index, shapes = _row_index(factor, scopes, rows), scopes.shapes
+        row = None if index is None else shapes.spread(*index)
+        return as_learnt(observe_pairs(values, row, truth[shapes.variables()], factor.target.cards))
 
     pairs = of_learnt(encoder.kept(factor.name, learn))
     if pairs.n_features != values.n_columns:
@@ -243,31 +239,29 @@ def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64)
     return encoder.rows(source)
 
 
-def _feature_map(
-    factor: Factor, scopes: Scopes, rows: Rows | None, block: Block, encoder: Encoder, group: int
-) -> FeatureMap:
-    row = _row_index(factor, scopes, rows, encoder)
-    sizes = encoder.examples.sizes
-    features, row_ptr = (None, scopes.ptr) if rows is None else (rows.values, rows.ptr)
+def _feature_map(factor: Factor, scopes: Scopes, rows: Rows | None, block: Block, group: int) -> FeatureMap:
+    index, shapes = _row_index(factor, scopes, rows), scopes.shapes
+    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
     cards = factor.target.cards
     if factor.joint:
         assert isinstance(features, np.ndarray)
-        if row is not None:  # factors were left out: keep the tables of the others
-            features = np.ascontiguousarray(features.reshape(-1, prod(cards), features.shape[1])[row])
-            features, row, row_ptr = features.reshape(-1, features.shape[2]), None, scopes.ptr * prod(cards)
+        if index is not None:  # factors were left out: keep the tables of the others
+            features = features.reshape(-1, prod(cards), features.shape[1])[shapes.spread(*index)]
+            features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
+            index = None
     return FeatureMap(
         name=factor.name,
         group=NODE if factor.target.arity == 1 else group,
         cards=cards,
-        scope=np.ascontiguousarray(scopes.variables),
-        ptr=scopes.ptr,
+        shapes=shapes,
         block=block,
         n_units=factor.n_units,
         n_basis=1 if factor.joint else factor.form.n_weights(cards),
         features=features,
         row_ptr=row_ptr,
-        row=row,
-        unit=_unit_index(factor, scopes, sizes),
+        rows=None if index is None else index[0],
+        row_base=None if index is None else index[1],
+        units=_unit_index(factor, scopes),
         basis=None if factor.joint else factor.form.matrix(cards),
         joint=factor.joint,
         source=_source_words(factor),
@@ -281,30 +275,32 @@ def _source_words(factor: Factor) -> str:
     return f"the features of factor '{factor.name}'"
 
 
-def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder) -> I32 | None:
-    """Return the feature row of each factor, ``None`` where factor f uses row f."""
+def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None) -> tuple[I32, I64] | None:
+    """Return the feature row of each factor of the shapes and what to add for each example.
+
+    ``None`` where factor f of the batch uses row f.
+    """
     if rows is None:
         return None
-    per_factor = prod(factor.target.cards) if factor.joint else 1
-    first = np.repeat(rows.ptr[:-1] // per_factor, np.diff(scopes.ptr))
+    per_factor, shapes = prod(factor.target.cards) if factor.joint else 1, scopes.shapes
+    base = rows.ptr[:-1] // per_factor
     own = factor.joint or (factor.features is not None and row_target(factor.features) is not None)
-    index = first + (scopes.number if own else scopes.position(rows.dims, encoder.examples.sizes))
-    return None if is_identity(index, rows.values.shape[0] // per_factor) else index.astype(np.int32)
+    local = scopes.number if own else scopes.position(rows.dims)
+    if shapes.n_factors == rows.values.shape[0] // per_factor and (local == shapes.own_number).all():
+        filled = shapes.counts > 0
+        if (base[filled] == shapes.ptr[:-1][filled]).all():
+            return None
+    return local.astype(np.int32), base
 
 
-def _unit_index(factor: Factor, scopes: Scopes, sizes: dict[str, I64]) -> I32 | None:
-    """Return the unit of each factor, ``None`` when there is one."""
+def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
+    """Return the unit of each factor of the shapes, ``None`` when there is one."""
     if not factor.per:
         return None
-    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per, sizes)
+    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per)
     return units.astype(np.int32)
 
 
 def _group(fmap: FeatureMap) -> Group:
-    n_rows = 0 if fmap.features is None else fmap.features.shape[0]
-    table, n_tables = table_rows(
-        fmap.features is not None and not fmap.joint, fmap.row, fmap.unit, fmap.n_factors, fmap.n_units, n_rows
-    )
-    if fmap.joint:
-        table, n_tables = np.arange(fmap.n_factors, dtype=np.int32), fmap.n_factors
-    return Group(fmap.name, fmap.cards, fmap.scope, fmap.ptr, table, n_tables)
+    rows, base, n_tables = table_rows(fmap)
+    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables)

@@ -12,18 +12,15 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.labels import ClassName, Label
 from ssvm_dsl.lang.losses import CountLoss, Hamming
+from ssvm_dsl.lang.outputs import ClassName, Label
 from ssvm_dsl.lang.symbols import plain
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler.count_loss import count_tables
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples
@@ -16,9 +17,6 @@ from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
 
 #: A custom loss: (truth of the label's variables, number of states, example of each variable, **options)
 #: -> (n_variables, n_states) potentials that are zero at the truth.
@@ -157,20 +155,20 @@ def _custom_prices(
     given = states.view(), example.view()
     for array in given:  # the truth is not the function's to change
         array.flags.writeable = False
-    told = custom(term.kind)(given[0], term.label.n_states, given[1], **dict(term.options))
-    return _checked_prices(told, states, term)
+    returned = custom(term.kind)(given[0], term.label.n_states, given[1], **dict(term.options))
+    return _checked_prices(returned, states, term)
 
 
-def _checked_prices(told: Any, states: I32, term: CustomLoss) -> F64:
+def _checked_prices(returned: Any, states: I32, term: CustomLoss) -> F64:
     """Return a copy of what the function of a loss returned, if it is what it is to be."""
     shape, what = (len(states), term.label.n_states), f"loss '{term.kind}' of label '{term.label.name}'"
     try:
-        kind = np.asarray(told).dtype.kind
-        prices = np.array(told, dtype=np.float64) if kind in "biuf" else None
+        kind = np.asarray(returned).dtype.kind
+        prices = np.array(returned, dtype=np.float64) if kind in "biuf" else None
     except (TypeError, ValueError):  # rows of different lengths
         prices = None
     if prices is None:
-        raise PluginError(f"{what}: expected an array of real numbers of shape {shape}, got {type(told).__name__}")
+        raise PluginError(f"{what}: expected an array of real numbers of shape {shape}, got {type(returned).__name__}")
     if prices.shape != shape:
         raise PluginError(f"{what}: expected potentials of shape {shape}, got {prices.shape}")
     if not np.isfinite(prices).all():

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I32
 from ssvm_dsl.ir.features import ObservedPairs, SparseRows
-
-I32 = NDArray[np.int32]
 
 
 def observe_pairs(rows: SparseRows, row: I32 | None, states: I32, cards: tuple[int, ...]) -> ObservedPairs:

@@ -1,105 +1,160 @@
-"""Lay a target's pattern over all examples at once: the scope of every factor, without a loop over examples."""
+"""Lay a target's pattern over all examples at once: the scope of every factor, stored once for each distinct shape.
+
+Which shapes there are follows from axis sizes and, for lists of edges, from what these hold.  The pattern is laid over
+one example of each shape; no array has an entry for every factor of every example.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
+from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.labels import Label
-from ssvm_dsl.lang.relations import Target, union_axes
+from ssvm_dsl.lang.outputs import Label, Target, union_axes
 
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+#: Edge lists of some examples, one of each shape.
+Lists = Sequence[NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Scopes:
-    """The factors of one template over all examples.
+    """The factors of one template over all examples, stored once for each of their K shapes.
 
     Parameters
     ----------
-    variables : ndarray of int32, shape (n, r)
-        Scope of each factor.
-    ptr : ndarray of int64, shape (B + 1,)
-        Factors of each example.
+    shapes : Shapes
+        The scopes of m factors.
     axes : tuple of Dim
         Axes on which a factor has a position.
-    place : ndarray of int64, shape (n,)
+    sizes : dict of str to ndarray of int64, shape (K,)
+        Axis sizes of each shape.
+    place : ndarray of int64, shape (m,)
         Flat position of each factor on those axes.
-    number : ndarray of int64, shape (n,)
+    number : ndarray of int64, shape (m,)
         Number of each factor in its example's full list.
     """
 
-    variables: I32
-    ptr: I64
+    shapes: Shapes
     axes: tuple[Dim, ...]
+    sizes: dict[str, I64]
     place: I64
     number: I64
 
-    @classmethod
-    def of(cls, variables: NDArray[Any], counts: I64, axes: tuple[Dim, ...], place: I64 | None = None) -> Scopes:
-        """Return scopes; without ``place`` factors are at all positions in order (at the only one without axes)."""
-        number = runs(np.zeros(len(counts), np.int64), counts)
-        if place is None:
-            place = number if axes else np.zeros_like(number)
-        return cls(variables.astype(np.int32), pointers(counts), axes, place, number)
+    def without(self, ignored: NDArray[np.bool_], var_ptr: I64) -> Scopes:
+        """Return only the factors none of whose variables is ignored.
 
-    def keep(self, wanted: NDArray[np.bool_]) -> Scopes:
-        """Return only the wanted factors."""
-        counts = np.bincount(owners(self.ptr)[wanted], minlength=len(self.ptr) - 1)
-        return Scopes(self.variables[wanted], pointers(counts), self.axes, self.place[wanted], self.number[wanted])
+        Parameters
+        ----------
+        ignored : ndarray of bool, shape (V,)
+        var_ptr : ndarray of int64, shape (B + 1,)
+        """
+        ends = zip(self.shapes.of.tolist(), var_ptr[:-1].tolist(), var_ptr[1:].tolist(), strict=True)
+        of, chosen = first_of_each((k, ignored[lo:hi].tobytes()) for k, lo, hi in ends)
+        wanted = ~ignored[self.shapes.variables(chosen)].any(axis=1)
+        if wanted.all():
+            return self
+        old = self.shapes.of[chosen]
+        kept = members(self.shapes.start, old)[wanted]
+        owner = np.repeat(np.arange(len(chosen)), self.shapes.counts[chosen])
+        start = pointers(np.bincount(owner[wanted], minlength=len(chosen)))
+        shapes = Shapes(of, start, np.ascontiguousarray(self.shapes.scope[kept]), self.shapes.first)
+        sizes = {name: size[old] for name, size in self.sizes.items()}
+        return Scopes(shapes, self.axes, sizes, self.place[kept], self.number[kept])
 
-    def position(self, dims: tuple[Dim, ...], sizes: dict[str, I64]) -> I64:
-        """Return each factor's flat position on some of the axes; ``shape (n,)``."""
+    def position(self, dims: tuple[Dim, ...]) -> I64:
+        """Return each factor's flat position on some of the axes; ``shape (m,)``."""
         if dims == self.axes:
             return self.place
-        owner = owners(self.ptr)
+        owner = owners(self.shapes.start)
         flat = np.zeros(len(owner), dtype=np.int64)
         for dim in dims:
-            flat = flat * sizes[dim.name][owner] + self._coordinate(dim, sizes, owner)
+            flat = flat * self.sizes[dim.name][owner] + self._coordinate(dim, owner)
         return flat
 
-    def _coordinate(self, dim: Dim, sizes: dict[str, I64], owner: I64) -> I64:
-        stride = np.ones(len(self.ptr) - 1, dtype=np.int64)
+    def _coordinate(self, dim: Dim, owner: I64) -> I64:
+        stride = np.ones(self.shapes.n_shapes, dtype=np.int64)
         for axis in reversed(self.axes):
             if axis.name == dim.name:
                 break
-            stride = stride * sizes[axis.name]
-        return np.asarray((self.place // stride[owner]) % sizes[dim.name][owner])
+            stride = stride * self.sizes[axis.name]
+        return np.asarray((self.place // stride[owner]) % self.sizes[dim.name][owner])
+
+
+@dataclass(frozen=True, eq=False)
+class _Laid:
+    """The factors of one template in some examples, listed example by example.
+
+    Parameters
+    ----------
+    variables : ndarray of integers, shape (n, r)
+        Scope of each factor (global numbers).
+    counts : ndarray of int64
+        Factors of each example.
+    axes : tuple of Dim
+    place : ndarray of int64, shape (n,), optional
+        Without it factors are at all positions in order (at the only one without axes).
+    """
+
+    variables: NDArray[Any]
+    counts: I64
+    axes: tuple[Dim, ...]
+    place: I64 | None = None
 
 
 def lay(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
-    return _LAYERS[target.kind](target, layout, examples)
+    of, chosen = shapes_of(target, layout, examples)
+    lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
+    sizes = {name: size[chosen] for name, size in layout.sizes.items()}
+    few = Layout(layout.declaration, len(chosen), sizes)
+    laid = _LAYERS[target.kind](target, few, [lists[i] for i in chosen] if lists else ())
+    number = runs(np.zeros(len(chosen), np.int64), laid.counts)
+    place = laid.place if laid.place is not None else number if laid.axes else np.zeros_like(number)
+    scope = laid.variables - np.repeat(few.var_ptr[:-1], laid.counts)[:, None]
+    shapes = Shapes(of, pointers(laid.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
+    return Scopes(shapes, laid.axes, sizes, place, number)
 
 
-def _each(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def shapes_of(target: Target, layout: Layout, examples: Examples) -> tuple[I32, I64]:
+    """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
+    labels = target.labels
+    columns = [layout.start(label) - layout.var_ptr[:-1] for label in labels]
+    names = {dim.name for label in labels for dim in label.dims}
+    columns += [layout.sizes[name] for name in sorted(names)]
+    if target.edges is not None:
+        lists = examples.raw[target.edges.name]
+        columns.append(first_of_each(np.asarray(edges, dtype=np.int64).tobytes() for edges in lists)[0])
+    return kinds_of_rows(columns, layout.n)
+
+
+def _each(target: Target, layout: Layout, lists: Lists) -> _Laid:
     counts = layout.count(target.label)
     variables = runs(layout.start(target.label), counts)
-    return Scopes.of(variables[:, None], counts, target.label.dims)
+    return _Laid(variables[:, None], counts, target.label.dims)
 
 
-def _chain(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _chain(target: Target, layout: Layout, lists: Lists) -> _Laid:
     counts = np.maximum(layout.count(target.label) - target.order, 0)
     first = runs(layout.start(target.label), counts)
     last = runs(np.full(layout.n, target.order, dtype=np.int64), counts)
-    return Scopes.of(first[:, None] + np.arange(target.order + 1), counts, target.label.dims, last)
+    return _Laid(first[:, None] + np.arange(target.order + 1), counts, target.label.dims, last)
 
 
-def _pairs(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _pairs(target: Target, layout: Layout, lists: Lists) -> _Laid:
     assert target.axis is not None
     return _along_axis(target.label, target.axis, layout)
 
 
-def _along_axis(label: Label, axis: Dim, layout: Layout) -> Scopes:
+def _along_axis(label: Label, axis: Dim, layout: Layout) -> _Laid:
     """Join neighbours along one axis: for each position on the axes before it, one run of starts."""
     k = [dim.name for dim in label.dims].index(axis.name)
     outer, inner = np.ones((2, layout.n), dtype=np.int64)
@@ -116,32 +171,32 @@ def _along_axis(label: Label, axis: Dim, layout: Layout) -> Scopes:
     second = first + np.repeat(inner[owner], length)
     counts = outer * np.maximum(size - 1, 0) * inner
     place = second - np.repeat(start, counts)
-    return Scopes.of(np.stack([first, second], axis=1), counts, label.dims, place)
+    return _Laid(np.stack([first, second], axis=1), counts, label.dims, place)
 
 
-def _grid(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _grid(target: Target, layout: Layout, lists: Lists) -> _Laid:
     parts = [_along_axis(target.label, dim, layout) for dim in target.label.dims]
-    owner = np.concatenate([owners(part.ptr) for part in parts])
+    owner = np.concatenate([np.repeat(np.arange(layout.n), part.counts) for part in parts])
     order = np.argsort(owner, kind="stable")
     variables = np.concatenate([part.variables for part in parts])[order]
-    place = np.concatenate([part.place for part in parts])[order]
-    counts = np.sum([np.diff(part.ptr) for part in parts], axis=0)
-    return Scopes.of(variables, counts, target.label.dims, place)
+    place = np.concatenate([part.place for part in parts if part.place is not None])[order]
+    counts = np.sum([part.counts for part in parts], axis=0)
+    return _Laid(variables, counts, target.label.dims, place)
 
 
-def _complete(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _complete(target: Target, layout: Layout, lists: Lists) -> _Laid:
     counts = layout.count(target.label)
     return _patterned(
         counts[:, None], layout.start(target.label)[:, None], lambda key: np.stack(np.triu_indices(key[0], 1), axis=1)
     )
 
 
-def _cliques(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _cliques(target: Target, layout: Layout, lists: Lists) -> _Laid:
     sets = np.array(target.sets, dtype=np.int64)
     return _patterned(np.zeros((layout.n, 1), np.int64), layout.start(target.label)[:, None], lambda key: sets)
 
 
-def _cross(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _cross(target: Target, layout: Layout, lists: Lists) -> _Laid:
     axes = union_axes(*target.labels)
     shapes = np.stack([layout.sizes[dim.name] for dim in axes] or [np.ones(layout.n, np.int64)], axis=1)
     starts = np.stack([layout.start(label) for label in target.labels], axis=1)
@@ -161,7 +216,7 @@ def _cross(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 def _patterned(
     keys: I64, starts: I64, pattern: Callable[[tuple[int, ...]], NDArray[Any]], axes: tuple[Dim, ...] = ()
-) -> Scopes:
+) -> _Laid:
     """Lay a local pattern over each example; examples with equal keys share it."""
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     kind_of = kind_of.ravel()
@@ -173,18 +228,17 @@ def _patterned(
         mine = np.flatnonzero(kind_of == k)
         laid = local[None] + starts[mine][:, None, :]
         variables[members(ptr, mine)] = laid.reshape(-1, local.shape[1])
-    return Scopes.of(variables, counts, axes)
+    return _Laid(variables, counts, axes)
 
 
-def _along(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def _along(target: Target, layout: Layout, lists: Lists) -> _Laid:
     assert target.edges is not None
-    lists = examples.raw[target.edges.name]
     counts = np.array([len(edges) for edges in lists], dtype=np.int64)
     start = np.repeat(layout.start(target.label), counts)
-    return Scopes.of(np.concatenate(lists) + start[:, None], counts, (target.edges.dim,))
+    return _Laid(np.concatenate(lists) + start[:, None], counts, (target.edges.dim,))
 
 
-_LAYERS: dict[str, Callable[[Target, Layout, Examples], Scopes]] = {
+_LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "each": _each,
     "indicator": _each,
     "chain": _chain,

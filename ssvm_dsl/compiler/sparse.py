@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, is_sparse, real_array
 
-I64 = NDArray[np.int64]
 T = TypeVar("T")
 
 #: What damaged index arrays are not.
@@ -85,9 +85,7 @@ def checked(read: Callable[[Any], T], value: Any, what: str, example: int | None
     try:
         return read(value)
     except NotNumbers as err:
-        raise DataError(
-            what, example=example, expected=err.expected, found=err.found, hint=err.hint
-        ) from err.__cause__
+        raise DataError(what, example=example, expected=err.expected, found=err.found, hint=err.hint) from err.__cause__
 
 
 def read_rows(value: Any, width: int, single: bool, words: str) -> SparseRows:
@@ -258,9 +256,7 @@ _FORMATS: dict[str, Callable[[Any, tuple[int, int]], SparseRows]] = {
 }
 
 
-def _compressed(
-    array: Any, n: int, size: int, major: str, minor: str
-) -> tuple[NDArray[Any], NDArray[Any], I64]:
+def _compressed(array: Any, n: int, size: int, major: str, minor: str) -> tuple[NDArray[Any], NDArray[Any], I64]:
     """Return (values, indices, pointers) of a compressed format, n runs of indices below ``size``."""
     data, indices, ptr = np.asarray(array.data), np.asarray(array.indices), np.asarray(array.indptr)
     for one, name in ((indices, "indices"), (ptr, "pointers")):

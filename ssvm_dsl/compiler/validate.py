@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.sparse import as_csr, checked, read_all_rows, rows_of_matrix
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
@@ -21,9 +22,6 @@ from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, re
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +84,8 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
     elif not isinstance(values, np.ndarray) and (is_sparse(values) or len(getattr(values, "shape", ())) > 1):
         hint = "pass a list (or a numpy array) with one entry for each example"  # sparse matrix, data frame
+        if is_sparse(values) and declaration is not None and len(declaration.inputs) == 1:
+            hint = f"declare the input with sparse=True: {declaration.inputs[0].name} = Input(..., sparse=True)"
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
     elif isinstance(values, np.ndarray) and values.ndim == 0:
         raise DataError(what, expected="a list of examples", found=describe(values))

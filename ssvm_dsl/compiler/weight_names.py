@@ -17,7 +17,7 @@ from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.outputs import Label
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
         return tuple(range(size) for size in factor.unit_shape)
     sizes = {dim.name: np.array([dim.size or 0]) for dim in declaration.dims}
     layout = Layout(declaration, 1, sizes)
-    scopes = lay(factor.target, layout, Examples(1, sizes, {})).variables
+    scopes = lay(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
     labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
     columns = [_positions(label, layout, scopes[:, k]) for k, label in enumerate(labels) if label.dims]
     return (list(zip(*columns, strict=True)),)

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssvm_dsl.lazy_api import lazy_names
 
 _HOMES = {
-    "conll2000": (
+    "ssvm_dsl.datasets.conll2000": (
         *("CHUNK_TAGS", "Conll2000", "Sentence"),
         *("chunk_attributes", "chunk_f1", "load_conll2000", "phrases"),
     ),
-    "letters": ("Letters", "Split", "load_letters"),
-    "multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
-    "synthetic": ("make_chains", "make_multilabel", "make_stripes"),
+    "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
+    "ssvm_dsl.datasets.multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
+    "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'ssvm_dsl.datasets' has no attribute '{name}'")
-    value = getattr(import_module(f"ssvm_dsl.datasets.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__all__, __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

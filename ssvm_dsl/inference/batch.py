@@ -5,24 +5,20 @@ The parts depend on the program only, so that answers do not depend on the numbe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.unanswered import require_answers
+from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.solution import Marginals, Solution, Stop
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api.protocols import Executor
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 #: States (unary scores) in one part of a batch: enough work to hide Python, few enough to share among threads.
 PART_STATES = 131072
@@ -81,7 +77,7 @@ def solve_batch(
         except DataError as err:
             raise err.shifted(first) from err.__cause__
         mine = until.share(len(ids) / (program.n_examples - int(ids[0]))) if len(ids) else until
-        return refuse_interrupted(answer_within(session, mine, theta, examples=ids, task=task, k=k))
+        return refuse_interrupted(answer_within(session, mine, Question(theta, ids, task, k=k)))
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
@@ -89,25 +85,3 @@ def solve_batch(
     if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
         solution.terms = Terms.of(program, theta)
     return solution
-
-
-def join_solutions(parts: Sequence[Solution]) -> Solution:
-    """Return solutions of several parts as one."""
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    marginals = None
-    if first.marginals is not None:
-        found = [part.marginals for part in parts if part.marginals is not None]
-        tables = tuple(np.concatenate(group) for group in zip(*(m.tables for m in found), strict=True))
-        marginals = Marginals(np.concatenate([m.node for m in found]), tables)
-    log_z = [part.log_partition for part in parts if part.log_partition is not None]
-    return Solution(
-        np.concatenate([part.labels for part in parts], axis=-1),
-        np.concatenate([part.score for part in parts], axis=-1),
-        np.concatenate([part.bound for part in parts]),
-        np.concatenate([part.stop for part in parts]),
-        np.concatenate([part.primal for part in parts]),
-        marginals=marginals,
-        log_partition=np.concatenate(log_z) if log_z else None,
-    )

@@ -8,20 +8,19 @@ counts against no limit.  Backends keep their own time on the wall, so that load
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Limits
+from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop
-from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.loading import loading_time
 
-I64 = NDArray[np.int64]
 
 def work_seconds() -> float:
     """Return the time on a clock that stands still while something is loaded."""
@@ -85,22 +84,24 @@ class Deadline:
             raise OutOfTime(f"the time limit of {self.limit:g} s is over")
 
 
-def answer_within(session: PlannedSession, deadline: Deadline, theta: Theta, **question: Any) -> Solution:
+def answer_within(
+    session: PlannedSession, deadline: Deadline, question: Question, known: F64 | None = None
+) -> Solution:
     """Return the answer to a question that ends with the deadline.
 
     Parameters
     ----------
     session : PlannedSession
     deadline : Deadline
-    theta : Theta
-    question
-        What else ``solve`` takes; ``limits`` may be given, without a time.
+    question : Question
+        Its limits are without a time.
+    known : ndarray of float64, shape (n,), optional
+        Scores that labellings are known to have; see :class:`~ssvm_dsl.inference.session.PlannedSession`.
     """
-    asked: Limits = question.pop("limits", Limits())
     while True:
         before = deadline.loaded
-        limits = Limits(deadline.limits.time, asked.iterations, asked.progress)
-        solution = session.solve(theta, limits=limits, **question)
+        limits = replace(question.limits, time=deadline.limits.time)
+        solution = session.solve(question.but(limits=limits), known)
         early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
         if not early or deadline.loaded == before or deadline.over:
             return solution

@@ -8,28 +8,22 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.inference.checked_session import CheckedSession, round_outwards
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
 from ssvm_dsl.inference.planner import Plan, joined_plan
-from ssvm_dsl.inference.session import CheckedSession, round_outwards
-from ssvm_dsl.inference.verify import slack
-from ssvm_dsl.inference.witness import check_witness
+from ssvm_dsl.inference.verification.verify import slack
+from ssvm_dsl.inference.verification.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.need import Ability, Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
-from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop, label_ptr, select
-from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-
-_NO_LIMITS = Limits()
 
 
 class PartedSession:
@@ -49,8 +43,7 @@ class PartedSession:
         self._plan, self.program, self._outwards = plan, program, outwards
         self.parts = parts_of(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins)
-            for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
         ]
         self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
 
@@ -73,10 +66,10 @@ class PartedSession:
     def compiled_messages(self) -> None:
         """Return ``None``: each part has messages of its own."""
 
-    def slope(self, theta: Theta, ids: I64, warm: Any) -> None:
+    def slope(self, question: Question) -> None:
         """Return ``None``: each part has messages of its own."""
 
-    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> None:
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None) -> None:
         """Return ``None``: marginals come from ``solve``."""
 
     @property
@@ -85,53 +78,40 @@ class PartedSession:
         return SEPARABLE.intersection(*(session.tasks for session in self.sessions))
 
     @property
-    def counts(self) -> bool:
-        """Return False: counts do not come apart."""
-        return False
+    def abilities(self) -> frozenset[Ability]:
+        """Return nothing: counts, messages and compiled calls do not come apart."""
+        return frozenset()
 
-    def best_by_count(
-        self, theta: Theta, tables: CountTables, examples: I64 | None = None, known: F64 | None = None
-    ) -> Solution:
-        """Raise: ``counts`` is False."""
-        raise NotImplementedError("a session in parts does not count")
+    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> None:
+        """Return ``None``: counts do not come apart."""
 
-    def solve(
-        self,
-        theta: Theta,
-        *,
-        examples: I64 | None = None,
-        task: Task = Task.MAP,
-        clamp: I32 | None = None,
-        warm: Any = None,
-        limits: Limits = _NO_LIMITS,
-        k: int = 1,
-        known: F64 | None = None,
-    ) -> Solution:
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        theta, limits, clamp = question.theta, question.limits, question.clamp
         end = None if limits.time is None else perf_counter() + limits.time
-        joined = _Joined(self.program, theta, examples, task)
-        warm_of = warm if isinstance(warm, dict) else {}
+        joined = _Joined(self.program, question)
+        warm_of = question.warm if isinstance(question.warm, dict) else {}
         kept = {}
         for number, (part, session) in enumerate(zip(self.parts, self.sessions, strict=True)):
-            components = self._components(part, select(self.program, examples))
+            components = self._components(part, joined.ids)
             if not len(components):
                 continue
             left = limits if end is None else replace(limits, time=max(0.0, end - perf_counter()))
-            solution = session.solve(
-                part.theta(theta, self._states[number]),
+            asked = question.but(
+                theta=part.theta(theta, self._states[number]),
                 examples=components,
-                task=task,
                 clamp=None if clamp is None else clamp[part.variables],
                 warm=warm_of.get(number),
                 limits=replace(left, progress=joined.progress(limits, last=part is self.parts[-1])),
             )
+            solution = session.solve(asked)
             joined.add(part, components, solution)
             kept[number] = solution.warm
         solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
         if known is not None:
             atol = sum(session.spec.caps.score_atol for session in self.sessions)
-            check_witness(solution, known, task, slack(self.program, theta, examples, atol), self._fault)
-        return round_outwards(self.program, theta, solution, examples, task) if self._outwards else solution
+            check_witness(solution, known, question.task, slack(self.program, question, atol), self._fault)
+        return round_outwards(self.program, question, solution) if self._outwards else solution
 
     def _fault(self, text: str) -> BackendFault:
         return BackendFault(self.plan.backend, text)
@@ -146,10 +126,10 @@ class PartedSession:
 class _Joined:
     """The answer on the whole, put together from parts."""
 
-    def __init__(self, program: Program, theta: Theta, examples: I64 | None, task: Task) -> None:
-        self.program, self.task = program, task
-        self.ids = select(program, examples)
-        ptr, n = label_ptr(program, examples), len(self.ids)
+    def __init__(self, program: Program, question: Question) -> None:
+        self.program, self.task, theta = program, question.task, question.theta
+        self.ids = question.ids(program)
+        ptr, n = question.label_ptr(program), len(self.ids)
         self.place = np.full(program.n_examples, -1, dtype=np.int64)
         self.place[self.ids] = np.arange(n)
         self.labels = np.zeros(int(ptr[-1]), dtype=np.int32)
@@ -158,11 +138,11 @@ class _Joined:
         self.shift = np.zeros(program.n_examples, dtype=np.int64)
         self.shift[self.ids] = ptr[:-1] - program.var_ptr[self.ids]
         self.log_z, self.node, self.tables = None, np.zeros(0), tuple[F64, ...]()
-        if task is Task.MARGINALS:
+        if self.task is Task.MARGINALS:
             self.log_z = theta.const[self.ids].copy()
             states = program.state_ptr[program.var_ptr]
             self.node = np.zeros(int((states[self.ids + 1] - states[self.ids]).sum()))
-            self.tables = tuple(np.zeros((len(members(g.ptr, self.ids)), g.n_configs)) for g in program.groups)
+            self.tables = tuple(np.zeros((g.shapes.count(self.ids), g.n_configs)) for g in program.groups)
 
     def progress(self, limits: Limits, last: bool) -> Any:
         """Return what the last part tells its progress to: the finished parts are added."""
@@ -201,7 +181,7 @@ class _Joined:
         first = program.state_ptr[variables] - starts[of_example] + packed[of_example]
         self.node[runs(first, program.card[variables])] = solution.marginals.node
         for g, group in enumerate(program.groups):
-            counts = np.diff(group.ptr)[self.ids]
+            counts = group.shapes.counts[self.ids]
             shift = np.zeros(program.n_examples, dtype=np.int64)
             shift[self.ids] = np.cumsum(counts) - counts - group.ptr[self.ids]
             mine = members(inner.groups[g].ptr, components)

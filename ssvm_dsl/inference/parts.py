@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ssvm_dsl.ir.need import Task, Topology
+from ssvm_dsl.array_types import I64
+from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.theta import Theta
-
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 #: Components whose exact elimination needs tables of at most this many bits are a kind of their own.
 SMALL_TABLE = 20.0
@@ -60,7 +58,8 @@ def by_component(program: Program) -> Part:
     from scipy.sparse.csgraph import connected_components
 
     n = program.n_variables
-    ends = [np.stack([np.repeat(g.scope[:, 0], g.arity - 1), g.scope[:, 1:].ravel()]) for g in program.groups]
+    scopes = [group.shapes.variables() for group in program.groups]
+    ends = [np.stack([np.repeat(one[:, 0], one.shape[1] - 1), one[:, 1:].ravel()]) for one in scopes]
     edges = np.concatenate(ends, axis=1) if ends else np.zeros((2, 0), np.int32)
     graph = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), shape=(n, n))
     n_components, found = connected_components(graph, directed=False)
@@ -70,7 +69,7 @@ def by_component(program: Program) -> Part:
     variables = np.argsort(component, kind="stable").astype(np.int64)
     example = owners(program.var_ptr)[np.sort(first)]
     ptr = pointers(np.bincount(component, minlength=n_components))
-    return _part(program, variables, ptr, example, [component[g.scope[:, 0]] for g in program.groups])
+    return _part(program, variables, ptr, example, [component[one[:, 0]] for one in scopes])
 
 
 def select_components(whole: Part, ids: I64) -> Part:
@@ -104,9 +103,18 @@ def _part(program: Program, variables: I64, ptr: I64, example: I64, owner: Seque
         kept = np.flatnonzero(component >= 0)
         kept = kept[np.argsort(component[kept], kind="stable")]
         counts = np.bincount(component[kept], minlength=len(ptr) - 1)
-        scope = np.ascontiguousarray(place[group.scope[kept]])
+        scope = np.ascontiguousarray(place[group.shapes.variables()[kept]])
         groups.append(
-            Group(group.name, group.cards, scope, pointers(counts), group.table[kept], group.n_tables, group.kind)
+            Group.of(
+                group.name,
+                group.cards,
+                scope,
+                pointers(counts),
+                group.table_rows()[kept],
+                group.n_tables,
+                ptr,
+                group.kind,
+            )
         )
         factors.append(kept)
     states = runs(program.state_ptr[variables], program.card[variables])
@@ -125,7 +133,7 @@ def kinds_of(whole: Part) -> I64:
 
     Components of a single variable go with the largest kind there is: any backend answers them on the way.
     """
-    from ssvm_dsl.ir.treewidth import eliminations
+    from ssvm_dsl.ir.analysis.treewidth import eliminations
 
     program = whole.program
     kind = program.topology.astype(np.int64)
@@ -134,6 +142,11 @@ def kinds_of(whole: Part) -> I64:
     kind[loopy[bits > SMALL_TABLE]] = 3
     kind[np.diff(program.var_ptr) == 1] = kind.max(initial=0)
     return kind
+
+
+def one_kind(program: Program) -> bool:
+    """Return whether all components are of one kind, as far as one example of each shape tells (masks do not count)."""
+    return program.allowed is None and len(np.unique(kinds_of(by_component(program.representatives)))) <= 1
 
 
 def parts_of(program: Program) -> list[Part]:

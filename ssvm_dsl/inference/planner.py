@@ -9,19 +9,23 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import NoBackendError, PluginError, SsvmError
-from ssvm_dsl.inference.parts import SEPARABLE, parts_of
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
-from ssvm_dsl.ir.need import Guarantee, Need, Task, Topology
+from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
+from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
+from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.loss import COUNT, ZERO_ONE
+from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
-from ssvm_dsl.memory import shortage
+from ssvm_dsl.memory import SMALL, shortage
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 
 AUTO = "auto"
+
+#: Plans kept by a registry: asking all backends takes a third of a single prediction.
+MOST_PLANS = 256
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Plan:
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""
-        told = {
+        facts = {
             "backend": self.backend,
             "need": self.need,
             "reason": self.reason,
@@ -112,7 +116,7 @@ class Plan:
             "n_bytes": float(self.n_bytes),
             "candidates": {c.name: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
         }
-        return told | {"parts": [part.summary() for part in self.parts]} if self.parts else told
+        return facts | {"parts": [part.summary() for part in self.parts]} if self.parts else facts
 
     @classmethod
     def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
@@ -139,9 +143,7 @@ def _stored_candidate(name: str, text: str) -> Candidate:
     return Candidate(name, ok, np.nan, tuple(filter(None, reasons)))
 
 
-def consider(
-    need: Need, spec: BackendSpec, options: dict[str, Any] | None = None
-) -> tuple[Candidate, Backend | None]:
+def consider(need: Need, spec: BackendSpec, options: dict[str, Any] | None = None) -> tuple[Candidate, Backend | None]:
     """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit.
 
     Parameters
@@ -149,7 +151,7 @@ def consider(
     need : Need
     spec : BackendSpec
     options : dict, optional
-        What the user gave; a backend with ``check_with`` sees them.
+        What the user gave; the backend sees them as ``need.options``, defaults filled in.
 
     Raises
     ------
@@ -171,17 +173,18 @@ def _consider(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[
     try:
         with contained(f"backend '{spec.name}'", PluginError):
             backend: Backend = spec.load()()
-            informed = getattr(backend, "check_with", None)
-            verdict = backend.check(need) if informed is None else informed(need, dict(resolved))
-            candidate = _candidate(spec, verdict)
+            candidate = _candidate(spec, backend.check(replace(need, options=dict(resolved))), need.share)
     except SsvmError as err:  # a plug-in must not take the host down while others are considered
         why = " ".join(str(err).removeprefix("it failed with ").split())
         return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None
     return candidate, backend
 
 
-def _candidate(spec: BackendSpec, verdict: Verdict) -> Candidate:
-    """Return what a verdict says, if it is one; what is short of memory does not fit."""
+def _candidate(spec: BackendSpec, verdict: Verdict, share: float) -> Candidate:
+    """Return what a verdict says, if it is one; what is short of memory does not fit.
+
+    ``share`` is which share of the factors the backend has before it at a time.
+    """
     if not isinstance(verdict, Verdict):
         raise PluginError(f"check returned a {type(verdict).__name__}, expected a Verdict")
     ok, cost, reasons = verdict.ok, verdict.cost, verdict.reasons
@@ -194,10 +197,11 @@ def _candidate(spec: BackendSpec, verdict: Verdict) -> Candidate:
     n_bytes = verdict.n_bytes
     if not isinstance(n_bytes, int | float | np.number) or isinstance(n_bytes, bool) or not n_bytes >= 0.0:
         raise PluginError(f"check returned Verdict(n_bytes={n_bytes!r:.40}), expected a number of bytes")
-    told, seconds = tuple(" ".join(reason.split()) for reason in reasons), float(cost) / spec.speed
+    n_bytes = float(n_bytes) * share
+    facts, seconds = tuple(" ".join(reason.split()) for reason in reasons), float(cost) / spec.speed
     if ok and (lacking := shortage(float(n_bytes))):
         return Candidate(spec.name, False, np.inf, (lacking,), seconds, float(n_bytes))
-    return Candidate(spec.name, bool(ok), float(cost), told, seconds, float(n_bytes))
+    return Candidate(spec.name, bool(ok), float(cost), facts, seconds, float(n_bytes))
 
 
 def plan(
@@ -229,6 +233,18 @@ def plan(
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         text = f"options belong to one backend; name it instead of 'auto' to give it {given}"
         raise PluginError(f"{text} (estimators: backend='...' beside backend_options)")
+    made: Plan | None = known.plans.get(need)
+    if made is None:
+        made = _cheapest(need, known)
+        if all(one.n_bytes < SMALL for one in made.candidates):  # what is free now is not asked for
+            if len(known.plans) >= MOST_PLANS:
+                known.plans.clear()
+            known.plans[need] = made
+    return made
+
+
+def _cheapest(need: Need, known: Registry) -> Plan:
+    """Return the plan of the cheapest backend that fits."""
     ranked = [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
     candidates = tuple(consider(need, spec)[0] for spec in ranked)
     fitting = by_cost(candidates)
@@ -239,15 +255,15 @@ def plan(
     reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
     reason += f"; next: {others})" if others else ")"
     reason = "; ".join([reason, *best.reasons])
-    options = known.find(BackendSpec, best.name).resolve(None)
-    return Plan(best.name, str(need), reason, candidates, options, seconds=best.seconds, n_bytes=best.n_bytes)
+    resolved = known.find(BackendSpec, best.name).resolve(None)
+    return Plan(best.name, str(need), reason, candidates, resolved, seconds=best.seconds, n_bytes=best.n_bytes)
 
 
 def need_of(
     parameters: ParameterMap,
     tasks: frozenset[Task],
     guarantee: Guarantee,
-    loss_kinds: frozenset[str] = frozenset(),
+    abilities: frozenset[Ability] = frozenset(),
     first: int = 0,
 ) -> Need:
     """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
@@ -256,7 +272,7 @@ def need_of(
     """
     unsure = doubts(parameters, first)
     known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
-    need = Need.of(parameters.program, tasks, guarantee, loss_kinds, known)
+    need = Need.of(parameters.program, tasks, guarantee, abilities, known)
     return replace(need, doubts=tuple(sorted(unsure.items())))
 
 
@@ -282,9 +298,11 @@ def plan_program(
     NoBackendError, PluginError, OptionError
         As for :func:`plan`.
     """
-    whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY or need.messages
-    if whole or not need.tasks <= SEPARABLE or need.constraint_kinds or need.loss_kinds:
+    whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY or bool(need.abilities)
+    if whole or not need.tasks <= SEPARABLE or need.constraint_kinds:
         return plan(need, backend, options, plugins)
+    if one_kind(program):
+        return plan(need, plugins=plugins)
     parts = parts_of(program)
     needs = [Need.of(part.program, need.tasks, need.guarantee, properties=need.properties) for part in parts]
     plans = [plan(one, plugins=plugins) for one in needs]
@@ -295,10 +313,10 @@ def plan_program(
 
 def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:
     """Return the plan of a program whose parts, of so many components each, have plans of their own."""
-    told = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
+    facts = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
     seconds, n_bytes = sum(one.seconds for one in plans), sum(one.n_bytes for one in plans)
     names = " + ".join(one.backend for one in plans)
-    return Plan(names, need, "; ".join(told), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
+    return Plan(names, need, "; ".join(facts), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
 
 
 def accepted_guarantee(
@@ -340,18 +358,17 @@ def _outsiders(need: Need, known: Registry) -> str:
     fits = [spec.name for spec in foreign if consider(need, spec)[0].ok]
     if fits:
         return f"'auto' takes only bundled and allow-listed backends; these installed ones would fit: {', '.join(fits)}"
-    if need.loss_kinds:
+    if Ability.COUNTS in need.abilities:
         return "take a loss that adds up over variables (Hamming, Cost), or a model whose graphs are forests"
     return "make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
 
 
-def tasks_for_training(loss_kind: str) -> tuple[frozenset[Task], frozenset[str]]:
-    """Return (tasks, loss kinds) that loss-augmented inference needs.
+def tasks_for_training(loss_kind: str) -> tuple[frozenset[Task], frozenset[Ability]]:
+    """Return (tasks, abilities) that loss-augmented inference needs.
 
     The zero-one loss is answered exactly from the two best labellings (one of them differs from the truth),
-    so it needs ``kbest`` and no backend support of its own; any other named kind must be listed by the backend.
+    so it needs ``kbest`` and nothing else; losses of counts need best labellings by counts.
     """
     if loss_kind == ZERO_ONE:
         return frozenset({Task.KBEST}), frozenset()
-    kinds = frozenset() if loss_kind == ADDITIVE else frozenset({loss_kind})
-    return frozenset({Task.MAP}), kinds
+    return frozenset({Task.MAP}), frozenset({Ability.COUNTS} if loss_kind == COUNT else ())

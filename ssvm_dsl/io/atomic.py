@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -47,6 +47,11 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         with suppress(OSError):  # what went wrong first is what is told
             fresh.unlink(missing_ok=True)
         raise
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines of text as :func:`write_atomically` does."""
+    write_atomically(Path(path), lambda file: file.writelines(line.encode() + b"\n" for line in lines))
 
 
 def clean_up(path: Path) -> None:

@@ -16,16 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.theta import Theta
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 #: Table entries that are copied at a time.
 _PIECE = 1 << 17
@@ -195,13 +191,14 @@ def _groups(card: I64, factors: FactorTables, ids: I64, r: int) -> Iterable[tupl
     ends = np.cumsum(np.bincount(member, minlength=len(shapes)))
     for shape, mine in zip(shapes.tolist(), np.split(order, ends[:-1]), strict=True):
         n = len(mine)
-        group = Group(
+        group = Group.of(
             "x".join(map(str, shape)),
             tuple(shape),
             np.ascontiguousarray(scopes[mine], dtype=np.int32),
             np.array([0, n], dtype=np.int64),
             np.arange(n, dtype=np.int32),
             n,
+            np.array([0, len(card)], dtype=np.int64),
         )
         yield group, ids[mine]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ssvm_dsl.errors import FileFormatError, memory_for
-from ssvm_dsl.io.fg import parse_fg
+from ssvm_dsl.io.formats.fg import parse_fg
+from ssvm_dsl.io.formats.uai import parse_uai
+from ssvm_dsl.io.formats.wcsp import parse_wcsp
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
-from ssvm_dsl.io.uai import parse_uai
-from ssvm_dsl.io.wcsp import parse_wcsp
 
 #: The formats that are read, by name and suffix.
 FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
@@ -46,14 +46,14 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
         The file cannot be opened.
     """
     path = Path(path)
-    told = format or told_format(path)
-    if told not in FORMATS:
+    name = format or format_of(path)
+    if name not in FORMATS:
         listed = ", ".join(FORMATS)
-        raise FileFormatError(f"{path}: expected a format out of {listed}, found {told!r} (name one with format=)")
-    return FORMATS[told](str(path), read_source(path, limits), limits)
+        raise FileFormatError(f"{path}: expected a format out of {listed}, found {name!r} (name one with format=)")
+    return FORMATS[name](str(path), read_source(path, limits), limits)
 
 
-def told_format(path: str | Path) -> str:
+def format_of(path: str | Path) -> str:
     """Return the format that the name of a file tells: its suffix, but for ``.gz``; may be none of those known."""
     suffixes = [suffix.lstrip(".").lower() for suffix in Path(path).suffixes]
     return next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")

@@ -86,15 +86,15 @@ def _copy(file: IO[bytes], most: int) -> bytes:
 def _unpack(file: IO[bytes], most: int) -> bytes:
     """Return at most ``most`` unpacked bytes of a gzip file of one or more members."""
     parts: list[bytes] = []
-    room, pending = most, b""
-    while room > 0:
+    bytes_left, pending = most, b""
+    while bytes_left > 0:
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        while not member.eof and room > 0:
+        while not member.eof and bytes_left > 0:
             pending = pending or file.read(_PIECE)
             if not pending:
                 raise EOFError("it ends in the middle")
-            parts.append(member.decompress(pending, room))
-            room -= len(parts[-1])
+            parts.append(member.decompress(pending, bytes_left))
+            bytes_left -= len(parts[-1])
             pending = member.unused_data if member.eof else member.unconsumed_tail
         pending = (pending or file.read(_PIECE)).lstrip(b"\0")  # padding after the last member is allowed
         if not pending:

@@ -3,19 +3,48 @@
 Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguous.  Scores are maximised.
 """
 
-from ssvm_dsl.ir import compile_cache
+from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
+from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
+from ssvm_dsl.ir.analysis.properties import ROUNDING
+from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
+from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, structure_keys, width_order
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.features import Block, FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.messages import Messages
-from ssvm_dsl.ir.need import Caps, Guarantee, Limits, Need, Task, Topology, Warm
+from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import ConstraintGroup, Group, Program
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, stretches
+from ssvm_dsl.ir.solution import (
+    Marginals,
+    Primal,
+    Solution,
+    Stop,
+    add_labels,
+    add_marginals,
+    each_marginals,
+    label_ptr,
+    score_labels,
+    score_marginals,
+)
 from ssvm_dsl.ir.theta import Theta
 
 __all__ = [
+    "F64",
+    "GIVE_UP",
+    "I8",
+    "I32",
+    "I64",
+    "NODE",
+    "RELATIVE",
+    "ROUNDING",
+    "U8",
+    "Ability",
     "Block",
+    "Bools",
     "Caps",
     "ConstraintGroup",
     "CountTables",
@@ -31,13 +60,33 @@ __all__ = [
     "ParameterMap",
     "Primal",
     "Program",
+    "Question",
     "Solution",
     "SparseRows",
     "Stop",
     "Task",
+    "Terms",
     "Theta",
     "Topology",
     "Warm",
+    "add_labels",
+    "add_marginals",
+    "block_terms",
+    "bounded_slices",
+    "consistent",
+    "each_marginals",
+    "label_ptr",
+    "labelling_marginals",
+    "members",
+    "n_marginals",
+    "owners",
+    "pointers",
+    "polytope_equations",
+    "positions",
+    "runs",
+    "score_labels",
+    "score_marginals",
+    "stretches",
+    "structure_keys",
+    "width_order",
 ]
-
-compile_cache.prepare()  # before the first compiled function of the package is defined

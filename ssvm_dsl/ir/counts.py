@@ -13,15 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +54,7 @@ class CountTables:
         """Size of each example's table."""
         return np.asarray(self.shape[:, 0] * self.shape[:, 1])
 
-    def room(self, program: Program) -> F64:
+    def n_beliefs(self, program: Program) -> F64:
         """Return how many numbers beliefs of dynamic programming are made of at most, for each example."""
         states = np.diff(program.state_ptr[program.var_ptr])
         return np.asarray(states.astype(np.float64) * self.n_cells)

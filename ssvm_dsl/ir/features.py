@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.ragged import pointers
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+from ssvm_dsl.ir.shapes import Shapes
 
 NODE = -1
 
@@ -137,10 +135,8 @@ class FeatureMap:
         The group whose tables it fills, or ``NODE`` (-1) for unary scores.
     cards : tuple of int
         States of the variables of a factor.
-    scope : ndarray of int32, shape (n, r)
-        Variables of each factor.
-    ptr : ndarray of int64, shape (B + 1,)
-        Factors of each example.
+    shapes : Shapes
+        The variables of the factors, stored once for each distinct shape.
     block : Block
         The weights.
     n_units, n_basis : int
@@ -150,8 +146,13 @@ class FeatureMap:
         each factor, ``R = n * prod(cards)``.
     row_ptr : ndarray of int64, shape (B + 1,)
         Feature rows of each example.
-    row, unit : ndarray of int32, shape (n,), optional
-        Feature row and unit of each factor (``None``: its own number; unit 0).
+    rows : ndarray of int32, shape (m,), optional
+        Feature row of each factor of the shapes, counted from the example's ``row_base`` (``None``: factor f of the
+        batch has row f).
+    row_base : ndarray of int64, shape (B,), optional
+        Given with ``rows``.
+    units : ndarray of int32, shape (m,), optional
+        Unit of each factor of the shapes (``None``: 0).
     basis : ndarray of float64, shape (q, prod(cards)), optional
         The form (``None``: identity).
     joint : bool
@@ -166,15 +167,15 @@ class FeatureMap:
     name: str
     group: int
     cards: tuple[int, ...]
-    scope: I32
-    ptr: I64
+    shapes: Shapes
     block: Block
     n_units: int
     n_basis: int
     features: F64 | SparseRows | None
     row_ptr: I64
-    row: I32 | None = None
-    unit: I32 | None = None
+    rows: I32 | None = None
+    row_base: I64 | None = None
+    units: I32 | None = None
     basis: F64 | None = None
     joint: bool = False
     observed: ObservedPairs | None = None
@@ -183,7 +184,49 @@ class FeatureMap:
     @property
     def n_factors(self) -> int:
         """Number of factors."""
-        return len(self.scope)
+        return self.shapes.n_factors
+
+    @property
+    def ptr(self) -> I64:
+        """Factors ``ptr[i]:ptr[i + 1]`` belong to example i; ``ndarray, shape (B + 1,)``."""
+        return self.shapes.ptr
+
+    @property
+    def local_rows(self) -> I32:
+        """Feature row of each factor of the shapes, counted from the example's base; ``ndarray, shape (m,)``."""
+        return self.shapes.own_number if self.rows is None else self.rows
+
+    @cached_property
+    def row_bases(self) -> I64:
+        """The base of the feature rows of each example; ``ndarray of int64, shape (B,)``."""
+        return self.shapes.ptr[:-1] if self.row_base is None else self.row_base
+
+    def rows_of(self, examples: I64 | None) -> I64:
+        """Return the feature row of each factor of the selected examples; ``shape (n,)``."""
+        return self.shapes.spread(self.local_rows.astype(np.int64), self.row_bases, examples)
+
+    def units_of(self, examples: I64 | None) -> I32:
+        """Return the unit of each factor of the selected examples; ``shape (n,)``."""
+        if self.units is None:
+            return np.zeros(self.shapes.count(examples), dtype=np.int32)
+        return self.shapes.spread(self.units, None, examples)
+
+    # what follows takes memory for every factor of every example, and keeps it
+
+    @cached_property
+    def scope(self) -> I32:
+        """The variables of each factor of the batch (global numbers); ``ndarray of int32, shape (n, r)``."""
+        return self.shapes.variables()
+
+    @cached_property
+    def row(self) -> I32 | None:
+        """Feature row of each factor of the batch; ``ndarray of int32, shape (n,)`` or ``None`` (its own number)."""
+        return None if self.rows is None else self.shapes.spread(self.rows, self.row_base)
+
+    @cached_property
+    def unit(self) -> I32 | None:
+        """Unit of each factor of the batch; ``ndarray of int32, shape (n,)`` or ``None`` (0)."""
+        return None if self.units is None else self.shapes.spread(self.units)
 
     @property
     def n_configs(self) -> int:
@@ -213,18 +256,22 @@ class FeatureMap:
         return part.reshape(self.n_units, self.n_basis, self.width)
 
 
-def table_rows(features: bool, row: I32 | None, unit: I32 | None, n: int, n_units: int, n_rows: int) -> tuple[I32, int]:
-    """Return (table row of each factor, number of rows): shared wherever weights and features are.
+def table_rows(fmap: FeatureMap) -> tuple[I32, I64, int]:
+    """Return (table row of each factor of the shapes, base of each example, number of rows).
 
-    Without features a row for each unit; with features and one unit a row for each feature row; else a row
-    for each factor.
+    Rows are shared wherever weights and features are: without features there is a row for each unit; with features
+    and one unit a row for each feature row; else a row for each factor.
     """
-    own = np.arange(n, dtype=np.int32)
-    if not features:
-        return (np.zeros(n, dtype=np.int32) if unit is None else unit), n_units
-    if unit is None:
-        return (own if row is None else row), n_rows
-    return own, n
+    shapes = fmap.shapes
+    if fmap.features is None:
+        rows = np.zeros(len(shapes.scope), dtype=np.int32) if fmap.units is None else fmap.units
+        return rows, np.zeros(shapes.n_examples, dtype=np.int64), fmap.n_units
+    if fmap.units is None and not fmap.joint:
+        if fmap.rows is None:
+            return shapes.own_number, shapes.ptr[:-1], fmap.features.shape[0]
+        assert fmap.row_base is not None
+        return fmap.rows, fmap.row_base, fmap.features.shape[0]
+    return shapes.own_number, shapes.ptr[:-1], shapes.n_factors
 
 
 def pool_features(maps: Sequence[FeatureMap]) -> list[FeatureMap]:

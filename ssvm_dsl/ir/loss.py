@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, owners
 from ssvm_dsl.ir.solution import label_ptr, node_scores, select
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 ADDITIVE = "additive"
 ZERO_ONE = "zero-one"

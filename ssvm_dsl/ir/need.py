@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.analysis.portions import portion_share
+from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.analysis.treewidth import largest_table
+from ssvm_dsl.ir.program import Program
 
 
 class Task(StrEnum):
@@ -21,19 +24,6 @@ class Task(StrEnum):
     MARGINALS = "marginals"
     KBEST = "kbest"
     RELAXED = "relaxed"
-
-
-class Topology(IntEnum):
-    """Shape of a factor graph, from special to general."""
-
-    CHAIN = 0
-    FOREST = 1
-    LOOPY = 2
-
-    @property
-    def word(self) -> str:
-        """The name in ordinary words."""
-        return ("disjoint chains", "a forest", "a graph with cycles or large factors")[self]
 
 
 class Guarantee(StrEnum):
@@ -57,6 +47,35 @@ class Warm(StrEnum):
     STATE = "state"
 
 
+class Ability(StrEnum):
+    """What sessions of a backend can do beyond ``solve``; each is a protocol of :mod:`ssvm_dsl.plugin_api`.
+
+    ``SUMMED_MARGINALS``
+        Marginals that are added up as they are found (:class:`~ssvm_dsl.plugin_api.SumSession`).
+    ``COUNTS``
+        Best labellings by counts (:class:`~ssvm_dsl.plugin_api.CountingSession`).
+    ``COMPILED``
+        A compiled oracle (:class:`~ssvm_dsl.plugin_api.CompiledSession`).
+    ``MESSAGES``
+        The messages of dual bounds (:class:`~ssvm_dsl.plugin_api.MessageSession`).
+    """
+
+    SUMMED_MARGINALS = "summed_marginals"
+    COUNTS = "counts"
+    COMPILED = "compiled"
+    MESSAGES = "messages"
+
+    @property
+    def word(self) -> str:
+        """What a backend does that has it, in words."""
+        return {
+            "summed_marginals": "add up marginals",
+            "counts": "find best labellings by counts",
+            "compiled": "offer a compiled oracle",
+            "messages": "expose dual messages",
+        }[self.value]
+
+
 @dataclass(frozen=True)
 class Limits:
     """When to stop early.
@@ -76,6 +95,13 @@ class Limits:
     iterations: int | None = None
     progress: Callable[[float, float], None] | None = None
 
+    def begin(self) -> Callable[[], bool]:
+        """Return what tells whether the time is over, which begins now: ``over = limits.begin()``, later ``over()``."""
+        if self.time is None:
+            return lambda: False
+        end = perf_counter() + self.time
+        return lambda: perf_counter() >= end
+
 
 @dataclass(frozen=True)
 class Need:
@@ -91,8 +117,11 @@ class Need:
         Largest factor.
     max_card : int
         Largest number of states of a variable.
-    constraint_kinds, loss_kinds : frozenset of str
-        Hard constraints and non-decomposable losses that occur.
+    constraint_kinds : frozenset of str
+        Hard constraints that occur.
+    abilities : frozenset of Ability
+        What is asked for beyond the tasks: ``counts`` for losses that do not add up over variables, ``messages`` by
+        trainers that work on dual bounds.
     guarantee : Guarantee
         The weakest acceptable guarantee.
     max_variables : int
@@ -105,15 +134,18 @@ class Need:
         Size of the whole batch.
     max_clique_table : float
         Base-2 logarithm of the largest table that exact elimination of an example needs (an upper bound;
-        :mod:`ssvm_dsl.ir.treewidth`).
+        :mod:`ssvm_dsl.ir.analysis.treewidth`).
     properties : frozenset of str
         What is known of all tables, whatever the weights: ``"submodular"``, ``"metric"``, ``"semimetric"``.
     doubts : tuple of (str, str)
         Properties that are not known, and why, in words.
-    messages : bool
-        Whether messages with their dual bounds are asked for, too.
+    share : float
+        Which share of the factors a backend has before it at a time (:mod:`ssvm_dsl.ir.analysis.portions`).
     n_slots : int
         Variables of all factors together.
+    options : mapping
+        All options that the backend will be opened with, defaults filled in; only in the need that a backend's
+        ``check`` is given.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -121,7 +153,7 @@ class Need:
     max_arity: int = 1
     max_card: int = 1
     constraint_kinds: frozenset[str] = frozenset()
-    loss_kinds: frozenset[str] = frozenset()
+    abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
     max_variables: int = 0
     max_labellings: float = 1.0
@@ -131,9 +163,10 @@ class Need:
     n_factors: int = 0
     max_clique_table: float = 0.0
     properties: frozenset[str] = frozenset()
-    messages: bool = False
+    share: float = 1.0
     doubts: tuple[tuple[str, str], ...] = ()
     n_slots: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(
@@ -141,7 +174,7 @@ class Need:
         program: Program,
         tasks: frozenset[Task] = frozenset({Task.MAP}),
         guarantee: Guarantee = Guarantee.EXACT,
-        loss_kinds: frozenset[str] = frozenset(),
+        abilities: frozenset[Ability] = frozenset(),
         properties: frozenset[str] = frozenset(),
     ) -> Need:
         """Return the need of a program."""
@@ -152,7 +185,7 @@ class Need:
             max_arity=program.max_arity,
             max_card=int(program.card.max(initial=1)),
             constraint_kinds=frozenset(one.kind for one in program.constraints),
-            loss_kinds=loss_kinds,
+            abilities=abilities,
             guarantee=guarantee,
             max_variables=longest,
             max_labellings=_most_labellings(program, longest),
@@ -163,6 +196,7 @@ class Need:
             n_slots=sum(group.n_factors * group.arity for group in program.groups),
             max_clique_table=_clique_table(program),
             properties=properties,
+            share=portion_share(program),
         )
 
     def asking(self, *tasks: Task) -> Need:
@@ -174,10 +208,8 @@ class Need:
         parts.append(f"factors of up to {self.max_arity} variables, up to {self.max_card} states")
         if self.constraint_kinds:
             parts.append(f"constraints {', '.join(sorted(self.constraint_kinds))}")
-        if self.loss_kinds:
-            parts.append(f"loss {', '.join(sorted(self.loss_kinds))}")
-        if self.messages:
-            parts.append("messages")
+        if self.abilities:
+            parts.append(f"able to {' and '.join(one.word for one in sorted(self.abilities))}")
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
@@ -187,8 +219,6 @@ def _clique_table(program: Program) -> float:
     """Return the largest table of exact elimination in bits; two variables of a tree make one."""
     if program.hardest_topology < Topology.LOOPY:
         return 2.0 * float(np.log2(program.card.max(initial=1)))
-    from ssvm_dsl.ir.treewidth import largest_table
-
     return largest_table(program)
 
 
@@ -216,19 +246,19 @@ class Caps:
         ``exact`` (optimal, bound equals score), ``bound`` (a certified upper bound) or ``heuristic`` (none).
     max_arity : int
         Largest factor it handles.
-    constraint_kinds, loss_kinds : frozenset of str
-        Hard constraints and non-decomposable losses it handles itself.
+    constraint_kinds : frozenset of str
+        Hard constraints it handles itself.
+    abilities : frozenset of Ability
+        What its sessions do beyond ``solve``.
     requires : frozenset of str
         Properties of the tables it relies on: ``"submodular"``, ``"metric"``, ``"binary"``.
     warm : Warm
         What it can start from.
-    messages : bool
-        Whether its sessions show the messages of dual bounds (:class:`~ssvm_dsl.plugin_api.SlopeSession`).
     deterministic, thread_safe : bool
         Same answer every time; sessions may be used from several threads at once.
     score_atol : float
         Accuracy of its scores and bounds, relative to the size of what scores are sums of
-        (:class:`~ssvm_dsl.ir.tolerance.Terms`).
+        (:class:`~ssvm_dsl.ir.analysis.tolerance.Terms`).
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -236,10 +266,9 @@ class Caps:
     guarantee: Guarantee = Guarantee.HEURISTIC
     max_arity: int = 2
     constraint_kinds: frozenset[str] = frozenset()
-    loss_kinds: frozenset[str] = frozenset()
+    abilities: frozenset[Ability] = frozenset()
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
-    messages: bool = False
     deterministic: bool = True
     thread_safe: bool = True
     score_atol: float = 1e-9
@@ -254,14 +283,10 @@ class Caps:
             out.append(f"handles {self.topology.word}, this is {need.topology.word}")
         if need.max_arity > self.max_arity:
             out.append(f"handles factors of up to {self.max_arity} variables, this has {need.max_arity}")
-        for what, needed, offered in (
-            ("constraints", need.constraint_kinds, self.constraint_kinds),
-            ("loss", need.loss_kinds, self.loss_kinds),
-        ):
-            if needed - offered:
-                out.append(f"does not handle {what} {', '.join(sorted(needed - offered))}")
-        if need.messages and not self.messages:
-            out.append("shows no messages")
+        if need.constraint_kinds - self.constraint_kinds:
+            kinds = sorted(need.constraint_kinds - self.constraint_kinds)
+            out.append(f"does not handle constraints {', '.join(kinds)}")
+        out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if "binary" in self.requires and need.max_card > 2:

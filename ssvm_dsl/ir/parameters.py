@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
 from ssvm_dsl.ir.program import Program
@@ -22,11 +22,8 @@ from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.theta import Theta
 
 if TYPE_CHECKING:
-    from ssvm_dsl.ir.flat import FlatMaps
+    from ssvm_dsl.kernels.flat import FlatMaps
 
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
 FEW = 8
@@ -76,9 +73,9 @@ class ParameterMap:
     @cached_property
     def flat(self) -> FlatMaps:
         """All maps as flat arrays, for the compiled kernels."""
-        from ssvm_dsl.ir.flat import flatten
+        from ssvm_dsl.ir.flatten import flatten
 
-        return flatten(self)
+        return flatten(self.maps, self.program.groups)
 
     # -- theta = Phi w ---------------------------------------------------------------------------------
 
@@ -130,7 +127,7 @@ class ParameterMap:
         known = _moderate(theta.node[self._states(part)])
         for fmap in self.maps:
             if fmap.group != NODE and fmap.features is not None:
-                own = fmap.joint or fmap.unit is not None
+                own = fmap.joint or fmap.units is not None
                 rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
                 known = known and _moderate(theta.tables[fmap.group][rows])
         if not known:
@@ -139,10 +136,9 @@ class ParameterMap:
     def _overflow(self, w: F64, examples: I64 | None) -> DataError:
         """Return the error that names the first example whose scores, or their sum, are no numbers."""
         for fmap in self.maps:
-            factors = positions(fmap.ptr, examples)
-            finite = (np.abs(self._factor_rows(fmap, w, factors, examples)) <= LARGEST).all(axis=1)
+            finite = (np.abs(self._factor_rows(fmap, w, examples)) <= LARGEST).all(axis=1)
             if fmap.features is not None and not finite.all():
-                factor = int(_numbers(factors)[np.argmin(finite)])
+                factor = int(_numbers(positions(fmap.ptr, examples))[np.argmin(finite)])
                 example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
                 break
         else:
@@ -164,7 +160,7 @@ class ParameterMap:
     ) -> None:
         """Add unary scores; the first map of a program overwrites."""
         card = self.program.uniform_card
-        plain = fmap.row is None and fmap.unit is None and not fmap.joint and fmap.features is not None
+        plain = fmap.rows is None and fmap.units is None and not fmap.joint and fmap.features is not None
         if plain and card and fmap.n_factors == self.program.n_variables and self._covers[fmap.name]:
             rows = theta.node.reshape(-1, card)
             if isinstance(part, slice) and first and fmap.basis is None and not fmap.sparse:
@@ -175,53 +171,53 @@ class ParameterMap:
             return
         if first:
             theta.node[self._states(part)] = 0.0
-        factors = positions(fmap.ptr, examples)
-        start = self.program.state_ptr[fmap.scope[factors, 0]]
-        theta.node[start[:, None] + np.arange(fmap.cards[0])] += self._factor_rows(fmap, w, factors, examples)
+        start = self.program.state_ptr[fmap.shapes.variables(examples)[:, 0]]
+        theta.node[start[:, None] + np.arange(fmap.cards[0])] += self._factor_rows(fmap, w, examples)
 
     @cached_property
     def _covers(self) -> dict[str, bool]:
         """Unary maps whose factors are exactly the variables, in order."""
-        everything = np.arange(self.program.n_variables)
+        counts = np.diff(self.program.var_ptr)
         return {
-            fmap.name: fmap.n_factors == len(everything) and bool((fmap.scope[:, 0] == everything).all())
+            fmap.name: bool((fmap.shapes.counts == counts).all())
+            and bool((fmap.shapes.scope[:, 0] == fmap.shapes.own_number).all())
             for fmap in self.maps
             if fmap.group == NODE
         }
 
-    def _factor_rows(self, fmap: FeatureMap, w: F64, factors: slice | I64, examples: I64 | None) -> F64:
-        """Return the table of each selected factor; ``shape (n_selected, prod(cards))``."""
+    def _factor_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
+        """Return the table of each factor of the selected examples; ``shape (n, prod(cards))``."""
         if fmap.joint:
-            return _joint_rows(fmap, w, factors)
+            return _joint_rows(fmap, w, examples)
         if fmap.features is None:
             values = fmap.weights(w)[:, :, 0]
             tables = values if fmap.basis is None else values @ fmap.basis
-            n = factors.stop - factors.start if isinstance(factors, slice) else len(factors)
-            return np.broadcast_to(tables[0], (n, fmap.n_configs)) if fmap.unit is None else tables[fmap.unit[factors]]
-        if fmap.unit is not None:
-            return self._unit_rows(fmap, w, factors)
+            if fmap.units is None:
+                return np.broadcast_to(tables[0], (fmap.shapes.count(examples), fmap.n_configs))
+            return tables[fmap.units_of(examples)]
+        if fmap.units is not None:
+            return self._unit_rows(fmap, w, examples)
         rows = positions(fmap.row_ptr, examples)
         tables = _plain_rows(fmap, w, rows)
-        if fmap.row is None:
+        if fmap.rows is None:
             return tables
         if isinstance(rows, slice):
-            return tables[fmap.row[factors] - rows.start]
+            return tables[fmap.rows_of(examples) - rows.start]
         place = np.empty(int(fmap.row_ptr[-1]), dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        return tables[place[fmap.row[factors]]]
+        return tables[place[fmap.rows_of(examples)]]
 
-    def _unit_rows(self, fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
-        """Return the table of each selected factor when units have their own weights."""
-        assert fmap.unit is not None
-        unit = fmap.unit[factors]
+    def _unit_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
+        """Return the table of each factor of the selected examples when units have their own weights."""
+        unit = fmap.units_of(examples)
         values = np.zeros((len(unit), fmap.n_configs))
         if _in_kernel(fmap, len(unit)):
-            from ssvm_dsl.ir.kernels import rows_of_factors
+            from ssvm_dsl.kernels.scoring import rows_of_factors
 
-            work = np.empty(fmap.n_basis)
-            rows_of_factors(self.flat, self.maps.index(fmap), _numbers(factors), w, work, values.ravel())
+            ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
+            rows_of_factors(self.flat, self.maps.index(fmap), ids, w, np.empty(fmap.n_basis), values.ravel())
             return values
-        row = _numbers(factors) if fmap.row is None else fmap.row[factors].astype(np.int64)
+        row = fmap.rows_of(examples)
         for u in np.unique(unit).tolist():
             mine = unit == u
             values[mine] = _plain_rows(fmap, w, row[mine], u)
@@ -229,9 +225,9 @@ class ParameterMap:
 
     def _fill_tables(self, fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) -> None:
         """Write the table rows that belong to the selected examples."""
-        if fmap.joint or fmap.unit is not None:
-            factors = positions(fmap.ptr, examples)
-            tables[factors] = _joint_rows(fmap, w, factors) if fmap.joint else self._unit_rows(fmap, w, factors)
+        if fmap.joint or fmap.units is not None:
+            made = _joint_rows(fmap, w, examples) if fmap.joint else self._unit_rows(fmap, w, examples)
+            tables[positions(fmap.ptr, examples)] = made
         else:
             rows = positions(fmap.row_ptr, examples)
             tables[rows] = _plain_rows(fmap, w, rows)
@@ -253,41 +249,41 @@ class ParameterMap:
         grad = np.zeros(self.dim) if out is None else out
         for fmap in self.maps:
             if fmap.group == NODE:
-                factors = positions(fmap.ptr, examples)
                 if self.program.uniform_card and self._covers[fmap.name]:
-                    values = mu.node.reshape(-1, self.program.uniform_card)[factors]
+                    values = mu.node.reshape(-1, self.program.uniform_card)[positions(fmap.ptr, examples)]
                 else:
-                    values = mu.node[self.program.state_ptr[fmap.scope[factors, 0]][:, None] + np.arange(fmap.cards[0])]
-                self._scatter(fmap, values, factors, grad)
+                    start = self.program.state_ptr[fmap.shapes.variables(examples)[:, 0]]
+                    values = mu.node[start[:, None] + np.arange(fmap.cards[0])]
+                self._scatter(fmap, values, examples, grad)
             elif fmap.features is None:
                 fmap.weights(grad)[:, :, 0] += _to_basis(fmap, mu.tables[fmap.group])
-            elif fmap.joint or fmap.unit is not None:
-                factors = positions(fmap.ptr, examples)
-                self._scatter(fmap, mu.tables[fmap.group][factors], factors, grad)
+            elif fmap.joint or fmap.units is not None:
+                self._scatter(fmap, mu.tables[fmap.group][positions(fmap.ptr, examples)], examples, grad)
             else:
                 rows = positions(fmap.row_ptr, examples)
                 _scatter_rows(fmap, _to_basis(fmap, mu.tables[fmap.group][rows]), rows, fmap.weights(grad)[0])
         return grad
 
-    def _scatter(self, fmap: FeatureMap, values: F64, factors: slice | I64, grad: F64) -> None:
-        """Add the adjoint of one map; ``values`` holds the joint states of each selected factor."""
+    def _scatter(self, fmap: FeatureMap, values: F64, examples: I64 | None, grad: F64) -> None:
+        """Add the adjoint of one map; ``values`` holds the joint states of each factor of the selected examples."""
         target = fmap.weights(grad)
-        unit = None if fmap.unit is None else fmap.unit[factors]
+        unit = None if fmap.units is None else fmap.units_of(examples)
         if fmap.joint:
             assert isinstance(fmap.features, np.ndarray)
-            stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
+            stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[positions(fmap.ptr, examples)]
             _add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
             return
         if fmap.features is None:
             _add_by_unit(target[:, :, 0], unit, _to_basis(fmap, values))
             return
         if unit is not None and _in_kernel(fmap, len(unit)):
-            from ssvm_dsl.ir.kernels import add_rows_of_factors
+            from ssvm_dsl.kernels.scoring import add_rows_of_factors
 
-            add_rows_of_factors(self.flat, self.maps.index(fmap), _numbers(factors), np.ravel(values), grad)
+            ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
+            add_rows_of_factors(self.flat, self.maps.index(fmap), ids, np.ravel(values), grad)
             return
         projected = _to_basis(fmap, values)
-        rows = factors if fmap.row is None else fmap.row[factors].astype(np.int64)
+        rows = positions(fmap.ptr, examples) if fmap.rows is None else fmap.rows_of(examples)
         if unit is None:
             _scatter_rows(fmap, projected, rows, target[0])
             return
@@ -306,21 +302,21 @@ class ParameterMap:
         coef : ndarray of float64, shape (n,)
         out : ndarray of float64, shape (dim,)
         """
-        from ssvm_dsl.ir.kernels import add_joint_features
         from ssvm_dsl.ir.solution import label_ptr, select
+        from ssvm_dsl.kernels.scoring import add_joint_features
 
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
-        add_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, coef, out)
+        add_joint_features(self.flat, ids, ptr, labels, coef, out)
         return out
 
     def dot(self, w: F64, labels: I32, examples: I64 | None = None) -> F64:
         """Return ``w . Phi(x_i, y_i)`` of each selected example, without forming scores; ``shape (n,)``."""
-        from ssvm_dsl.ir.kernels import dot_joint_features
         from ssvm_dsl.ir.solution import label_ptr, select
+        from ssvm_dsl.kernels.scoring import dot_joint_features
 
         ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
         values = np.empty(len(ids))
-        dot_joint_features(self.flat, self.program.var_ptr, ids, ptr, labels, w, values)
+        dot_joint_features(self.flat, ids, ptr, labels, w, values)
         if not np.isfinite(values).all():
             raise self._overflow(w, ids[~np.isfinite(values)])
         return values
@@ -348,8 +344,8 @@ def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F
     """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
     weights, pairs = fmap.weights(w)[unit], fmap.observed
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.ir.kernels import sparse_rows_times
-        from ssvm_dsl.ir.observed_kernels import observed_rows_times
+        from ssvm_dsl.kernels.observed import observed_rows_times
+        from ssvm_dsl.kernels.rows import sparse_rows_times
 
         ids = _numbers(rows)
         values = np.zeros((len(ids), fmap.n_basis))
@@ -364,14 +360,14 @@ def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F
     return values if fmap.basis is None else values @ fmap.basis
 
 
-def _joint_rows(fmap: FeatureMap, w: F64, factors: slice | I64) -> F64:
+def _joint_rows(fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
     """Return the tables of factors whose features depend on the joint state."""
     assert isinstance(fmap.features, np.ndarray)
-    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[factors]
+    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[positions(fmap.ptr, examples)]
     weights = fmap.weights(w)[:, 0, :]
-    if fmap.unit is None:
+    if fmap.units is None:
         return np.asarray(stacked @ weights[0])
-    return np.einsum("fcp,fp->fc", stacked, weights[fmap.unit[factors]])
+    return np.einsum("fcp,fp->fc", stacked, weights[fmap.units_of(examples)])
 
 
 def _to_basis(fmap: FeatureMap, values: F64) -> F64:
@@ -382,8 +378,8 @@ def _to_basis(fmap: FeatureMap, values: F64) -> F64:
 def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
     """Add ``projected' X[rows]`` to the stored weights of one unit."""
     if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.ir.kernels import add_sparse_outer
-        from ssvm_dsl.ir.observed_kernels import add_observed_outer
+        from ssvm_dsl.kernels.observed import add_observed_outer
+        from ssvm_dsl.kernels.rows import add_sparse_outer
 
         csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
         values = np.ascontiguousarray(projected)

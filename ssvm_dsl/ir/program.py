@@ -2,28 +2,30 @@
 
 Unary scores live on the variables themselves (``Theta.node``), so groups hold factors of two or more
 variables only.  A factor's table is a row of its group's table pool: factors that share weights and features
-share the row, and it is stored once.
+share the row, and it is stored once.  So are the factors of examples of one shape (:mod:`ssvm_dsl.ir.shapes`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import I8, I32, I64
+from ssvm_dsl.ir.analysis.topology import Topology, distinct_edges, topology_and_order
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.ir.need import Topology
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
 
-I8 = NDArray[np.int8]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+if TYPE_CHECKING:
+    from ssvm_dsl.kernels.flat import GroupFactors
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +38,72 @@ class Group:
         Name of the factor template.
     cards : tuple of int
         Number of states of each variable of a factor (two or more variables).
-    scope : ndarray of int32, shape (n, r)
-        The variables of each factor (global numbers).
-    ptr : ndarray of int64, shape (B + 1,)
-        Factors ``ptr[i]:ptr[i + 1]`` belong to example i.
-    table : ndarray of int32, shape (n,)
-        Row of the group's table pool that a factor uses.
+    shapes : Shapes
+        The variables of the factors, stored once for each distinct shape.
+    rows : ndarray of int32, shape (m,)
+        Table row of each factor of the shapes, counted from the example's ``table_base``.
+    table_base : ndarray of int64, shape (B,)
+        0 for all examples where they share the tables.
     n_tables : int
-        Number of rows of the pool.
+        Number of rows of the group's table pool.
+
+    See Also
+    --------
+    Group.of : from factors that are listed example by example.
     """
 
     name: str
     cards: tuple[int, ...]
-    scope: I32
-    ptr: I64
-    table: I32
+    shapes: Shapes
+    rows: I32
+    table_base: I64
     n_tables: int
     kind: str = "table"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        cards: tuple[int, ...],
+        scope: I32,
+        ptr: I64,
+        table: I32,
+        n_tables: int,
+        var_ptr: I64,
+        kind: str = "table",
+    ) -> Group:
+        """Return the group of factors that are listed example by example; shapes are found by their content.
+
+        Parameters
+        ----------
+        name, cards, n_tables, kind
+            As of the class.
+        scope : ndarray of int32, shape (n, r)
+            The variables of each factor (global numbers).
+        ptr : ndarray of int64, shape (B + 1,)
+            Factors ``ptr[i]:ptr[i + 1]`` belong to example i.
+        table : ndarray of int32, shape (n,)
+            Row of the group's table pool that a factor uses.
+        var_ptr : ndarray of int64, shape (B + 1,)
+            Variables of each example, as of the program.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument that has a wrong type or shape.
+        """
+        n = len(scope)
+        _require(scope.dtype == np.int32 and scope.shape == (n, len(cards)), f"group {name}: scope")
+        _require(ptr.dtype == np.int64 and ptr.shape == var_ptr.shape, f"group {name}: ptr")
+        _require(ptr[0] == 0 and ptr[-1] == n, f"group {name}: ptr runs from 0 to the number of factors")
+        _require(bool((np.diff(ptr) >= 0).all()), f"group {name}: ptr does not decrease")
+        _require(table.dtype == np.int32 and table.shape == (n,), f"group {name}: table")
+        base, filled = np.zeros(len(ptr) - 1, dtype=np.int64), np.flatnonzero(np.diff(ptr))
+        if len(filled):
+            base[filled] = np.minimum.reduceat(table, ptr[filled])
+        local = np.asarray(table - np.repeat(base, np.diff(ptr)), dtype=np.int32)
+        shapes, (rows,) = Shapes.find(scope, ptr, var_ptr, local)
+        return cls(name, cards, shapes, rows, base, n_tables, kind)
 
     @property
     def arity(self) -> int:
@@ -62,7 +113,66 @@ class Group:
     @property
     def n_factors(self) -> int:
         """Number of factors in the batch."""
-        return len(self.scope)
+        return self.shapes.n_factors
+
+    @property
+    def ptr(self) -> I64:
+        """Factors ``ptr[i]:ptr[i + 1]`` belong to example i; ``ndarray, shape (B + 1,)``."""
+        return self.shapes.ptr
+
+    @cached_property
+    def flat(self) -> GroupFactors:
+        """The factors as the record that compiled kernels read."""
+        from ssvm_dsl.kernels.flat import GroupFactors
+
+        shapes = self.shapes
+        return GroupFactors(shapes.of, shapes.start, shapes.scope, self.rows, self.table_base, self.strides)
+
+    @cached_property
+    def scope(self) -> I32:
+        """The variables of each factor of the batch (global numbers); ``ndarray of int32, shape (n, r)``.
+
+        It takes memory for every factor of every example, and keeps it: :attr:`shapes` does not.
+        """
+        return self.shapes.variables()
+
+    @cached_property
+    def table(self) -> I32:
+        """Row of the group's table pool that each factor of the batch uses; ``ndarray of int32, shape (n,)``.
+
+        As :attr:`scope` it takes memory for every factor of every example; :meth:`table_rows` for those of some.
+        """
+        return self.table_rows()
+
+    def factors(self, example: int) -> tuple[I32, I64]:
+        """Return the factors of one example.
+
+        Returns
+        -------
+        scope : ndarray of int32, shape (n, r)
+            Their variables, counted from the example's first one (a view).
+        table : ndarray of int64, shape (n,)
+            Their rows of the group's table pool.
+        """
+        part = self.shapes.factors(example)
+        return self.shapes.scope[part], self.rows[part] + self.table_base[example]
+
+    def table_rows(self, examples: I64 | None = None) -> I32:
+        """Return the row of the table pool that each factor of the selected examples uses; ``shape (n,)``."""
+        return self.shapes.spread(self.rows, self.table_base, examples)
+
+    def table_uses(self) -> NDArray[np.float64]:
+        """Return how many factors of the batch use each row of the table pool; ``ndarray, shape (n_tables,)``."""
+        uses, shapes = np.zeros(self.n_tables), self.shapes
+        kinds, times = np.unique(np.stack([shapes.of, self.table_base], axis=1), axis=0, return_counts=True)
+        for (k, base), n in zip(kinds, times, strict=True):
+            np.add.at(uses, base + self.rows[shapes.start[k] : shapes.start[k + 1]], n)
+        return uses
+
+    def take(self, examples: I64, var_ptr: I64) -> Group:
+        """Return the factors of some examples, which have the variables ``var_ptr`` now; the tables stay."""
+        base = np.ascontiguousarray(self.table_base[examples])
+        return replace(self, shapes=self.shapes.take(examples, var_ptr[:-1]), table_base=base)
 
     @property
     def n_configs(self) -> int:
@@ -165,14 +275,82 @@ class Program:
         return max((group.arity for group in self.groups if group.n_factors), default=1)
 
     @cached_property
-    def _structure(self) -> tuple[I8, I32]:
-        from ssvm_dsl.ir.topology import topology_and_order
+    def _shapes(self) -> tuple[I32, I64]:
+        """Return (shape of each example, first example of each shape)."""
+        if self.uniform_card or not len(self.card):
+            columns: list[NDArray[Any]] = [np.diff(self.var_ptr)]
+        else:
+            ends = pairwise(self.var_ptr.tolist())
+            columns = [first_of_each(self.card[lo:hi].tobytes() for lo, hi in ends)[0]]
+        columns += [group.shapes.of for group in self.groups]
+        return kinds_of_rows(columns, self.n_examples)
 
-        return topology_and_order(self)
+    @property
+    def shape(self) -> I32:
+        """The shape of each example: those of one shape differ in nothing but their scores; ``shape (B,)``.
+
+        They have the same variables and the same factors; masks (``allowed``) and roles may differ.
+        """
+        return self._shapes[0]
+
+    @property
+    def representatives(self) -> Program:
+        """One example of each shape, without constraints: what follows from the factors is worked out for these."""
+        return self if len(self._shapes[1]) == self.n_examples else self._one_of_each
+
+    @cached_property
+    def _one_of_each(self) -> Program:
+        return self._take(self._shapes[1])
+
+    def take(self, examples: I64) -> Program:
+        """Return the program of some examples, in this order; shapes and tables are shared with this one.
+
+        Parameters
+        ----------
+        examples : ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            There are constraints: what a kind keeps in ``meta`` cannot be taken apart.
+        """
+        _require(not self.constraints, "examples with constraints cannot be taken apart")
+        return self._take(examples)
+
+    def example(self, i: int) -> Program:
+        """Return the program of one example; its groups list their factors in ``scope`` and ``table``."""
+        return self.take(np.array([i], dtype=np.int64))
+
+    def _take(self, examples: I64) -> Program:
+        inner = members(self.var_ptr, examples)
+        var_ptr = pointers(self.var_ptr[1:][examples] - self.var_ptr[examples])
+        return Program(
+            var_ptr,
+            np.ascontiguousarray(self.card[inner]),
+            tuple(group.take(examples, var_ptr) for group in self.groups),
+            blocks=self.blocks,
+            allowed=None if self.allowed is None else self.allowed[members(self.state_ptr, inner)],
+            role=None if self.role is None else self.role[inner],
+        )
+
+    def distinct_edges(self) -> I64:
+        """Return the pairs of variables that share a pairwise factor, each once, ``shape (m, 2)``, sorted."""
+        return distinct_edges([group.shapes for group in self.groups], self.n_variables)
+
+    @cached_property
+    def _structure(self) -> tuple[I8, I32]:
+        """Topology of each example and order of the variables: examples of one shape have the same."""
+        few = self.representatives
+        topology, order = topology_and_order(few.var_ptr, [group.shapes for group in few.groups])
+        if few is self:
+            return topology, order
+        local = order - np.repeat(few.var_ptr[:-1], np.diff(few.var_ptr))
+        first = np.repeat(self.var_ptr[:-1], np.diff(self.var_ptr))
+        return topology[self.shape], (local[members(few.var_ptr, self.shape)] + first).astype(np.int32)
 
     @property
     def topology(self) -> I8:
-        """Topology of each example as a :class:`~ssvm_dsl.ir.need.Topology` value; ``shape (B,)``."""
+        """Topology of each example as a :class:`~ssvm_dsl.ir.analysis.topology.Topology` value; ``shape (B,)``."""
         return self._structure[0]
 
     @property
@@ -196,7 +374,7 @@ class Program:
         arrays += [a for a in (self.allowed, self.role) if a is not None]
         for group in self.groups:
             digest.update(repr((group.name, group.kind, group.cards, group.n_tables)).encode())
-            arrays += [group.scope, group.ptr, group.table]
+            arrays += [group.shapes.of, group.shapes.start, group.shapes.scope, group.rows, group.table_base]
         for one in self.constraints:
             digest.update(repr((one.kind, sorted(one.meta))).encode())
             arrays += [one.ptr, one.literal_ptr, one.variable, one.state, one.negated]
@@ -236,23 +414,40 @@ class Program:
         return self
 
     def _validate_group(self, group: Group) -> None:
-        name, n = group.name, group.n_factors
+        name, shapes, start = group.name, group.shapes, group.shapes.start
+        m, k = len(shapes.scope), shapes.n_shapes
         _require(group.arity >= 2, f"group {name}: factors join two or more variables; unary scores are node")
-        _require(group.scope.dtype == np.int32 and group.scope.shape == (n, group.arity), f"group {name}: scope")
-        _require(group.ptr.dtype == np.int64 and group.ptr.shape == (self.n_examples + 1,), f"group {name}: ptr")
-        _require(group.ptr[0] == 0 and group.ptr[-1] == n, f"group {name}: ptr runs from 0 to the number of factors")
-        _require(bool((np.diff(group.ptr) >= 0).all()), f"group {name}: ptr does not decrease")
-        _require(group.table.dtype == np.int32 and group.table.shape == (n,), f"group {name}: table")
-        if not n:
+        _require(shapes.scope.dtype == np.int32 and shapes.scope.shape == (m, group.arity), f"group {name}: scope")
+        _require(start.dtype == np.int64 and start[0] == 0 and start[-1] == m, f"group {name}: start of the shapes")
+        _require(bool((np.diff(start) >= 0).all()), f"group {name}: start of the shapes decreases")
+        _require(group.rows.dtype == np.int32 and group.rows.shape == (m,), f"group {name}: rows")
+        _require(shapes.of.dtype == np.int32 and shapes.of.shape == (self.n_examples,), f"group {name}: shapes")
+        _require(np.array_equal(shapes.first, self.var_ptr[:-1]), f"group {name}: first variables of the examples")
+        base = group.table_base
+        _require(base.dtype == np.int64 and base.shape == (self.n_examples,), f"group {name}: table_base")
+        _require(not self.n_examples or 0 <= shapes.of.min() <= shapes.of.max() < k, f"group {name}: shapes")
+        filled = np.flatnonzero(shapes.counts)
+        if not len(filled):
             return
-        _require(group.table.min() >= 0 and group.table.max() < group.n_tables, f"group {name}: table rows")
-        _require(group.scope.min() >= 0 and group.scope.max() < self.n_variables, f"group {name}: variables")
-        _require(bool((self.card[group.scope] == group.cards).all()), f"group {name}: cards differ from card[scope]")
-        owner = np.repeat(np.arange(self.n_examples), np.diff(group.ptr))[:, None]
-        inside = (group.scope >= self.var_ptr[owner]) & (group.scope < self.var_ptr[owner + 1])
-        _require(bool(inside.all()), f"group {name}: a factor reaches into another example")
-        ordered = np.sort(group.scope, axis=1)
+        of = shapes.of[filled]
+        least, most = (_by_shape(ends, group.rows, start)[of] + base[filled] for ends in (np.minimum, np.maximum))
+        _require(least.min() >= 0 and most.max() < group.n_tables, f"group {name}: table rows")
+        low, high = shapes.scope.min(axis=1), shapes.scope.max(axis=1)
+        inside = _by_shape(np.maximum, high, start)[of] < np.diff(self.var_ptr)[filled]
+        _require(bool(inside.all()) and low.min() >= 0, f"group {name}: a factor reaches out of its example")
+        ordered = np.sort(shapes.scope, axis=1)
         _require(bool((ordered[:, 1:] != ordered[:, :-1]).all()), f"group {name}: a factor names a variable twice")
+        one_of_each = self._shapes[1]
+        cards = self.card[shapes.variables(one_of_each)]
+        _require(bool((cards == group.cards).all()), f"group {name}: cards differ from card[scope]")
+
+
+def _by_shape(ufunc: np.ufunc, values: I32, start: I64) -> I64:
+    """Return the least or largest value of each shape; 0 for those without factors."""
+    out, filled = np.zeros(len(start) - 1, dtype=np.int64), np.flatnonzero(np.diff(start))
+    if len(filled):
+        out[filled] = ufunc.reduceat(values, start[filled])
+    return out
 
 
 def _require(ok: bool | np.bool_, text: str) -> None:

@@ -1,14 +1,19 @@
-"""Index arithmetic on packed ragged arrays: pointers, runs, and the parts of a selection of examples."""
+"""Index arithmetic on packed ragged arrays: pointers, runs, the parts of a selection of examples, and stretches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from ssvm_dsl.array_types import I64
+
 Ints = NDArray[np.integer[Any]]
+
+#: Numbers in a stretch of a long vector, which fits into the processor's cache.
+STRETCH = 2**15
 
 
 def pointers(lengths: Ints) -> I64:
@@ -35,9 +40,17 @@ def owners(ptr: I64) -> I64:
     return np.repeat(np.arange(len(ptr) - 1, dtype=np.int64), np.diff(ptr))
 
 
-def is_identity(index: Ints, n: int) -> bool:
-    """Whether ``index`` is exactly ``arange(n)``."""
-    return len(index) == n and bool((index == np.arange(n)).all())
+def bounded_slices(sizes: Ints, most: int) -> Iterator[slice]:
+    """Yield slices, in order, of entries whose sizes are at most ``most`` together; a larger entry is alone in its own.
+
+    What takes memory for each part of an example is done slice by slice.
+    """
+    ends, lo = np.cumsum(sizes), 0
+    while lo < len(sizes):
+        done = int(ends[lo - 1]) if lo else 0
+        hi = max(lo + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield slice(lo, hi)
+        lo = hi
 
 
 def contiguous(examples: I64 | None, n: int) -> tuple[int, int] | None:
@@ -59,3 +72,18 @@ def positions(ptr: I64, examples: I64 | None) -> slice | I64:
         return slice(int(ptr[span[0]]), int(ptr[span[1]]))
     assert examples is not None
     return members(ptr, examples)
+
+
+def stretches(size: int) -> Iterator[slice]:
+    """Yield the parts of a vector of this size, in order: sums of them leave no temporary vectors behind.
+
+    Parameters
+    ----------
+    size : int
+
+    Examples
+    --------
+    >>> for part in stretches(len(w)):
+    ...     w[part] += step * (v[part] - w[part])
+    """
+    return (slice(lo, lo + STRETCH) for lo in range(0, size, STRETCH))

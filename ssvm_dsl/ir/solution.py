@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I8, I32, I64
 from ssvm_dsl.errors import OptionError
+from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.ir.tolerance import Terms
-
-F64 = NDArray[np.float64]
-I8 = NDArray[np.int8]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
-
 
 #: The state of every variable of an example that has no labelling, in answers that the verifier has seen.
 NO_STATE = -1
@@ -73,7 +68,8 @@ class Solution:
         Score of each labelling; the verifier recomputes it.  ``-inf`` where there is none.
     bound : ndarray of float64, shape (n,)
         Certified upper bound on the best score, ``nan`` without one.  Backends owe it up to the rounding of a score
-        (:mod:`ssvm_dsl.ir.tolerance`); sessions of :func:`~ssvm_dsl.inference.session.open_plan` round it outwards.
+        (:mod:`ssvm_dsl.ir.analysis.tolerance`); sessions of :func:`~ssvm_dsl.inference.session.open_plan` round it
+        outwards.
     stop : ndarray of int8, shape (n,)
         :class:`Stop` values.
     primal : ndarray of int8, shape (n,)
@@ -103,10 +99,16 @@ class Solution:
 
     @classmethod
     def exact(cls, labels: I32, score: F64, **extra: Any) -> Solution:
-        """Return a finished solution whose (best) score is its own bound; ``-inf`` marks infeasible examples."""
+        """Return a solution whose (best) score is its own bound.
+
+        ``-inf`` marks infeasible examples, and ``nan`` those that time did not reach (whatever their labels are).
+        """
         best = score if score.ndim == 1 else score[0]
-        primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
-        return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), primal, **extra)
+        late = np.isnan(best)
+        primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE)
+        primal, stop = np.where(late, Primal.NONE, primal), np.where(late, Stop.TIME, Stop.FINISHED)
+        score = np.where(late, -np.inf, score)
+        return cls(labels, score, best.copy(), stop.astype(np.int8), primal.astype(np.int8), **extra)
 
     def needed_marginals(self) -> Marginals:
         """Return the marginals.
@@ -135,7 +137,7 @@ class Solution:
         """Return which examples are proved optimal, as far as double precision can tell; ``shape (n,)``.
 
         An answer is optimal when it is feasible and no labelling can score more by as much as the tolerance: 1e-9 of
-        what scores can differ by, or less than 1 where all scores are integers (:mod:`ssvm_dsl.ir.tolerance`).
+        what scores can differ by, or less than 1 where all scores are integers (:mod:`ssvm_dsl.ir.analysis.tolerance`).
 
         Raises
         ------
@@ -147,6 +149,35 @@ class Solution:
                 raise ValueError("not known what scores are sums of: set terms=Terms.of(program, theta, examples)")
             return np.zeros(len(self.bound), dtype=bool)
         return self.terms.closed(self.best, self.bound) & (self.primal == Primal.FEASIBLE)
+
+
+def join_marginals(parts: Sequence[Marginals | None]) -> Marginals | None:
+    """Return marginals of several parts as one; ``None`` without parts, or where a part has none."""
+    found = [part for part in parts if part is not None]
+    if not found or len(found) < len(parts):
+        return None
+    tables = zip(*(part.tables for part in found), strict=True)
+    return Marginals(np.concatenate([part.node for part in found]), tuple(map(np.concatenate, tables)))
+
+
+def join_solutions(parts: Sequence[Solution]) -> Solution:
+    """Return the solutions of several parts (at least one) as one, without what they keep for warm starts."""
+    if len(parts) == 1:
+        return parts[0]
+    log_z = [part.log_partition for part in parts if part.log_partition is not None]
+    stats: dict[str, Any] = {}
+    for part in parts:
+        stats |= part.stats
+    return Solution(
+        np.concatenate([part.labels for part in parts], axis=-1),
+        np.concatenate([part.score for part in parts], axis=-1),
+        np.concatenate([part.bound for part in parts]),
+        np.concatenate([part.stop for part in parts]),
+        np.concatenate([part.primal for part in parts]),
+        marginals=join_marginals([part.marginals for part in parts]),
+        log_partition=np.concatenate(log_z) if len(log_z) == len(parts) else None,
+        stats=stats,
+    )
 
 
 def select(program: Program, examples: I64 | None) -> I64:
@@ -175,20 +206,18 @@ def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | No
     -------
     ndarray of float64, shape (n,)
     """
-    from ssvm_dsl.ir.kernels import add_table_scores
+    from ssvm_dsl.kernels.scoring import add_table_scores
 
     ids, ptr = select(program, examples), label_ptr(program, examples)
     total = theta.const[ids] + node_scores(program, theta.node, labels, examples)
     for group, tables in zip(program.groups, theta.tables, strict=True):
-        add_table_scores(
-            group.scope, group.strides, group.ptr, group.table, tables, program.var_ptr, ids, ptr, labels, total
-        )
+        add_table_scores(group.flat, tables, ids, ptr, labels, total)
     return total
 
 
 def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None = None) -> F64:
     """Return ``sum_v node[v, y_v]`` of a packed labelling of each selected example; ``shape (n,)``."""
-    from ssvm_dsl.ir.kernels import add_node_scores
+    from ssvm_dsl.kernels.scoring import add_node_scores
 
     ids = select(program, examples)
     total = np.zeros(len(ids))
@@ -198,13 +227,13 @@ def node_scores(program: Program, node: F64, labels: I32, examples: I64 | None =
 
 def score_marginals(program: Program, theta: Theta, marginals: Marginals, examples: I64 | None = None) -> F64:
     """Return the score ``const + <theta, mu>`` of marginals packed over the selected examples; ``shape (n,)``."""
-    from ssvm_dsl.ir.marginal_kernels import add_state_products, add_table_products
+    from ssvm_dsl.kernels.marginals import add_state_products, add_table_products
 
     ids = select(program, examples)
     total = theta.const[ids]
     add_state_products(program.var_ptr, program.state_ptr, theta.node, ids, marginals.node, total)
     for group, tables, given in zip(program.groups, theta.tables, marginals.tables, strict=True):
-        add_table_products(group.ptr, group.table, tables, ids, given, total)
+        add_table_products(group.flat, tables, ids, given, total)
     return total
 
 
@@ -212,7 +241,7 @@ def each_marginals(program: Program, marginals: Marginals, ids: I64) -> Iterator
     """Yield the marginals of each listed example, of marginals packed over them; views."""
     starts = program.state_ptr[program.var_ptr]
     node = pointers(starts[ids + 1] - starts[ids])
-    rows = [pointers(group.ptr[ids + 1] - group.ptr[ids]) for group in program.groups]
+    rows = [pointers(group.shapes.counts[ids]) for group in program.groups]
     for k in range(len(ids)):
         tables = (table[ptr[k] : ptr[k + 1]] for table, ptr in zip(marginals.tables, rows, strict=True))
         yield Marginals(marginals.node[node[k] : node[k + 1]], tuple(tables))
@@ -234,12 +263,12 @@ def add_marginals(
     tables : sequence of ndarray, shape (n_tables, prod(cards))
         One for each group; factors that share a row add up.
     """
-    from ssvm_dsl.ir.marginal_kernels import add_table_marginals
+    from ssvm_dsl.kernels.marginals import add_table_marginals
 
     starts = program.state_ptr[program.var_ptr]
     node[positions(starts, ids)] += np.repeat(coef, starts[ids + 1] - starts[ids]) * marginals.node
     for group, table, given in zip(program.groups, tables, marginals.tables, strict=True):
-        add_table_marginals(group.ptr, group.table, ids, coef, given, table)
+        add_table_marginals(group.flat, ids, coef, given, table)
 
 
 def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, tables: Sequence[F64]) -> None:
@@ -247,9 +276,9 @@ def add_labels(program: Program, labels: I32, coef: F64, ids: I64, node: F64, ta
 
     ``labels`` are packed over the listed examples; the others are those of :func:`add_marginals`.
     """
-    from ssvm_dsl.ir.marginal_kernels import add_table_labels
+    from ssvm_dsl.kernels.marginals import add_table_labels
 
     counts = program.var_ptr[ids + 1] - program.var_ptr[ids]
     node[program.state_ptr[:-1][positions(program.var_ptr, ids)] + labels] += np.repeat(coef, counts)
     for group, table in zip(program.groups, tables, strict=True):
-        add_table_labels(program.var_ptr, group.ptr, group.scope, group.strides, group.table, ids, coef, labels, table)
+        add_table_labels(group.flat, program.var_ptr, ids, coef, labels, table)

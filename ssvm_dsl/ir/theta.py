@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +43,7 @@ class Theta:
         ptr = pointers(np.array(sizes, dtype=np.int64))
         pool = np.zeros(int(ptr[-1]))
         tables = tuple(
-            pool[ptr[g] : ptr[g + 1]].reshape(group.n_tables, group.n_configs)
-            for g, group in enumerate(program.groups)
+            pool[ptr[g] : ptr[g + 1]].reshape(group.n_tables, group.n_configs) for g, group in enumerate(program.groups)
         )
         return cls(np.zeros(program.n_states), pool, tables, np.zeros(program.n_examples))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from ssvm_dsl.array_types import F64
 
 #: Sizes, class numbers and positions are counted in 32 bits.
 MOST = 2**31 - 1

@@ -1,9 +1,9 @@
-"""``ModelBuilder``: the functional way to declare a model, which ``class`` statements use too."""
+"""``DeclarationBuilder``: collects symbols under names, for ``class`` statements, ``ModelBuilder`` and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.declaration import Declaration, declare
@@ -11,13 +11,9 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
-from ssvm_dsl.lang.labels import ClassName, Label
 from ssvm_dsl.lang.losses import Loss
-from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.outputs import ClassName, Label, Target
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show
-
-if TYPE_CHECKING:
-    from ssvm_dsl.lang.model import Model
 
 S = TypeVar("S", bound=Symbol)
 
@@ -25,27 +21,13 @@ S = TypeVar("S", bound=Symbol)
 _TAKEN = frozenset({"declaration", "to_json", "from_json"})
 
 
-class ModelBuilder:
-    """The functional way to declare a model, for models made in loops.
-
-    Each method adds one symbol under a name and returns it; :meth:`build` returns a model class, the same as a
-    ``class`` statement would give.
+class DeclarationBuilder:
+    """Collects the symbols of a model, and the mistakes in them.
 
     Parameters
     ----------
     name : str
         Name of the model.
-
-    Examples
-    --------
-    >>> m = ModelBuilder("OCR")
-    >>> T = m.dim("T")
-    >>> x = m.input("x", T, 128)
-    >>> y = m.label("y", T, 26)
-    >>> emit = m.factor("emit", y, features=x)
-    >>> trans = m.factor("trans", chain(y))
-    >>> loss = m.add("loss", Hamming(y))
-    >>> OCR = m.build()
     """
 
     def __init__(self, name: str) -> None:
@@ -141,15 +123,3 @@ class ModelBuilder:
         if self._mistakes:
             raise ModelError(self.name, self._mistakes)
         return made
-
-    def build(self) -> type[Model]:
-        """Return the model class.
-
-        Raises
-        ------
-        ModelError
-            All mistakes together.
-        """
-        from ssvm_dsl.lang.model import as_model
-
-        return as_model(self.declaration())

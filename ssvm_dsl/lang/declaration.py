@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TypeVar
 
@@ -12,9 +13,8 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
 from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
-from ssvm_dsl.lang.labels import Label
 from ssvm_dsl.lang.losses import Loss, ZeroOne
-from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.outputs import Label, Target
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -38,17 +38,17 @@ class Declaration:
     def _of(self, kind: type[S]) -> tuple[S, ...]:
         return tuple(symbol for symbol in self.symbols if isinstance(symbol, kind))
 
-    @property
+    @cached_property
     def dims(self) -> tuple[Dim, ...]:
         """The axes."""
         return self._of(Dim)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Input | Attributes | Edges, ...]:
         """What an example holds: arrays, attributes and edge lists."""
         return tuple(s for s in self.symbols if isinstance(s, Input | Attributes | Edges))
 
-    @property
+    @cached_property
     def scored_inputs(self) -> tuple[Input | Attributes | Edges, ...]:
         """The inputs without those that only the loss reads, which are not needed to predict."""
         sources = [source for factor in self.factors for source in walk_sources(factor.features)]
@@ -61,17 +61,17 @@ class Declaration:
         needless = [given for given in spare if all(not dim.ragged or id(dim) in told for dim in given.dims)]
         return tuple(given for given in self.inputs if given not in needless)
 
-    @property
+    @cached_property
     def labels(self) -> tuple[Label, ...]:
         """The output variables."""
         return self._of(Label)
 
-    @property
+    @cached_property
     def factors(self) -> tuple[Factor, ...]:
         """The factor templates."""
         return self._of(Factor)
 
-    @property
+    @cached_property
     def loss(self) -> Loss | None:
         """The loss, if one is declared."""
         found = self._of(Loss)
@@ -81,7 +81,7 @@ class Declaration:
         """Return the symbol of that name, ``None`` when there is none."""
         return next((symbol for symbol in self.symbols if symbol.name == name), None)
 
-    @property
+    @cached_property
     def fitted(self) -> bool:
         """Whether some feature (or which weights there are) is learnt from the training data."""
         from ssvm_dsl.lang.features import PLiF, Standardized, Whitened
@@ -91,7 +91,7 @@ class Declaration:
         learnt = any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in sources)
         return learnt or any(factor.observed for factor in self.factors)
 
-    @property
+    @cached_property
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions the model calls."""
         sources = [s for factor in self.factors for s in walk_sources(factor.features)]
@@ -211,9 +211,12 @@ def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterat
             if isinstance(source, Feature | JointFeature):
                 unknown = set(source.ref.arguments() or ()) - inputs
                 if unknown:
-                    yield source.where, (
-                        f"{symbol.name}: {source.ref.path} asks for {', '.join(sorted(unknown))}; the inputs are "
-                        f"{', '.join(sorted(inputs)) or 'none'} (parameters are matched by name)"
+                    yield (
+                        source.where,
+                        (
+                            f"{symbol.name}: {source.ref.path} asks for {', '.join(sorted(unknown))}; the inputs are "
+                            f"{', '.join(sorted(inputs)) or 'none'} (parameters are matched by name)"
+                        ),
                     )
 
 
@@ -252,9 +255,12 @@ def _axis_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
     for label in declaration.labels:
         for dim in label.dims:
             if dim.ragged and id(dim) not in told:
-                yield label.where, (
-                    f"{label.name}: no input has the ragged axis {dim.name}, so its size is unknown when "
-                    f"predicting; give an Input this axis or fix it: {dim.name} = Dim(n)"
+                yield (
+                    label.where,
+                    (
+                        f"{label.name}: no input has the ragged axis {dim.name}, so its size is unknown when "
+                        f"predicting; give an Input this axis or fix it: {dim.name} = Dim(n)"
+                    ),
                 )
 
 
@@ -277,8 +283,10 @@ def _loss_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
         yield extra.where, f"{extra.name}: a model has one loss, {losses[0].name} is already one; add them: a + b"
     for loss in losses:
         for _, term in loss.terms:
-            if isinstance(term, ZeroOne) and not loss.mistakes and {label.name for label in term.labels} != {
-                label.name for label in declaration.labels
-            }:
+            if (
+                isinstance(term, ZeroOne)
+                and not loss.mistakes
+                and {label.name for label in term.labels} != {label.name for label in declaration.labels}
+            ):
                 names = ", ".join(label.name for label in declaration.labels)
                 yield loss.where, f"{loss.name}: ZeroOne looks at the whole output; name every label: ZeroOne({names})"

@@ -19,7 +19,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.outputs import Target
 from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
 
 
@@ -293,11 +293,11 @@ class Polynomial(Transform):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Standardized(Transform):
-    """The source with each feature shifted and scaled to mean 0 and variance 1 on the training data."""
+class Normalised(Transform):
+    """The source shifted and turned into features of the same number, as the training data say."""
 
     def __init__(self, source: Source) -> None:
-        checked, mistakes = self._start(source, "Standardized")
+        checked, mistakes = self._start(source, type(self).__name__)
         self._fill(mistakes, dims=checked.dims, source=checked)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -311,24 +311,16 @@ class Standardized(Transform):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Whitened(Transform):
+class Standardized(Normalised):
+    """The source with each feature shifted and scaled to mean 0 and variance 1 on the training data."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Whitened(Normalised):
     """The source with its features decorrelated to unit covariance on the training data (ZCA whitening).
 
     Directions whose variance is below ``1e-10`` of the largest are set to zero.
     """
-
-    def __init__(self, source: Source) -> None:
-        checked, mistakes = self._start(source, "Whitened")
-        self._fill(mistakes, dims=checked.dims, source=checked)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.source,), {}
-
-    @property
-    def width(self) -> int | None:
-        """The width of the source."""
-        return self.source.width
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -15,7 +15,7 @@ import numpy as np
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.labels import ClassName, Label
+from ssvm_dsl.lang.outputs import ClassName, Label
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
 
 #: Named measures of :class:`CountLoss`.
@@ -300,9 +300,7 @@ class Cost(WeighedLoss):
 
     matrix: tuple[tuple[float, ...], ...]
 
-    def __init__(
-        self, y: Label, matrix: Any, *, normalize: bool = False, node_weights: Input | None = None
-    ) -> None:
+    def __init__(self, y: Label, matrix: Any, *, normalize: bool = False, node_weights: Input | None = None) -> None:
         label, mistakes = self._start(y, "Cost")
         array = np.zeros((0, 0))
         try:
@@ -312,9 +310,7 @@ class Cost(WeighedLoss):
         if mistakes:
             pass
         elif array.shape != (label.n_states, label.n_states):
-            mistakes.append(
-                f"Cost: the matrix has shape {array.shape}, expected {(label.n_states, label.n_states)}"
-            )
+            mistakes.append(f"Cost: the matrix has shape {array.shape}, expected {(label.n_states, label.n_states)}")
         elif not (np.isfinite(array).all() and (array >= 0).all() and not array.diagonal().any()):
             mistakes.append(_wrong_price(array))
         rows = () if mistakes else tuple(map(tuple, array.tolist()))

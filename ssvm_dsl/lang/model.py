@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, NoReturn
 
-from ssvm_dsl.lang.builder import ModelBuilder
+from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.relations import Target
+from ssvm_dsl.lang.outputs import Target
 from ssvm_dsl.lang.symbols import Symbol
 
 
@@ -20,7 +20,7 @@ class ModelMeta(type):
     declaration: Declaration
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ModelMeta:
-        builder = ModelBuilder(name)
+        builder = DeclarationBuilder(name)
         reserved = {key: value for key, value in namespace.items() if key[:2] == key[-2:] == "__"}
         for key in [key for key, value in reserved.items() if isinstance(value, Symbol)]:
             builder.add(key, namespace[key])
@@ -141,6 +141,40 @@ def as_model(declaration: Declaration) -> type[Model]:
     make: Callable[..., Any] = ModelMeta
     made: type[Model] = make(declaration.name, (Model,), {s.name: s for s in declaration.symbols})
     return made
+
+
+class ModelBuilder(DeclarationBuilder):
+    """The functional way to declare a model, for models made in loops.
+
+    Each method adds one symbol under a name and returns it; :meth:`build` returns a model class, the same as a
+    ``class`` statement would give.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+
+    Examples
+    --------
+    >>> m = ModelBuilder("OCR")
+    >>> T = m.dim("T")
+    >>> x = m.input("x", T, 128)
+    >>> y = m.label("y", T, 26)
+    >>> emit = m.factor("emit", y, features=x)
+    >>> trans = m.factor("trans", chain(y))
+    >>> loss = m.add("loss", Hamming(y))
+    >>> OCR = m.build()
+    """
+
+    def build(self) -> type[Model]:
+        """Return the model class.
+
+        Raises
+        ------
+        ModelError
+            All mistakes together.
+        """
+        return as_model(self.declaration())
 
 
 def _reduce(model: ModelMeta) -> str | tuple[Callable[[Declaration], type[Model]], tuple[Declaration]]:

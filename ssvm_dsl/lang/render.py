@@ -7,7 +7,7 @@ from html import escape
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Symbol, show
 
 

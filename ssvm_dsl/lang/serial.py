@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import features, inputs, losses, relations
+from ssvm_dsl.lang import features, inputs, losses, outputs
+from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
-from ssvm_dsl.lang.labels import Label
+from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -30,8 +31,8 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(features.Whitened, features.Hashed, features.Concat),
         *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
         *(losses.CustomLoss, losses.LossSum),
-        *(relations.chain, relations.pairs, relations.grid, relations.complete, relations.along),
-        *(relations.cliques, relations.cross),
+        *(outputs.chain, outputs.pairs, outputs.grid, outputs.complete, outputs.along),
+        *(outputs.cliques, outputs.cross),
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)
@@ -80,8 +81,6 @@ def _encode(value: object) -> object:
 
 def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaration:
     """Return the declaration of a JSON text; see :meth:`Model.from_json`."""
-    from ssvm_dsl.lang.builder import ModelBuilder
-
     if not isinstance(trusted, bool | Iterable):
         raise OptionError(f"trusted is True, False or a list of import paths, got {trusted!r}")
     trusted = trusted if isinstance(trusted, bool) else (trusted,) if isinstance(trusted, str) else tuple(trusted)
@@ -89,7 +88,7 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
         content = json.loads(text)
         if content["format"] != FORMAT or content["version"] != VERSION:
             raise FileFormatError(f"expected {FORMAT!r} version {VERSION}, found {content.get('format')!r}")
-        builder = ModelBuilder(str(content["name"]))
+        builder = DeclarationBuilder(str(content["name"]))
         known: dict[str, Symbol] = {}
         for entry in content["symbols"]:
             symbol = _decode(entry, known, trusted)

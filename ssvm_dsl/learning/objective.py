@@ -19,15 +19,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.stretches import stretches
+from ssvm_dsl.ir.ragged import stretches
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.factors import Factor
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

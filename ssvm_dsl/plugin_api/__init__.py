@@ -1,31 +1,38 @@
 """The stable contract for plug-in authors: hooks, specs and protocols.  Import nothing else but ``ssvm_dsl.ir``."""
 
+from ssvm_dsl.ir.question import Question
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
     Backend,
+    CompiledSession,
     CountingSession,
     Executor,
-    OptionedBackend,
+    MessageSession,
     Session,
-    SlopeSession,
     SumSession,
     Verdict,
+    missing_methods,
 )
+from ssvm_dsl.plugin_api.risks import GradientRisk, PlaneRisk, RiskWorld
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
+    AddedLoss,
+    Alias,
     BackendSpec,
-    BridgeSpec,
-    ConstraintSpec,
-    ExecutorSpec,
     LossSpec,
-    Option,
+    RiskForm,
+    RiskSpec,
     TrainerNeeds,
     TrainerSpec,
 )
 from ssvm_dsl.plugin_api.training import (
+    AnytimeTrainer,
+    ConcludingTrainer,
     IncrementalTrainer,
     Iterate,
     Objective,
@@ -40,29 +47,40 @@ from ssvm_dsl.plugin_api.training import (
 
 __all__ = [
     "API_VERSION",
+    "AddedLoss",
+    "Alias",
+    "AnytimeTrainer",
     "Backend",
     "BackendSpec",
-    "BridgeSpec",
+    "Clock",
     "CompiledMessages",
     "CompiledOracle",
-    "ConstraintSpec",
+    "CompiledSession",
+    "ConcludingTrainer",
     "CountingSession",
+    "ExampleAnswer",
+    "ExampleSession",
     "Executor",
-    "ExecutorSpec",
+    "GradientRisk",
     "IncrementalTrainer",
     "Iterate",
     "LossSpec",
     "MessageProblem",
+    "MessageSession",
     "MixtureProblem",
     "Objective",
     "Option",
-    "OptionedBackend",
+    "PlainExample",
+    "PlaneRisk",
     "Planes",
     "PredictingProblem",
+    "Question",
     "ResumableTrainer",
+    "RiskForm",
     "RiskGradient",
+    "RiskSpec",
+    "RiskWorld",
     "Session",
-    "SlopeSession",
     "StopRule",
     "SumSession",
     "TrainProblem",
@@ -71,6 +89,8 @@ __all__ = [
     "TrainerSpec",
     "TrainingEvent",
     "Verdict",
+    "answer_each",
     "hookimpl",
     "loading",
+    "missing_methods",
 ]

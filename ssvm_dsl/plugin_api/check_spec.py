@@ -7,15 +7,16 @@ without a line here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
-from ssvm_dsl.plugin_api.specs import Option, OptionedSpec, Spec
+from ssvm_dsl.plugin_api.options import KINDS, Option
+from ssvm_dsl.plugin_api.specs import NamedSpec, OptionedSpec, RiskSpec, Spec
 
 #: What users type: one word, also on a command line and in a table.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -60,6 +61,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, one) for one in get_args(hint))
     if get_origin(hint) in (tuple, frozenset):
         return isinstance(value, get_origin(hint)) and all(_fits(one, get_args(hint)[0]) for one in value)
+    if get_origin(hint) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(one, get_args(hint)[0]) for one in value)
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return isinstance(value, hint)
@@ -72,6 +75,8 @@ def _named(hint: Any) -> str:
         return " or ".join(map(_named, parts))
     if get_origin(hint) in (tuple, frozenset):
         return f"a {get_origin(hint).__name__} of {_named(parts[0]).split()[-1]}"
+    if get_origin(hint) is Mapping:
+        return "a mapping by names"
     return "None" if hint is type(None) else f"{'an' if hint.__name__[0] in 'aeiou' else 'a'} {hint.__name__}"
 
 
@@ -91,6 +96,14 @@ def _unfit(spec: Spec) -> Iterator[str]:
             yield f"{what} is one line of text, got {_short(getattr(spec, what))}"
     if isinstance(spec, OptionedSpec):
         yield from _unfit_options(spec.options)
+    for alias in spec.aliases if isinstance(spec, NamedSpec) else ():
+        if not any(map(str.isalnum, alias.name)):
+            yield f"an alias has letters or digits, got {_short(alias.name)}"
+    if isinstance(spec, RiskSpec):
+        if spec.mixtures and not FACTORY.fullmatch(spec.mixtures):
+            yield f"mixtures is 'package.module:Class' or empty, got {_short(spec.mixtures)}"
+        if not all(1.0 <= power < inf for power in spec.powers):
+            yield f"powers are numbers of at least 1, got {_short(sorted(spec.powers))}"
     caps = getattr(spec, "caps", None)
     if isinstance(caps, Caps):
         if not (isfinite(caps.score_atol) and caps.score_atol >= 0.0):
@@ -107,6 +120,10 @@ def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
         if option.name in seen:
             yield f"there are two options '{option.name}'"
         seen.add(option.name)
+        unknown = [one for one in option.alternatives if isinstance(one, type) and one not in KINDS]
+        if unknown or not option.alternatives:
+            yield f"option '{option.name}' is an int, float, str or bool, or one of listed values, not {option.kind!r}"
+            continue
         expected = option.expected(option.default)
         if expected:
             yield f"option '{option.name}' is {expected}, but its default is {_short(option.default)}"

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
+from ssvm_dsl.array_types import F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledOracle:
     """An oracle that trainers call inside their own compiled kernels, one example at a time.
 
-    A session may offer one (method ``compiled()``); without it trainers call ``solve`` on batches.  It is a
-    ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.SIGNATURE`::
+    What a :class:`CompiledSession` returns; a ``numba.cfunc`` of the signature
+    :data:`ssvm_dsl.kernels.signatures.SIGNATURE`::
 
         score = function(ints, longs, example, pool, node, labels, work)
 
@@ -46,8 +41,8 @@ class CompiledOracle:
 class CompiledMessages:
     """Message passing that trainers call inside their own compiled kernels, one example at a time.
 
-    A :class:`SlopeSession` may offer it (method ``compiled_messages()``); without it trainers call ``solve`` and
-    ``slope``.  It is a ``numba.cfunc`` of the signature :data:`ssvm_dsl.ir.compiled.MESSAGE_SIGNATURE`::
+    What a :class:`MessageSession` may return; without it trainers call ``solve`` and ``slope``.  It is a
+    ``numba.cfunc`` of the signature :data:`ssvm_dsl.kernels.signatures.MESSAGE_SIGNATURE`::
 
         bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
 

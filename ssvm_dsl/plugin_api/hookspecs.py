@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import pluggy
 
-from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec, ConstraintSpec, ExecutorSpec, LossSpec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, LossSpec, RiskSpec, TrainerSpec
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 PROJECT = "ssvm"
@@ -40,20 +40,8 @@ def ssvm_trainers() -> Iterable[TrainerSpec]:
 
 
 @hookspec
-def ssvm_executors() -> Iterable[ExecutorSpec]:
-    """Return executors: where oracle calls run."""
-    raise NotImplementedError("a hook specification is never called")
-
-
-@hookspec
-def ssvm_constraints() -> Iterable[ConstraintSpec]:
-    """Return hard-constraint kinds."""
-    raise NotImplementedError("a hook specification is never called")
-
-
-@hookspec
-def ssvm_bridges() -> Iterable[BridgeSpec]:
-    """Return rewrites from one constraint kind into others."""
+def ssvm_risks() -> Iterable[RiskSpec]:
+    """Return risks."""
     raise NotImplementedError("a hook specification is never called")
 
 

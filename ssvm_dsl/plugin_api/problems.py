@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes, TrainProblem
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 class MessageProblem(TrainProblem, Protocol):

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.messages import Messages
-from ssvm_dsl.ir.need import Limits, Need, Task
+from ssvm_dsl.ir.need import Ability, Caps, Need
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
-from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 T = TypeVar("T")
 
@@ -48,54 +45,28 @@ class Verdict:
     n_bytes: float = 0.0
 
 
+@runtime_checkable
 class Session(Protocol):
     """A backend opened on one program; keeps whatever it prepared, knows no scores."""
 
-    def solve(
-        self,
-        theta: Theta,
-        *,
-        examples: I64 | None = None,
-        task: Task = Task.MAP,
-        clamp: I32 | None = None,
-        warm: Any = None,
-        limits: Limits = Limits(),
-        k: int = 1,
-    ) -> Solution:
-        """Answer a question for the selected examples.
-
-        Parameters
-        ----------
-        theta : Theta
-            Scores laid out for the whole program; only those of the selected examples are looked at.
-        examples : ndarray of int64, optional
-            The examples to answer for; all by default.  The answer is packed in this order.
-        task : Task
-        clamp : ndarray of int32, shape (V,), optional
-            States fixed in advance, -1 where free (task ``map_clamped``).
-        warm : object, optional
-            ``Solution.warm`` of an earlier call.
-        limits : Limits
-        k : int
-            How many labellings, for the task ``kbest``.
-        """
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; the answer is packed over the examples asked for, in that order."""
 
 
+@runtime_checkable
 class SumSession(Session, Protocol):
     """A session that adds up marginals as it finds them, for the gradients of smooth risks.
 
-    An offer a session may make; without it marginals come from ``solve``, factor by factor.
+    What ``Ability.SUMMED_MARGINALS`` announces; without it marginals come from ``solve``, factor by factor.
     """
 
-    def expect(self, theta: Theta, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
-        """Add ``coef_i`` times the marginals of each listed example and return its log partition.
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add ``coef_i`` times the marginals of each example asked for and return its log partition.
 
         Parameters
         ----------
-        theta : Theta
-            Scores, as in ``solve``.
-        ids : ndarray of int64, shape (n,)
-            Distinct examples.
+        question : Question
+            Scores and examples, for the task ``marginals``; no clamp.
         coef : ndarray of float64, shape (n,)
         node : ndarray of float64, shape (S,)
             Where to add the marginals of variables; laid out as ``theta.node``.
@@ -109,21 +80,22 @@ class SumSession(Session, Protocol):
         """
 
 
+@runtime_checkable
 class CountingSession(Session, Protocol):
     """A session that also finds best labellings by counts; losses that do not add up need it.
 
-    Backends with ``"count"`` in ``Caps.loss_kinds`` open such sessions; ``CountLoss`` and slack rescaling use them.
+    What ``Ability.COUNTS`` announces; ``CountLoss`` and slack rescaling ask for it.
     """
 
-    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling that is worth most, ``offset[a, b] + scale[a, b] score`` for its counts (a, b).
 
         Parameters
         ----------
-        theta : Theta
+        question : Question
+            Scores and examples; no clamp.
         tables : CountTables
             Those of the examples asked for, in that order.
-        examples : ndarray of int64, optional
 
         Returns
         -------
@@ -132,22 +104,33 @@ class CountingSession(Session, Protocol):
         """
 
 
-class SlopeSession(Session, Protocol):
-    """A session that lowers dual bounds by messages and tells where they are attained.
+@runtime_checkable
+class CompiledSession(Session, Protocol):
+    """A session whose best labellings trainers can ask for inside their own kernels.
 
-    Backends that claim ``Caps.messages`` open such sessions; ``Solution.warm`` of their answers is a ``Messages``.
+    What ``Ability.COMPILED`` announces; without it trainers call ``solve`` on batches.
     """
 
-    def slope(self, theta: Theta, ids: I64, warm: Messages) -> Marginals | None:
+    def compiled(self) -> CompiledOracle | None:
+        """Return the compiled oracle; ``None``: not for this program."""
+
+
+@runtime_checkable
+class MessageSession(Session, Protocol):
+    """A session that lowers dual bounds by messages, keeps them, and tells where the bounds are attained.
+
+    What ``Ability.MESSAGES`` announces: ``Solution.warm`` of its answers is a :class:`~ssvm_dsl.ir.Messages`.  The
+    trainer ``dlpw`` works on such messages.
+    """
+
+    def slope(self, question: Question) -> Marginals | None:
         """Return a subgradient of the dual bound in the scores, for the messages an earlier call returned.
 
         Parameters
         ----------
-        theta : Theta
-        ids : ndarray of int64, shape (n,)
-            Distinct examples.
-        warm : Messages
-            ``Solution.warm`` of a call for these examples.
+        question : Question
+            Scores and examples; ``warm`` is a :class:`~ssvm_dsl.ir.Messages`, ``Solution.warm`` of a call for these
+            examples.
 
         Returns
         -------
@@ -157,33 +140,41 @@ class SlopeSession(Session, Protocol):
             ``None``: not for this program.
         """
 
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the same for callers with kernels of their own; ``None``: not offered, or not for this program."""
+
+
+#: What a session with an ability has to be, and its methods in words.
+ABILITIES: Mapping[Ability, tuple[Any, str]] = {
+    Ability.SUMMED_MARGINALS: (SumSession, "expect()"),
+    Ability.COUNTS: (CountingSession, "best_by_count()"),
+    Ability.COMPILED: (CompiledSession, "compiled()"),
+    Ability.MESSAGES: (MessageSession, "slope() or compiled_messages()"),
+}
+
+
+def missing_methods(session: object, caps: Caps) -> str:
+    """Return what an opened session lacks of what its backend announces, in words; empty when it has all."""
+    if not isinstance(session, Session):
+        return f"open() returned a {type(session).__name__}, expected a session with solve()"
+    for ability in sorted(caps.abilities):
+        kind, methods = ABILITIES[ability]
+        if not isinstance(session, kind):
+            return f"Caps announce the ability '{ability}', but its session lacks {methods}"
+    return ""
+
 
 class Backend(Protocol):
     """An inference method."""
 
     def check(self, need: Need) -> Verdict:
-        """Say whether it takes a problem, and at what cost; what ``Caps`` says is checked before."""
+        """Say whether it takes a problem, and at what cost; what ``Caps`` says is checked before.
+
+        ``need.options`` are all options that ``open`` would get, for backends whose options decide what they take.
+        """
 
     def open(self, program: Program, options: Mapping[str, Any]) -> Session:
         """Prepare for a program."""
-
-
-class OptionedBackend(Backend, Protocol):
-    """A backend whose options decide what it takes, such as a limit on memory.
-
-    An offer a backend may make; the planner then asks ``check_with`` instead of ``check``.
-    """
-
-    def check_with(self, need: Need, options: Mapping[str, Any]) -> Verdict:
-        """Say whether it takes a problem when opened with these options, and at what cost.
-
-        Parameters
-        ----------
-        need : Need
-        options : mapping
-            All options of the spec, defaults filled in, as ``open`` gets them; with the defaults the answer is that
-            of ``check``.
-        """
 
 
 class Executor(Protocol):

@@ -5,61 +5,20 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
-
-import numpy as np
 
 from ssvm_dsl.errors import OptionError, PluginError, SsvmError
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.options import Option
 
 #: Version of this contract.  A plug-in made for another one is not loaded.
 API_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a backend or trainer.
-
-    Parameters
-    ----------
-    name : str
-    default : Any
-    doc : str
-        One line: what it does, and its unit.
-    choices : tuple, optional
-        The allowed values, where they can be listed; else a value is what the default is: a number or a bool.
-    least, above : float, optional
-        Numbers are at least ``least`` (and ints where the default is one), and above ``above``.
-    """
-
-    name: str
-    default: Any
-    doc: str
-    choices: tuple[Any, ...] = ()
-    least: float | None = None
-    above: float | None = None
-
-    def expected(self, value: Any) -> str:
-        """Return what a value should be, in words; empty when it is that."""
-        if self.choices:
-            return "" if value in self.choices else f"one of {list(self.choices)}"
-        if isinstance(self.default, bool):
-            return "" if isinstance(value, bool) else "True or False"
-        if not isinstance(self.default, int | float):
-            return ""
-        whole = isinstance(self.default, int) and self.least is not None
-        kind = Integral if whole else Real
-        fits = isinstance(value, kind) and not isinstance(value, bool) and value == value
-        fits = fits and (self.least is None or value >= self.least) and (self.above is None or value > self.above)
-        words = ["an int" if kind is Integral else "a number"]
-        words += [] if self.least is None else [f"of at least {self.least:g}"]
-        words += [] if self.above is None else [f"above {self.above:g}"]
-        return "" if fits else " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -140,7 +99,36 @@ def _importable(module: str) -> bool:
 
 
 @dataclass(frozen=True)
-class OptionedSpec(Spec):
+class Alias:
+    """A name that the literature or other packages use, and what to write for it.
+
+    Parameters
+    ----------
+    name : str
+        Compared without case and punctuation.
+    settings : mapping
+        What is to be set besides: parameters of ``StructuredSVM``, such as ``{"trainer_options": {"order": "batch"}}``.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NamedSpec(Spec):
+    """A plug-in description whose name users write.
+
+    Parameters
+    ----------
+    aliases : tuple of Alias
+        Other names: errors that meet one say what to write.
+    """
+
+    aliases: tuple[Alias, ...] = ()
+
+
+@dataclass(frozen=True)
+class OptionedSpec(NamedSpec):
     """A plug-in description with options.
 
     Parameters
@@ -151,7 +139,7 @@ class OptionedSpec(Spec):
     options: tuple[Option, ...] = ()
 
     def resolve(self, given: dict[str, Any] | None) -> dict[str, Any]:
-        """Return all options with their values, defaults filled in; numbers of NumPy become Python's.
+        """Return all options with their values, defaults filled in; numbers become Python's, of the option's kind.
 
         Raises
         ------
@@ -166,12 +154,7 @@ class OptionedSpec(Spec):
             expected = known[name].expected(value)
             if expected:
                 raise OptionError(f"option '{name}' of '{self.name}' is {expected}, got {value!r}")
-        return {name: plain_number((given or {}).get(name, option.default)) for name, option in known.items()}
-
-
-def plain_number(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, which files can hold; anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
+        return {name: option.converted((given or {}).get(name, option.default)) for name, option in known.items()}
 
 
 @dataclass(frozen=True)
@@ -190,6 +173,77 @@ class BackendSpec(OptionedSpec):
     speed: float = 1e9
 
 
+class RiskForm(StrEnum):
+    """What a risk is, for those who minimise it: every risk gives values and subgradients, and some give more."""
+
+    #: A maximum over labellings: a plane for each (:class:`~ssvm_dsl.plugin_api.Planes`).
+    PLANES = "planes"
+
+    #: The same with planes that have scales of their own, such as the loss in slack rescaling.
+    SCALED = "scaled planes"
+
+    #: A maximum over fractional labellings: planes hold marginals.
+    FRACTIONAL = "fractional planes"
+
+    #: Differentiable: subgradients are gradients.
+    SMOOTH = "smooth"
+
+    #: Convex, and nothing else.
+    CONVEX = "convex"
+
+
+class AddedLoss(StrEnum):
+    """The loss that a risk looks at."""
+
+    DECLARED = "declared"  #: that of the model
+    NONE = "none"  #: zero everywhere
+    ZERO_ONE = "zero-one"  #: 1 for every labelling but the truth
+
+
+@dataclass(frozen=True)
+class RiskSpec(NamedSpec):
+    """A risk for ``StructuredSVM(risk=...)``.
+
+    ``factory`` names a class that is made once for a fit, with a :class:`~ssvm_dsl.plugin_api.RiskWorld`: a
+    :class:`~ssvm_dsl.plugin_api.PlaneRisk` for the forms ``PLANES`` and ``SCALED``, else a
+    :class:`~ssvm_dsl.plugin_api.GradientRisk`.
+
+    Parameters
+    ----------
+    form : RiskForm
+    loss : AddedLoss
+        The loss that its world holds.
+    additive : bool
+        Whether that loss must add up over variables.
+    tasks : frozenset of Task
+        Questions it asks of the backend.  ``MAP`` of a maximum over labellings stands for loss-augmented questions:
+        the two best for ``ZERO_ONE``, best labellings by counts for ``CountLoss``.
+    bounded : bool
+        Whether answers without bounds will not do.
+    one_label : bool
+        Whether it is for models of one label, all whose classes it looks at without the backend.
+    values : bool
+        Whether it is for ``StructuredRegressor``, whose factory gets ``values`` and ``epsilon``, too.
+    powers : frozenset of float
+        The powers it can be raised to; empty for any of at least 1.
+    mixtures : str
+        The factory for trainers that ask for marginals; empty where it is the same.
+    upper_bound : str
+        A risk that bounds it from above and is easier to compute.
+    """
+
+    form: RiskForm = RiskForm.CONVEX
+    loss: AddedLoss = AddedLoss.DECLARED
+    additive: bool = False
+    tasks: frozenset[Task] = frozenset({Task.MAP})
+    bounded: bool = False
+    one_label: bool = False
+    values: bool = False
+    powers: frozenset[float] = frozenset()
+    mixtures: str = ""
+    upper_bound: str = ""
+
+
 @dataclass(frozen=True)
 class TrainerNeeds:
     """What a trainer asks for.
@@ -197,7 +251,9 @@ class TrainerNeeds:
     Parameters
     ----------
     risks : frozenset of str
-        Risks it can minimise.
+        Risks it can minimise, by name.
+    forms : frozenset of RiskForm
+        Forms of risks it can minimise, whatever their names: those of other plug-ins as well.
     guarantee : Guarantee
         The weakest oracle it works with.
     tasks : frozenset of Task
@@ -218,6 +274,7 @@ class TrainerNeeds:
     """
 
     risks: frozenset[str] = frozenset({"margin"})
+    forms: frozenset[RiskForm] = frozenset()
     guarantee: Guarantee = Guarantee.HEURISTIC
     tasks: frozenset[Task] = frozenset({Task.MAP})
     strongly_convex: bool = False
@@ -231,9 +288,14 @@ class TrainerNeeds:
         """Whether it asks for marginals where the risk alone would not."""
         return Task.MARGINALS in self.tasks
 
-    def covers(self, risk: str, power: float) -> bool:
+    def minimises(self, risk: RiskSpec) -> bool:
+        """Whether it minimises a risk, or some power of it."""
+        return risk.name in self.risks or risk.form in self.forms
+
+    def covers(self, risk: RiskSpec, power: float) -> bool:
         """Whether it minimises a power of a risk."""
-        return risk in self.risks and (self.any_power or power in self.powers)
+        able = (self.any_power or power in self.powers) and (not risk.powers or power in risk.powers)
+        return able and self.minimises(risk)
 
 
 @dataclass(frozen=True)
@@ -244,62 +306,44 @@ class TrainerSpec(OptionedSpec):
     ----------
     needs : TrainerNeeds
     incremental : bool
-        Whether it can learn from a stream (``partial_fit``).
+        Whether it can learn from a stream: it is an :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`.
     resumable : bool
-        Whether it can go on from a checkpoint (:class:`~ssvm_dsl.plugin_api.ResumableTrainer`).
+        Whether it can go on from a checkpoint: it is a :class:`~ssvm_dsl.plugin_api.ResumableTrainer`.
+    concluding : bool
+        Whether it is asked for the certificate of its newest iterate when a fit ends by a limit, a callback or Ctrl-C:
+        it is a :class:`~ssvm_dsl.plugin_api.ConcludingTrainer`.
+    anytime : bool
+        Whether its weights improve within an iteration: it is an :class:`~ssvm_dsl.plugin_api.AnytimeTrainer`.
+    best_iterate : bool
+        Whether the iterate with the lowest objective is returned, not the last one; an option of this name decides
+        instead where there is one.
+    compares_start : bool
+        Whether steps may make things worse: where a limit ends the fit, the weights it began with are returned if they
+        are better.
     certifies : bool
         Whether its iterates carry lower bounds of the optimum, so that there is a duality gap, and the planes behind
         them (:class:`~ssvm_dsl.plugin_api.Iterate`), so that there is one for every C.
+    aggregates : bool
+        Whether a pass makes one plane of all examples: few passes do where there are few weights, and users of other
+        trainers are told so.
     n_labellings, n_vectors : int
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
+    n_marginals : int
+        Likewise, with fractional answers: arrays as large as the marginals of all variables and factors of the data.
     """
 
     needs: TrainerNeeds = TrainerNeeds()
     incremental: bool = False
     resumable: bool = False
+    concluding: bool = False
+    anytime: bool = False
+    best_iterate: bool = True
+    compares_start: bool = False
     certifies: bool = True
+    aggregates: bool = False
     n_labellings: int = 2
     n_vectors: int = 6
-
-
-@dataclass(frozen=True)
-class ExecutorSpec(Spec):
-    """Where oracle calls run."""
-
-
-@dataclass(frozen=True)
-class ConstraintSpec(Spec):
-    """A kind of hard constraint.
-
-    ``factory`` names a function ``feasible(program, group, labels) -> ndarray of bool, shape (m,)`` that
-    tells for every constraint of a :class:`~ssvm_dsl.ir.program.ConstraintGroup` whether a labelling of the
-    whole program (``labels``, shape (V,)) satisfies it.
-    """
-
-
-@dataclass(frozen=True)
-class BridgeSpec(Spec):
-    """A rewrite of one constraint kind into others, so that more backends can answer.
-
-    ``factory`` names a class with ``lower(program, theta) -> (program, theta)`` and
-    ``lift(labels) -> labels``.
-
-    Parameters
-    ----------
-    source : str
-        The constraint kind it removes.
-    targets : frozenset of str
-        The kinds it introduces.
-    exact : bool
-        Whether optimal solutions are kept.
-    cost : float
-        Relative price, to choose between paths.
-    """
-
-    source: str = ""
-    targets: frozenset[str] = frozenset()
-    exact: bool = True
-    cost: float = 1.0
+    n_marginals: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import Marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,10 +270,7 @@ class Iterate:
 class Trainer(Protocol):
     """A learning method: a generator of iterates, driven and stopped from outside.
 
-    A trainer whose iterates do not all come with their certificate may have a method ``certified() -> Iterate | None``
-    that returns the newest one with it: the driver asks for it when a fit ends by a limit, a callback or Ctrl-C.  One
-    whose weights improve within an iteration may have a method ``newest() -> ndarray | None`` that returns them: the
-    driver asks for them when a limit or Ctrl-C ends the fit inside an iteration and nothing is known of any weights.
+    Whatever else it can do is announced in its :class:`~ssvm_dsl.plugin_api.TrainerSpec`; nothing is looked for.
     """
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
@@ -293,8 +286,28 @@ class Trainer(Protocol):
         """
 
 
+class ConcludingTrainer(Trainer, Protocol):
+    """A trainer whose iterates do not all come with their certificate (``TrainerSpec(concluding=True)``)."""
+
+    def certified(self) -> Iterate | None:
+        """Return the newest iterate with its certificate; ``None`` where it came with all that is known.
+
+        Asked when a fit ends by a limit, a callback or Ctrl-C.
+        """
+
+
+class AnytimeTrainer(Trainer, Protocol):
+    """A trainer whose weights improve within an iteration (``TrainerSpec(anytime=True)``)."""
+
+    def newest(self) -> F64 | None:
+        """Return the weights at hand; ``None`` where those of the last iterate are the newest.
+
+        Asked when a limit or Ctrl-C ends the fit inside the first iteration, so that nothing is known of any weights.
+        """
+
+
 class ResumableTrainer(Trainer, Protocol):
-    """A trainer that can be stopped after an iterate and go on later as if it had not been."""
+    """A trainer that can go on after an iterate as if it had not stopped (``TrainerSpec(resumable=True)``)."""
 
     def state(self) -> dict[str, Any]:
         """Return everything the next iterate depends on: arrays, and values that JSON can hold."""

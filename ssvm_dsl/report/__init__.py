@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-__all__ = ["confusion_matrix", "plot_confusion", "plot_path", "plot_training", "plot_weights"]
+from ssvm_dsl.lazy_api import lazy_names
 
+_HOMES = {
+    "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
+    "ssvm_dsl.report.plots": ("confusion_matrix", "plot_confusion", "plot_path", "plot_training", "plot_weights"),
+}
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'ssvm_dsl.report' has no attribute '{name}'")
-    value = getattr(import_module("ssvm_dsl.report.plots"), name)
-    globals()[name] = value
-    return value
+__all__, __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
@@ -21,6 +19,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
     from ssvm_dsl.report.plots import confusion_matrix as confusion_matrix
     from ssvm_dsl.report.plots import plot_confusion as plot_confusion
     from ssvm_dsl.report.plots import plot_path as plot_path

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.certificate import FitReport
+    from ssvm_dsl.learning.driver.certificate import FitReport
 
-F64 = NDArray[np.float64]
 
 #: An axis is logarithmic when what it shows spans more than this factor.
 WIDE = 10.0

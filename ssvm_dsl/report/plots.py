@@ -23,8 +23,10 @@ from ssvm_dsl.report.curves import (
 )
 
 if TYPE_CHECKING:
-    from ssvm_dsl.learning.certificate import FitReport
-    from ssvm_dsl.learning.path import PathPoint
+    from ssvm_dsl.learning.driver.certificate import FitReport
+    from ssvm_dsl.learning.estimators.path import PathPoint
+
+NO_MATPLOTLIB = "plots need matplotlib: pip install ssvm-dsl[plots]"
 
 #: What can be drawn over, and how the axis is called.
 OVER = {"seconds": "seconds", "n_passes": "passes over the data", "n_oracle_calls": "oracle calls"}
@@ -92,7 +94,7 @@ def plot_training(
         raise OptionError(f"reports: expected a FitReport, or a mapping of names to some, got {kind}{hint}")
     named = given if isinstance(reports, Mapping) else {reports.trainer: reports}
     fits = {name: _curves(name, report, over, what) for name, report in named.items()}
-    ax = _axes(ax)
+    ax = axes_for(ax)
     _set_limits(ax, list(fits.values()), what)
     for name, lines in fits.items():
         _draw(ax, name if lines else f"{name} (no gap is known)", lines)
@@ -212,7 +214,7 @@ def plot_weights(weights: Any, rows: Sequence[Any] = (), columns: Sequence[Any] 
     for what, names, size in (("rows", rows, matrix.shape[0]), ("columns", columns, matrix.shape[1])):
         if len(names) not in (0, size):
             raise OptionError(f"{what}: expected a name for each of {size}, got {len(names)}")
-    ax = _axes(ax)
+    ax = axes_for(ax)
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     ax.figure.colorbar(image, ax=ax)
@@ -254,7 +256,7 @@ def plot_confusion(truth: Iterable[Any], found: Iterable[Any], classes: Sequence
     matplotlib axes
     """
     counts = confusion_matrix(truth, found, classes)
-    ax = _axes(ax)
+    ax = axes_for(ax)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = ax.imshow(shares, cmap="Greys", vmin=0.0, vmax=1.0)
     ax.figure.colorbar(image, ax=ax)
@@ -283,7 +285,7 @@ def plot_path(points: Iterable[PathPoint], values: ArrayLike, name: str = "score
     listed, numbers = list(points), np.asarray(values, dtype=float)
     if len(listed) != len(numbers):
         raise OptionError(f"expected one number for each of the {len(listed)} points, got {len(numbers)}")
-    ax = _axes(ax)
+    ax = axes_for(ax)
     ax.step([listed[0].C, *(point.C_end for point in listed)], [*numbers, numbers[-1]], where="post")
     ax.set_xscale("log")
     ax.set_xlabel("C")
@@ -291,14 +293,23 @@ def plot_path(points: Iterable[PathPoint], values: ArrayLike, name: str = "score
     return ax
 
 
-def _axes(ax: Any) -> Any:
-    """Return the axes to draw on."""
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of a size in inches, which no window shows."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as err:
+        raise OptionError(NO_MATPLOTLIB) from err
+    return Figure(figsize=(width, height))
+
+
+def axes_for(ax: Any) -> Any:
+    """Return the axes to draw on: those given, or new ones."""
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as err:
-        raise OptionError("plots need matplotlib: pip install ssvm-dsl[plots]") from err
+        raise OptionError(NO_MATPLOTLIB) from err
     return plt.subplots()[1]
 
 

@@ -1,5 +1,37 @@
-"""For authors of plug-ins: a brute-force reference, problem generators, and the conformance kit.
+"""For authors of plug-ins: the conformance kits, problems to try, and answers of installed backends to compare with.
 
-``conformance.check_backend("my-backend")`` runs it; the pytest fixture ``backend_conformance`` does so in a
-test.
+``check_backend("my-backend")`` and ``check_trainer("my-trainer")`` run the kits; the pytest fixtures
+``backend_conformance`` and ``trainer_conformance`` do so in a test.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ssvm_dsl.lazy_api import lazy_names
+
+_HOMES = {
+    "ssvm_dsl.testing.answers": ("answer",),
+    "ssvm_dsl.testing.backends.conformance": ("check_backend",),
+    "ssvm_dsl.testing.corner_cases": ("catalogue",),
+    "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
+    "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
+}
+
+__all__, __getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from ssvm_dsl.testing.answers import answer as answer
+    from ssvm_dsl.testing.backends.conformance import check_backend as check_backend
+    from ssvm_dsl.testing.corner_cases import catalogue as catalogue
+    from ssvm_dsl.testing.problems import Problem as Problem
+    from ssvm_dsl.testing.problems import Recipe as Recipe
+    from ssvm_dsl.testing.problems import Scores as Scores
+    from ssvm_dsl.testing.problems import random_recipe as random_recipe
+    from ssvm_dsl.testing.problems import seeded as seeded
+    from ssvm_dsl.testing.trainers.conformance import check_trainer as check_trainer

@@ -1,4 +1,4 @@
-"""The ``brute-force`` backend: tries every labelling.  The reference that other backends are held against.
+"""The ``brute-force`` backend: tries every labelling.  The reference that other backends are compared with.
 
 The scores of all labellings of an example are one tensor with an axis for each variable of two or more states
 (variables of one state have nothing to choose).  A table of any arity is added to it by broadcasting, a
@@ -14,26 +14,19 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import CountTables, Limits, Marginals, Need, Primal, Program, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import CountTables, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.plugin_api import Verdict
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
-I64 = NDArray[np.int64]
 
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20
 
 #: ``Need`` counts labellings with logarithms; this much relative rounding is forgiven.
 _ROUNDING = 1e-6
-
-_NO_LIMITS = Limits()
 
 
 class BruteForce:
@@ -69,40 +62,30 @@ class BruteForceSession:
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def solve(
-        self,
-        theta: Theta,
-        *,
-        examples: I64 | None = None,
-        task: Task = Task.MAP,
-        clamp: I32 | None = None,
-        warm: Any = None,
-        limits: Limits = _NO_LIMITS,
-        k: int = 1,
-    ) -> Solution:
+    def solve(self, question: Question) -> Solution:
         """Answer any task but ``relaxed`` (see :class:`~ssvm_dsl.plugin_api.Session`).
 
-        Among labellings of equal score the lexicographically first counts as better.  A time limit is looked
-        at before each example; those not reached have ``Stop.TIME``, score ``-inf`` and bound ``nan``.
+        Among labellings of equal score the lexicographically first counts as better.  A time limit is checked
+        before each example; those not reached have ``Stop.TIME``, score ``-inf`` and bound ``nan``.
 
         Notes
         -----
         Time O(labellings x (variables + factors)) for each example.
         """
-        ids, start = select(self.program, examples), perf_counter()
-        answer = _Answer(self.program, examples, k if task is Task.KBEST else 1, task is Task.MARGINALS)
-        for i, example in enumerate(ids):
-            if limits.time is not None and perf_counter() - start >= limits.time:
+        start, seconds = perf_counter(), question.limits.time
+        answer = _Enumerated(self.program, question)
+        for i, example in enumerate(question.ids(self.program)):
+            if seconds is not None and perf_counter() - start >= seconds:
                 break
-            answer.enter(i, Labellings(self.program, theta, int(example), clamp))
-        return answer.solution(flat=task is not Task.KBEST)
+            answer.enter(i, Labellings(self.program, question.theta, int(example), question.clamp))
+        return answer.solution(flat=question.task is not Task.KBEST)
 
-    def best_by_count(self, theta: Theta, tables: CountTables, examples: I64 | None = None) -> Solution:
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts (see :class:`~ssvm_dsl.plugin_api.CountingSession`)."""
-        ids, ptr = select(self.program, examples), label_ptr(self.program, examples)
+        ids, ptr = question.ids(self.program), question.label_ptr(self.program)
         labels, value = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
         for i, example in enumerate(ids):
-            of = Labellings(self.program, theta, int(example), None)
+            of = Labellings(self.program, question.theta, int(example), None)
             values = of.worth(tables, i)
             best = int(np.argmax(values))
             value[i] = values[best]
@@ -136,10 +119,10 @@ class Labellings:
         self.shape = tuple(int(c) for c in self.card if c > 1)
         self.scores = self._node_scores(theta, clamp).reshape(self.shape)
         for group, table in zip(program.groups, theta.tables, strict=True):
-            factors = range(*group.ptr[example : example + 2].tolist())
-            part = np.zeros(self.shape if factors else ())
-            for factor in factors:
-                part += self._spread(table[group.table[factor]], group.scope[factor])
+            scopes, rows = group.factors(example)
+            part = np.zeros(self.shape if len(rows) else ())
+            for scope, row in zip(scopes + np.int32(self.first), rows, strict=True):
+                part += self._spread(table[row], scope)
             self.scores = self.scores + part
 
     def _node_scores(self, theta: Theta, clamp: I32 | None) -> F64:
@@ -219,17 +202,18 @@ class Labellings:
         return np.asarray(probabilities.sum(axis=others)).transpose(np.argsort(np.argsort(axes))).ravel()
 
 
-class _Answer:
+class _Enumerated:
     """The arrays of a solution, filled in example by example; what is never entered was not reached."""
 
-    def __init__(self, program: Program, examples: I64 | None, k: int, marginals: bool) -> None:
-        n = len(select(program, examples))
-        self.ptr, self.k = label_ptr(program, examples), k
+    def __init__(self, program: Program, question: Question) -> None:
+        ids, marginals = question.ids(program), question.task is Task.MARGINALS
+        n, k = len(ids), question.k if question.task is Task.KBEST else 1
+        self.ptr, self.k = question.label_ptr(program), k
         self.labels = np.zeros((k, int(self.ptr[-1])), dtype=np.int32)
         self.score, self.bound = np.full((k, n), -np.inf), np.full(n, np.nan)
         self.stop = np.full(n, Stop.TIME, dtype=np.int8)
         self.primal = np.full(n, Primal.NONE, dtype=np.int8)
-        self.marginals = _no_marginals(program, select(program, examples)) if marginals else None
+        self.marginals = _no_marginals(program, ids) if marginals else None
         self.log_partition = np.full(n, np.nan) if marginals else None
         self._node_end, self._factor_end = 0, [0] * len(program.groups)
 
@@ -251,8 +235,8 @@ class _Answer:
             out.node[self._node_end : end] = of.marginal(probabilities, np.array([v], dtype=np.int32))
             self._node_end = end
         for g, group in enumerate(of.program.groups):
-            for factor in range(*group.ptr[of.example : of.example + 2]):
-                out.tables[g][self._factor_end[g]] = of.marginal(probabilities, group.scope[factor])
+            for scope in group.factors(of.example)[0] + np.int32(of.first):
+                out.tables[g][self._factor_end[g]] = of.marginal(probabilities, scope)
                 self._factor_end[g] += 1
 
     def solution(self, flat: bool) -> Solution:
@@ -272,5 +256,5 @@ class _Answer:
 def _no_marginals(program: Program, ids: I64) -> Marginals:
     """Return all-zero marginals packed over the examples asked for."""
     node = np.zeros(int(program.card[members(program.var_ptr, ids)].sum()))
-    tables = tuple(np.zeros((int(np.diff(g.ptr)[ids].sum()), g.n_configs)) for g in program.groups)
+    tables = tuple(np.zeros((g.shapes.count(ids), g.n_configs)) for g in program.groups)
     return Marginals(node, tables)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir import Group, Program, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.testing.problems import Problem, grouped
@@ -15,7 +16,6 @@ from ssvm_dsl.testing.problems import Problem, grouped
 #: Template, example, variables (numbers within the example), table.
 Factor = tuple[str, int, tuple[int, ...], ArrayLike]
 
-F64 = NDArray[np.float64]
 
 _INF = np.inf
 _DIFFER = [[0.0, 1.0], [1.0, 0.0]]
@@ -81,7 +81,9 @@ def _sizes() -> Iterator[Problem]:
     yield _case("single states inside a chain", [[1, 3, 1]], chain)
     yield _case("single states only", [[1, 1], [1]], [("t", 0, (0, 1), [[2.5]])])
     yield _case("unary only", [[2, 3], [4]])
-    empty = Group("t", (2, 2), np.zeros((0, 2), np.int32), np.zeros(2, np.int64), np.zeros(0, np.int32), 1)
+    empty = Group.of(
+        "t", (2, 2), np.zeros((0, 2), np.int32), np.zeros(2, np.int64), np.zeros(0, np.int32), 1, np.array([0, 2])
+    )
     yield _problem("group without factors", _program([[2, 2]], [empty]), [np.ones((1, 4))])
 
 
@@ -121,7 +123,7 @@ def _graphs() -> Iterator[Problem]:
 def _shared_rows() -> Problem:
     """Two examples that share table rows, of which one is not used and holds ``-inf``."""
     scope, ptr = np.array([[0, 1], [1, 2], [3, 4]], np.int32), np.array([0, 2, 3])
-    group = Group("t", (2, 2), scope, ptr, np.array([2, 0, 2], np.int32), 3)
+    group = Group.of("t", (2, 2), scope, ptr, np.array([2, 0, 2], np.int32), 3, np.array([0, 3, 5]))
     table = np.array([[1.0, 0.0, 0.0, 1.0], [-_INF] * 4, [0.0, 2.0, 1.0, 0.0]])
     return _problem("shared table rows", _program([[2] * 3, [2] * 2], [group]), [table])
 

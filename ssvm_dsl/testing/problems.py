@@ -13,11 +13,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.ir import Caps, Group, Program, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
 
 #: Labellings of the largest example that is made.
 MAX_LABELLINGS = 5000
@@ -71,6 +69,19 @@ class Problem:
     def has_empty_example(self) -> bool:
         """Whether an example has no variable."""
         return bool((np.diff(self.program.var_ptr) == 0).any())
+
+    def scaled(self, factor: float) -> Problem:
+        """Return the same problem with all scores multiplied."""
+        tables = [table * factor for table in self.theta.tables]
+        theta = Theta.of(self.program, self.theta.node * factor, tables, self.theta.const * factor)
+        return Problem(f"{factor} times {self.name}", self.program, theta)
+
+    def agree(self, scores: F64, others: F64) -> bool:
+        """Whether scores (or bounds) of labellings are equal up to what rounding does to sums of this size."""
+        size = sum(np.abs(part[np.isfinite(part)]).sum() for part in (self.theta.node, self.theta.pool))
+        with np.errstate(invalid="ignore"):  # infinities that are equal
+            near = np.abs(scores - others) <= 1e-9 * max(size, 1e-300)
+        return bool((near | (scores == others)).all())
 
     def __repr__(self) -> str:
         return self.name
@@ -175,10 +186,10 @@ def random_problem(rng: np.random.Generator, recipe: Recipe, name: str = "random
         for example, card in enumerate(cards)
         for template, scope in _draw_factors(rng, recipe, len(card))
     ]
-    groups = [_draw_rows(rng, group, recipe.tied) for group in grouped(cards, factors)]
+    var_ptr = pointers(np.array([len(one) for one in cards], dtype=np.int64))
+    groups = [_draw_rows(rng, group, recipe.tied, var_ptr) for group in grouped(cards, factors)]
     card = np.array([c for one in cards for c in one], dtype=np.int32)
     allowed = _draw_mask(rng, card) if recipe.masks else None
-    var_ptr = pointers(np.array([len(one) for one in cards], dtype=np.int64))
     program = Program(var_ptr, card, tuple(groups), allowed=allowed).validate()
     return Problem(name, program, random_theta(rng, program, recipe))
 
@@ -216,7 +227,7 @@ def grouped(cards: Sequence[Sequence[int]], factors: Iterable[Factor]) -> list[G
         variables = np.array([[first[example] + v for v in one] for _, example, one in members], dtype=np.int32)
         ptr = pointers(np.bincount(owner, minlength=len(cards)))
         rows = np.arange(len(members), dtype=np.int32)
-        out.append(Group(f"{template}{states}", states, variables, ptr, rows, len(members)))
+        out.append(Group.of(f"{template}{states}", states, variables, ptr, rows, len(members), first))
     return out
 
 
@@ -260,12 +271,12 @@ def _draw_edges(rng: np.random.Generator, recipe: Recipe, n: int) -> list[tuple[
     return [(int(number[u]), int(number[v])) for u, v in kept]
 
 
-def _draw_rows(rng: np.random.Generator, group: Group, tied: bool) -> Group:
+def _draw_rows(rng: np.random.Generator, group: Group, tied: bool, var_ptr: NDArray[np.int64]) -> Group:
     """Return the group with table rows in random order, or a few shared ones of which some are not used."""
     n = group.n_factors
     n_tables = int(rng.integers(1, 4)) if tied else n
     rows = rng.integers(0, n_tables, size=n) if tied else rng.permutation(n)
-    return Group(group.name, group.cards, group.scope, group.ptr, rows.astype(np.int32), n_tables)
+    return Group.of(group.name, group.cards, group.scope, group.ptr, rows.astype(np.int32), n_tables, var_ptr)
 
 
 def _draw_mask(rng: np.random.Generator, card: I32) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Pytest plug-in for authors of backends: the fixture ``backend_conformance``.
+"""Pytest plug-in for authors of backends and trainers: ``backend_conformance`` and ``trainer_conformance``.
 
 Pytest imports this module in every project where the package is installed, so it imports nothing heavy.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from ssvm_dsl.plugin_api import BackendSpec
+    from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec
     from ssvm_dsl.testing.report import ConformanceReport
 
 
@@ -18,7 +18,14 @@ class BackendConformance(Protocol):
     """Type of the fixture ``backend_conformance``."""
 
     def __call__(self, backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
-        """Run :func:`ssvm_dsl.testing.conformance.check_backend`; fail the test with the report unless all is well."""
+        """Run :func:`ssvm_dsl.testing.check_backend`; fail the test with the report unless all is well."""
+
+
+class TrainerConformance(Protocol):
+    """Type of the fixture ``trainer_conformance``."""
+
+    def __call__(self, trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
+        """Run :func:`ssvm_dsl.testing.check_trainer`; fail the test unless all is well."""
 
 
 @pytest.fixture
@@ -30,12 +37,32 @@ def backend_conformance() -> BackendConformance:
     >>> def test_my_solver(backend_conformance):
     ...     backend_conformance("my-solver", n_problems=100)
     """
-    from ssvm_dsl.testing.conformance import check_backend
+    from ssvm_dsl.testing.backends.conformance import check_backend
 
     def check(backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
-        report = check_backend(backend, **settings)
-        if not report.ok:
-            pytest.fail(str(report), pytrace=False)
-        return report
+        return _passed(check_backend(backend, **settings))
 
     return check
+
+
+@pytest.fixture
+def trainer_conformance() -> TrainerConformance:
+    """Return a function that checks a trainer and fails the test with the whole report unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_trainer(trainer_conformance):
+    ...     trainer_conformance("my-trainer", options={"rate": 0.5})
+    """
+    from ssvm_dsl.testing.trainers.conformance import check_trainer
+
+    def check(trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
+        return _passed(check_trainer(trainer, **settings))
+
+    return check
+
+
+def _passed(report: ConformanceReport) -> ConformanceReport:
+    if not report.ok:
+        pytest.fail(str(report), pytrace=False)
+    return report

@@ -1,4 +1,4 @@
-"""What the conformance kit found, for people and (as plain data) for programs."""
+"""What a conformance kit found, for people and (as plain data) for programs."""
 
 from __future__ import annotations
 
@@ -66,32 +66,35 @@ class Check:
         if not self.failures:
             return f"FAIL  {self.name}: claimed, but no problem could test it; that is not a pass"
         first = self.failures[0]
-        told = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
-        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed\n{indent(told, ' ' * 8)}"
+        message = f"on {first.problem}:\n{indent(first.text, '  ')}" if first.problem else first.text
+        return f"FAIL  {self.name}: {self.passed} of {self.cases} cases passed\n{indent(message, ' ' * 8)}"
 
 
 @dataclass
 class ConformanceReport:
-    """All checks of one backend.
+    """All checks of one plug-in.
 
     Parameters
     ----------
-    backend : str
+    name : str
     seed, n_problems : int
-        How the random problems were made.
+        How the problems were made.
     checks : list of Check
     not_claimed : list of str
-        Checks that do not apply, because the backend does not claim what they test.
+        Checks that do not apply, because the plug-in does not claim what they test.
     refusals : dict of str to int
-        Reasons for which the backend refused problems its ``Caps`` cover, and how often.
+        Reasons for which problems that its description covers were refused, and how often.
+    kind : str
+        ``"backend"`` or ``"trainer"``.
     """
 
-    backend: str
+    name: str
     seed: int
     n_problems: int
     checks: list[Check] = field(default_factory=list)
     not_claimed: list[str] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
+    kind: str = "backend"
 
     @property
     def ok(self) -> bool:
@@ -106,7 +109,8 @@ class ConformanceReport:
     def summary(self) -> dict[str, Any]:
         """Return plain data."""
         return {
-            "backend": self.backend,
+            "kind": self.kind,
+            "name": self.name,
             "ok": self.ok,
             "seed": self.seed,
             "n_problems": self.n_problems,
@@ -117,8 +121,9 @@ class ConformanceReport:
 
     def __str__(self) -> str:
         count = f"{len(self.failed)} of {len(self.checks)} checks failed"
+        what = "random problems" if self.kind == "backend" else "training problems"
         verdict = f"all {len(self.checks)} checks passed" if self.ok else count
-        lines = [f"backend '{self.backend}': {verdict} (seed {self.seed}, {self.n_problems} random problems)"]
+        lines = [f"{self.kind} '{self.name}': {verdict} (seed {self.seed}, {self.n_problems} {what})"]
         lines += [indent(str(check), "  ") for check in self.checks]
         if self.not_claimed:
             lines.append(f"  not claimed: {', '.join(self.not_claimed)}")

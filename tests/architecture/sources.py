@@ -32,9 +32,9 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[Import]:
-    """Imports of a module, those inside functions too; the ones for type checkers only are left out."""
-    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and for_typing(node)]
+def imports(tree: ast.Module, module: str, is_package: bool, typing: bool = False) -> Iterator[Import]:
+    """Imports of a module, those inside functions too; the ones for type checkers only with ``typing``."""
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and for_typing(node) and not typing]
     skipped = {id(node) for block in blocks for child in block.body for node in ast.walk(child)}
     for node in ast.walk(tree):
         if id(node) in skipped:

@@ -10,7 +10,7 @@ import sys
 import pytest
 from sources import ROOT
 
-TARGETS = ("demo", "test", "check", "bench", "docs")
+TARGETS = ("demo", "test", "test-plugins", "check", "bench", "docs")
 
 DATA_TESTS = """
 import pytest
@@ -40,7 +40,7 @@ def test_ci_runs_checks_and_tests():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     lines = script.read_text().splitlines()
-    assert lines[-2:] == ["make check", "make test"]
+    assert lines[-3:] == ["make check", "make test", "make test-plugins"]
     assert "set -euo pipefail" in lines
 
 

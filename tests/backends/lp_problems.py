@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import threading
-import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,7 +20,7 @@ def pairwise(n, card, edges, rng, node=None, tables=None):
     """One example of n variables with random scores where none are given."""
     edges = np.array(edges, np.int32).reshape(-1, 2)
     rows = np.arange(len(edges), dtype=np.int32)
-    group = Group("e", (card, card), edges, np.array([0, len(edges)]), rows, len(edges))
+    group = Group.of("e", (card, card), edges, np.array([0, len(edges)]), rows, len(edges), np.array([0, n]))
     program = Program(np.array([0, n]), np.full(n, card, np.int32), (group,)).validate()
     node = rng.normal(size=n * card) if node is None else node
     tables = rng.normal(size=(len(edges), card * card)) if tables is None else tables
@@ -45,7 +44,8 @@ def complete(n, card, seed=0):
 def eight_wide(seed=0):
     """Eight binary variables in one factor, and a ring of pairs."""
     ring = pairwise(8, 2, [(v, (v + 1) % 8) for v in range(8)], np.random.default_rng(seed))
-    wide = Group("w", (2,) * 8, np.arange(8, dtype=np.int32)[None], np.array([0, 1]), np.zeros(1, np.int32), 1)
+    scope, ptr = np.arange(8, dtype=np.int32)[None], ring.program.var_ptr
+    wide = Group.of("w", (2,) * 8, scope, np.array([0, 1]), np.zeros(1, np.int32), 1, ptr)
     program = Program(ring.program.var_ptr, ring.program.card, (*ring.program.groups, wide)).validate()
     table = np.random.default_rng(seed + 1).normal(size=(1, 256))
     return Problem("eight wide", program, Theta.of(program, ring.theta.node, [*ring.theta.tables, table]))
@@ -104,14 +104,3 @@ def interrupted_after(seconds):
         timer.join()
         gc.enable()
         signal.signal(signal.SIGINT, before)
-
-
-def timed(call, limit, attempts=5):
-    """Return the answer and the seconds of the first call within a limit, or the last: others may use the machine."""
-    for _ in range(attempts):
-        begin = time.perf_counter()
-        answer = call()
-        seconds = time.perf_counter() - begin
-        if seconds < limit:
-            break
-    return answer, seconds

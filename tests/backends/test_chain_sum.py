@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_backends._trees import chain_sum as _chain_sum
-from ssvm_backends.chain import Chain, ViterbiSession
-from ssvm_dsl.ir import Task, Topology
+from ssvm_backends.trees import chain_sum as _chain_sum
+from ssvm_backends.trees.chain import Chain, ViterbiSession
+from ssvm_dsl.ir import Question, Task, Topology
 from ssvm_dsl.ir.solution import add_marginals
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
@@ -47,12 +47,12 @@ def check(problem: Problem, ids: np.ndarray, coef: np.ndarray) -> bool | None:
     rng = np.random.default_rng(0)
     before = rng.normal(size=program.n_states), [rng.normal(size=t.shape) for t in theta.tables]
     node, tables = before[0].copy(), [t.copy() for t in before[1]]
-    log_z = session.expect(theta, ids, coef, node, tables)
+    log_z = session.expect(Question(theta, ids, Task.MARGINALS), coef, node, tables)
     if log_z is None:
         for mine, given in zip([node, *tables], [before[0], *before[1]], strict=True):
             np.testing.assert_array_equal(mine, given)
         return False
-    exact = BruteForce().open(program, {}).solve(theta, examples=ids, task=Task.MARGINALS)
+    exact = BruteForce().open(program, {}).solve(Question(theta, examples=ids, task=Task.MARGINALS))
     np.testing.assert_allclose(log_z, exact.log_partition, rtol=1e-9, atol=1e-9)
     there = np.isfinite(exact.log_partition)
     expected = before[0].copy(), [t.copy() for t in before[1]]

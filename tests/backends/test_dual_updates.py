@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid
 
-from ssvm_backends._dual.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, descend
-from ssvm_backends._dual.progress import Progress
-from ssvm_backends._dual.sequential import reparametrised, trws
-from ssvm_backends._graphs.graph import build_graph, instance_of
-from ssvm_backends._graphs.reduce import reduce_problem
+from ssvm_backends.dual.descent.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, descend
+from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.sequential import reparametrised, trws
+from ssvm_backends.graphs.graph import build_graph, instance_of
+from ssvm_backends.graphs.reduce import reduce_problem
+from ssvm_dsl.ir import Question
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 
@@ -20,7 +21,7 @@ def sweeps(instance, update, n, temperature=0.0):
     """The messages after n sweeps of a kernel."""
     graph = instance.graph
     messages = np.zeros(int(graph.message_ptr[-1]))
-    progress = Progress.start(graph.n_examples, graph.n_variables, len(messages))
+    progress = SolverProgress.start(graph.n_examples, graph.n_variables, len(messages))
     ids = np.arange(graph.n_examples, dtype=np.int64)
     descend(graph, instance.node, instance.pool, ids, messages, n, 0.0, update, temperature, progress)
     return progress.current, progress
@@ -151,11 +152,11 @@ def test_bounds_of_single_states_are_bounds(seed):
     )  # fmt: skip
     problem = seeded(recipe, seed)
     graph = build_graph(problem.program)
-    reduced = reduce_problem(problem.program, graph, problem.theta, np.arange(2, dtype=np.int64), always=True)
+    reduced = reduce_problem(problem.program, graph, Question(problem.theta), always=True)
     instance, left = reduced.instance, reduced.instance.graph
     messages = np.zeros(int(left.message_ptr[-1]))
     rough = np.random.default_rng(seed).normal(size=len(messages)) * np.abs(instance.node).max(initial=0.0)
-    progress = Progress.start(2, left.n_variables, len(messages))
+    progress = SolverProgress.start(2, left.n_variables, len(messages))
     trws(left, instance.node, instance.pool, reduced.ids, messages, 20, 0.0, True, progress)
     factors, node = tables_of(instance)
     for some in (messages, rough):
@@ -178,7 +179,7 @@ def test_bounds_of_single_states_rule_states_out():
     instance = instance_of(build_graph(problem.program), problem.theta)
     graph, ids = instance.graph, np.zeros(1, np.int64)
     messages = np.zeros(int(graph.message_ptr[-1]))
-    progress = Progress.start(1, graph.n_variables, len(messages))
+    progress = SolverProgress.start(1, graph.n_variables, len(messages))
     trws(graph, instance.node, instance.pool, ids, messages, 200, 1e-7, True, progress)
     bound, _, slack = reparametrised(graph, instance.node, instance.pool, messages)
     out = bound[0] - slack < progress.score[0]

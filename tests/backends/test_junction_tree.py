@@ -8,19 +8,21 @@ import json
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interrupted_after, pairwise, timed
+from lp_problems import complete, grid, interrupted_after, pairwise
 
-from ssvm_backends import junction_tree as module
-from ssvm_backends._elimination.plan import Space
-from ssvm_backends.junction_tree import JunctionTree
+from clocks import looks_of
+from ssvm_backends.elimination import max as maximisation
+from ssvm_backends.elimination import plan_cache
+from ssvm_backends.elimination.junction_tree import JunctionTree
+from ssvm_backends.elimination.plan import MemoryLayout
 from ssvm_dsl.errors import NoBackendError, TooLargeError
 from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.io.uai import read_evidence
-from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.conformance import check_backend
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
 
@@ -46,7 +48,8 @@ def mixed(cards, n_factors, seed):
     for scope in scopes:
         shape = tuple(int(cards[v]) for v in scope)
         row = np.zeros(1, np.int32)
-        groups.append(Group(f"g{len(groups)}", shape, scope[None].astype(np.int32), np.array([0, 1]), row, 1))
+        scopes, var_ptr = scope[None].astype(np.int32), np.array([0, n])
+        groups.append(Group.of(f"g{len(groups)}", shape, scopes, np.array([0, 1]), row, 1, var_ptr))
     program = Program(np.array([0, n]), np.array(cards, np.int32), tuple(groups)).validate()
     tables = [rng.normal(size=(1, g.n_configs)) for g in groups]
     return Problem("mixed", program, Theta.of(program, rng.normal(size=program.n_states), tables, [0.7]))
@@ -66,15 +69,15 @@ LARGE = {
 def test_tables_larger_than_a_block_agree_with_brute_force(name):
     problem = LARGE[name]
     mine, right = session(problem), brute(problem)
-    best, true = mine.solve(problem.theta), right.solve(problem.theta)
+    best, true = mine.solve(Question(problem.theta)), right.solve(Question(problem.theta))
     np.testing.assert_allclose(best.score, true.score, rtol=1e-12)
     np.testing.assert_array_equal(best.bound, best.score)
-    found, true = (s.solve(problem.theta, task=Task.MARGINALS) for s in (mine, right))
+    found, true = (s.solve(Question(problem.theta, task=Task.MARGINALS)) for s in (mine, right))
     np.testing.assert_allclose(found.log_partition, true.log_partition, rtol=1e-12)
     np.testing.assert_allclose(found.marginals.node, true.marginals.node, atol=1e-12)
     for a, b in zip(found.marginals.tables, true.marginals.tables):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    alone = session(problem, marginals="none").solve(problem.theta, task=Task.MARGINALS)
+    alone = session(problem, marginals="none").solve(Question(problem.theta, task=Task.MARGINALS))
     assert alone.marginals is None
     np.testing.assert_allclose(alone.log_partition, found.log_partition, rtol=1e-13)
 
@@ -88,7 +91,7 @@ def test_scores_that_do_not_fit_into_probabilities(blow_up):
     theta.pool[:] *= blow_up
     theta.pool[np.random.default_rng(0).random(len(theta.pool)) < 0.1] = -np.inf
     problem = Problem("blown up", problem.program, theta)
-    found, true = (s.solve(theta, task=Task.MARGINALS) for s in (session(problem), brute(problem)))
+    found, true = (s.solve(Question(theta, task=Task.MARGINALS)) for s in (session(problem), brute(problem)))
     np.testing.assert_allclose(found.log_partition, true.log_partition, rtol=1e-12)
     np.testing.assert_allclose(found.marginals.node, true.marginals.node, atol=1e-9)
     for a, b in zip(found.marginals.tables, true.marginals.tables):
@@ -115,7 +118,7 @@ def test_log_partition_of_a_grid_by_transfer_matrices():
         weight = weight.ravel() * np.exp(inside[r])
         total += np.log(weight.max())
         weight /= weight.max()
-    found = session(problem, marginals="none").solve(problem.theta, task=Task.MARGINALS)
+    found = session(problem, marginals="none").solve(Question(problem.theta, task=Task.MARGINALS))
     assert found.log_partition[0] == pytest.approx(total + np.log(weight.sum()), rel=1e-12)
 
 
@@ -130,8 +133,8 @@ def test_messages_over_the_same_variables_share_memory():
     best = (own + given.max(2).sum(1)).max()
     log_z = np.logaddexp.reduce(own + np.logaddexp.reduce(given, axis=2).sum(1))
     few = session(problem, max_entries=40_000, marginals="none")  # twelve messages of 4096 would not fit
-    assert few.solve(problem.theta).score[0] == pytest.approx(best, rel=1e-12)
-    assert few.solve(problem.theta, task=Task.MARGINALS).log_partition[0] == pytest.approx(log_z, rel=1e-12)
+    assert few.solve(Question(problem.theta)).score[0] == pytest.approx(best, rel=1e-12)
+    assert few.solve(Question(problem.theta, task=Task.MARGINALS)).log_partition[0] == pytest.approx(log_z, rel=1e-12)
 
 
 def test_more_than_256_states():
@@ -141,7 +144,7 @@ def test_more_than_256_states():
     # best over y of x-y-z, then over x and z
     middle = np.array([(table[0][x][:, None] + node[1][:, None] + table[1]).max(0) for x in range(300)])
     best = (middle + node[0][:, None] + node[2][None] + table[2].T).max()
-    found = session(problem).solve(problem.theta)
+    found = session(problem).solve(Question(problem.theta))
     assert found.score[0] == pytest.approx(best, rel=1e-12)
     assert score_labels(problem.program, problem.theta, found.labels)[0] == pytest.approx(best, rel=1e-12)
     assert (found.labels > 256).any()
@@ -152,11 +155,11 @@ def test_evidence_makes_a_graph_simple():
     problem = grid(13, 13, 2)
     small = session(problem, max_entries=20_000)
     with pytest.raises(TooLargeError, match=r"clique table of 1\.6e\+04 entries and .* numbers .*allowed are 2e\+04"):
-        small.solve(problem.theta)
+        small.solve(Question(problem.theta))
     clamp = np.full(169, -1, np.int32)
     clamp[::13] = clamp[6::13] = 1
-    found = small.solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
-    exact = session(problem).solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+    found = small.solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp))
+    exact = session(problem).solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp))
     assert found.score[0] == pytest.approx(exact.score[0], rel=1e-12)
     assert (found.labels[clamp >= 0] == 1).all()
 
@@ -170,7 +173,7 @@ def test_too_wide_graphs_are_refused_when_planning_and_when_solving():
     with pytest.raises(NoBackendError, match="clique table of at least"):
         plan(need, "junction-tree")
     with pytest.raises(TooLargeError, match="at least"):
-        session(problem).solve(problem.theta)
+        session(problem).solve(Question(problem.theta))
     wide = Need(topology=Topology.LOOPY, max_clique_table=27.0)
     assert JunctionTree().check(wide).reasons[0].startswith("exact elimination meets a clique table of 1.3e+08 entries")
 
@@ -189,30 +192,30 @@ def test_the_planner_knows_the_memory_that_was_asked_for():
 def test_marginals_need_more_memory_than_log_z():
     problem = grid(11, 11, 2)
     with pytest.raises(TooLargeError, match="marginals='none'"):
-        session(problem, max_entries=60_000).solve(problem.theta, task=Task.MARGINALS)
-    log_z = session(problem, 60_000, "none").solve(problem.theta, task=Task.MARGINALS).log_partition
-    full = session(problem).solve(problem.theta, task=Task.MARGINALS).log_partition
+        session(problem, max_entries=60_000).solve(Question(problem.theta, task=Task.MARGINALS))
+    log_z = session(problem, 60_000, "none").solve(Question(problem.theta, task=Task.MARGINALS)).log_partition
+    full = session(problem).solve(Question(problem.theta, task=Task.MARGINALS)).log_partition
     np.testing.assert_allclose(log_z, full, rtol=1e-13)
 
 
 @pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS, Task.KBEST])
 def test_time_limits_are_kept(task):
-    problem = grid(17, 60, 2)  # half a second or more on any machine of today
+    problem = grid(17, 40, 2)  # thirty looks at the clock or more
     one = session(problem, 2**29, "none")
-    one.solve(problem.theta, task=task, limits=Limits(time=0.05), k=50)  # compiles
-    found, seconds = timed(lambda: one.solve(problem.theta, task=task, limits=Limits(time=0.1), k=50), 0.3)
+    question = Question(problem.theta, task=task, limits=Limits(time=0.005), k=50)
+    found, looks = looks_of(lambda: one.solve(question))
     assert found.stop[0] == Stop.TIME
     assert found.primal[0] == Primal.NONE
     assert np.isnan(found.bound[0])
-    assert seconds < 0.3
+    assert looks <= 6
 
 
 def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
-    monkeypatch.setattr(module, "BUDGET", 200_000)
+    monkeypatch.setattr(maximisation, "BUDGET", 200_000)
     small, big = complete(4, 2), grid(15, 60, 2)
     groups = tuple(
-        Group("e", (2, 2), np.concatenate([a.scope, b.scope + 4]), np.array([0, 6, 6 + b.n_factors]),
-              np.arange(6 + b.n_factors, dtype=np.int32), 6 + b.n_factors)
+        Group.of("e", (2, 2), np.concatenate([a.scope, b.scope + 4]), np.array([0, 6, 6 + b.n_factors]),
+              np.arange(6 + b.n_factors, dtype=np.int32), 6 + b.n_factors, np.array([0, 4, 904]))
         for a, b in zip(small.program.groups, big.program.groups)
     )  # fmt: skip
     program = Program(np.array([0, 4, 904]), np.full(904, 2, np.int32), groups).validate()
@@ -222,36 +225,36 @@ def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
         [np.concatenate([small.theta.tables[0], big.theta.tables[0]])],
     )
     one = session(Problem("both", program, both), 2**28)
-    one.solve(both, examples=np.array([0]))
+    one.solve(Question(both, examples=np.array([0])))
     with interrupted_after(0.3):
-        found = one.solve(both)
+        found = one.solve(Question(both))
     assert found.stop.tolist() == [Stop.FINISHED, Stop.INTERRUPTED]
     assert found.primal.tolist() == [Primal.FEASIBLE, Primal.NONE]
-    assert found.score[0] == pytest.approx(brute(small).solve(small.theta).score[0])
+    assert found.score[0] == pytest.approx(brute(small).solve(Question(small.theta)).score[0])
 
 
 def test_a_batch_of_identical_graphs_is_planned_once():
     problem = seeded(Recipe(max_variables=4, same_card=True, density=1.0, repeats=False, n_examples=1), 0)
     n, copies = problem.program.n_variables, 20
     groups = tuple(
-        Group(g.name, g.cards, np.concatenate([g.scope + k * n for k in range(copies)]),
-              np.arange(copies + 1) * g.n_factors, np.tile(g.table, copies), g.n_tables)
+        Group.of(g.name, g.cards, np.concatenate([g.scope + k * n for k in range(copies)]),
+              np.arange(copies + 1) * g.n_factors, np.tile(g.table, copies), g.n_tables, np.arange(copies + 1) * n)
         for g in problem.program.groups
     )  # fmt: skip
     program = Program(np.arange(copies + 1) * n, np.tile(problem.program.card, copies), groups).validate()
     node = np.random.default_rng(0).normal(size=program.n_states)
     many = Problem("copies", program, Theta.of(program, node, problem.theta.tables))
-    module._plan_of.cache_clear()
-    found = session(many).solve(many.theta)
-    assert module._plan_of.cache_info().misses == 1
-    np.testing.assert_allclose(found.score, brute(many).solve(many.theta).score, rtol=1e-12)
+    plan_cache._plan_of.cache_clear()
+    found = session(many).solve(Question(many.theta))
+    assert plan_cache._plan_of.cache_info().misses == 1
+    np.testing.assert_allclose(found.score, brute(many).solve(Question(many.theta)).score, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_kbest_lists_ties_and_ends_where_labellings_end(seed):
     recipe = Recipe(max_arity=3, max_variables=4, forbidden=True, masks=True, scores=Scores.INTEGER)
     problem = seeded(recipe, seed)
-    found, true = (s.solve(problem.theta, task=Task.KBEST, k=30) for s in (session(problem), brute(problem)))
+    found, true = (s.solve(Question(problem.theta, task=Task.KBEST, k=30)) for s in (session(problem), brute(problem)))
     np.testing.assert_allclose(found.score, true.score, atol=1e-9)
     for e in range(problem.program.n_examples):
         lo, hi = problem.program.var_ptr[e], problem.program.var_ptr[e + 1]
@@ -260,7 +263,7 @@ def test_kbest_lists_ties_and_ends_where_labellings_end(seed):
 
 
 def test_work_space_pieces_never_overlap():
-    rng, space, taken = np.random.default_rng(0), Space(), {}
+    rng, space, taken = np.random.default_rng(0), MemoryLayout(), {}
     for _ in range(2000):
         if taken and rng.random() < 0.5:
             at = list(taken)[rng.integers(len(taken))]
@@ -308,10 +311,10 @@ def test_published_partition_functions_and_marginals(data_dir, name):
     log10_z, marginals = published(folder, name)
     only_z = name in ("DBN_12", "DBN_16")  # the messages of all marginals would take 0.7 and 1.5 GB
     one = session(problem, marginals="none" if only_z else "all")
-    found = one.solve(problem.theta, task=Task.MARGINALS, clamp=clamp)
+    found = one.solve(Question(problem.theta, task=Task.MARGINALS, clamp=clamp))
     assert found.log_partition[0] / np.log(10) == pytest.approx(log10_z, abs=1e-9)
     if only_z:
         with pytest.raises(TooLargeError, match="clique table of"):
-            session(problem).solve(problem.theta, task=Task.MARGINALS, clamp=clamp)
+            session(problem).solve(Question(problem.theta, task=Task.MARGINALS, clamp=clamp))
     else:
         np.testing.assert_allclose(found.marginals.node, marginals, atol=1e-6)  # six digits are published

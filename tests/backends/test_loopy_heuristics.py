@@ -6,19 +6,20 @@ import itertools
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interrupted_after, timed
+from lp_problems import complete, grid, interrupted_after
 
-from ssvm_backends._graphs.graph import build_graph
-from ssvm_backends._local.search import improve
-from ssvm_backends.icm import ICM
-from ssvm_backends.junction_tree import JunctionTree
-from ssvm_backends.max_product import MaxProduct
+from clocks import looks_of
+from ssvm_backends.elimination.junction_tree import JunctionTree
+from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.local.icm import ICM
+from ssvm_backends.local.max_product import MaxProduct
+from ssvm_backends.local.search import improve
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import Limits, Primal, Stop, Task, Topology
+from ssvm_dsl.ir import Limits, Primal, Question, Stop, Task, Topology
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.brute_force import BruteForce
-from ssvm_dsl.testing.conformance import check_backend
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 DEFAULTS = {
@@ -32,7 +33,8 @@ def session(kind, problem, **options):
 
 
 def exact(problem):
-    return JunctionTree().open(problem.program, {"max_entries": 2**26, "marginals": "all"}).solve(problem.theta).score
+    session = JunctionTree().open(problem.program, {"max_entries": 2**26, "marginals": "all"})
+    return session.solve(Question(problem.theta)).score
 
 
 @pytest.mark.parametrize("name", ["icm", "max-product"])
@@ -81,7 +83,7 @@ def test_local_search_ends_where_no_move_helps(seed):
 def test_local_search_repairs_forbidden_labellings():
     problem = seeded(Recipe(max_variables=5, forbidden=True, scores=Scores.INTEGER), 4)
     program, theta = problem.program, problem.theta
-    best = BruteForce().open(program, {}).solve(theta)
+    best = BruteForce().open(program, {}).solve(Question(theta))
     ids = np.flatnonzero(best.primal == Primal.FEASIBLE)
     repaired = started = 0
     for seed in range(40):
@@ -98,8 +100,8 @@ def test_local_search_repairs_forbidden_labellings():
 def test_max_product_is_exact_on_forests(seed):
     recipe = Recipe(Topology.FOREST, max_variables=9, max_card=4, n_examples=5, repeats=False)
     problem = seeded(recipe, seed)
-    found = session(MaxProduct, problem, local_search=False).solve(problem.theta)
-    best = BruteForce().open(problem.program, {}).solve(problem.theta)
+    found = session(MaxProduct, problem, local_search=False).solve(Question(problem.theta))
+    best = BruteForce().open(problem.program, {}).solve(Question(problem.theta))
     np.testing.assert_allclose(found.score, best.score, rtol=1e-9)
     assert (found.stop == Stop.FINISHED).all()
     assert np.isnan(found.bound).all()
@@ -112,7 +114,7 @@ def test_quality_on_graphs_with_cycles():
         for problem in (grid(10, 10, 3, seed), complete(8, 3, seed)):
             best = exact(problem)[0]
             for kind, gaps in gap.items():
-                found = session(kind, problem).solve(problem.theta)
+                found = session(kind, problem).solve(Question(problem.theta))
                 assert np.isnan(found.bound).all()
                 assert found.score[0] <= best + 1e-9
                 gaps.append((best - found.score[0]) / best)
@@ -124,14 +126,14 @@ def test_restarts_pairs_and_seed_do_what_they_say():
     problems = [complete(14, 2, seed) for seed in range(12)]
 
     def total(**options):
-        return sum(session(ICM, p, **options).solve(p.theta).score[0] for p in problems)
+        return sum(session(ICM, p, **options).solve(Question(p.theta)).score[0] for p in problems)
 
     alone = total(restarts=0, pairs=False)
     assert alone < total(restarts=0) < total(restarts=20)
     assert alone < total(restarts=20, pairs=False)
     hard = complete(40, 3)
     seeds = [0, 1, 2, 3, 4, 0]
-    runs = [session(ICM, hard, seed=seed, restarts=2).solve(hard.theta).score[0] for seed in seeds]
+    runs = [session(ICM, hard, seed=seed, restarts=2).solve(Question(hard.theta)).score[0] for seed in seeds]
     assert runs[0] == runs[-1]
     assert len({round(x, 9) for x in runs}) > 1
 
@@ -140,10 +142,10 @@ def test_restarts_pairs_and_seed_do_what_they_say():
 def test_answers_do_not_depend_on_the_rest_of_the_batch(kind):
     problem = seeded(Recipe(max_arity=3, n_examples=12, max_variables=8, forbidden=True), 1)
     one = session(kind, problem)
-    whole = one.solve(problem.theta)
+    whole = one.solve(Question(problem.theta))
     ptr = problem.program.var_ptr
     for e in (11, 3, 7):
-        alone = one.solve(problem.theta, examples=np.array([e]))
+        alone = one.solve(Question(problem.theta, examples=np.array([e])))
         np.testing.assert_array_equal(alone.labels, whole.labels[ptr[e] : ptr[e + 1]])
 
 
@@ -151,36 +153,36 @@ def test_answers_do_not_depend_on_the_rest_of_the_batch(kind):
 def test_warm_starts_never_end_below_where_they_start(kind):
     problem = grid(15, 15, 3)
     one = session(kind, problem)
-    first = one.solve(problem.theta)
+    first = one.solve(Question(problem.theta))
     options = {"restarts": 0} if kind is ICM else {"sweeps": 1}
-    again = session(kind, problem, **options).solve(problem.theta, warm=first.warm)
+    again = session(kind, problem, **options).solve(Question(problem.theta, warm=first.warm))
     assert again.score[0] >= first.score[0] - 1e-9
     clamp = np.full(225, -1, np.int32)
     clamp[:5] = (first.labels[:5] + 1) % 3
-    clamped = one.solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp, warm=first.warm)
+    clamped = one.solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp, warm=first.warm))
     np.testing.assert_array_equal(clamped.labels[:5], clamp[:5])
 
 
 def test_limits_on_iterations_are_reported():
     problem = complete(10, 3)
-    assert session(MaxProduct, problem).solve(problem.theta, limits=Limits(iterations=1)).stop[0] == Stop.ITERATIONS
-    assert session(ICM, problem).solve(problem.theta, limits=Limits(iterations=1)).stop[0] == Stop.ITERATIONS
-    assert session(ICM, problem).solve(problem.theta).stop[0] == Stop.FINISHED
+    found = session(MaxProduct, problem).solve(Question(problem.theta, limits=Limits(iterations=1)))
+    assert found.stop[0] == Stop.ITERATIONS
+    assert session(ICM, problem).solve(Question(problem.theta, limits=Limits(iterations=1))).stop[0] == Stop.ITERATIONS
+    assert session(ICM, problem).solve(Question(problem.theta)).stop[0] == Stop.FINISHED
 
 
 @pytest.mark.parametrize("kind", [ICM, MaxProduct])
 def test_time_limits_and_interruption_keep_the_best_so_far(kind):
-    small, problem = grid(4, 4, 6), grid(120, 120, 6)
-    session(kind, small).solve(small.theta)  # compiles
+    problem = grid(120, 120, 6)
     endless = {"restarts": 10**6} if kind is ICM else {"sweeps": 10**6, "damping": 0.999}
     one = session(kind, problem, **endless)
-    start = one.solve(problem.theta, limits=Limits(time=0.0)).score[0]
-    found, seconds = timed(lambda: one.solve(problem.theta, limits=Limits(time=0.3)), 0.5)
-    assert seconds < 0.5
+    start = one.solve(Question(problem.theta, limits=Limits(time=0.0))).score[0]
+    found, looks = looks_of(lambda: one.solve(Question(problem.theta, limits=Limits(time=0.005))))
+    assert looks <= 6
     assert found.stop[0] == Stop.TIME
     assert found.score[0] > start > -np.inf
     with interrupted_after(0.3):
-        found = one.solve(problem.theta)
+        found = one.solve(Question(problem.theta))
     assert found.stop[0] == Stop.INTERRUPTED
     assert found.score[0] > start
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ssvm_backends._cuts.maxflow import workspace
-from ssvm_backends._cuts.roof import roof_network
-from ssvm_backends._graphs.graph import build_graph
-from ssvm_backends.alpha_beta_swap import AlphaBetaSwap
-from ssvm_backends.alpha_expansion import AlphaExpansion
-from ssvm_backends.graph_cut import GraphCut
-from ssvm_backends.lp import LP
-from ssvm_backends.qpbo import QPBO
-from ssvm_dsl.ir import Group, Program, Task, Theta
+from ssvm_backends.cuts.alpha_beta_swap import AlphaBetaSwap
+from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
+from ssvm_backends.cuts.graph_cut import GraphCut
+from ssvm_backends.cuts.maxflow import workspace
+from ssvm_backends.cuts.qpbo import QPBO
+from ssvm_backends.cuts.roof import roof_network
+from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.programs.lp import LP
+from ssvm_dsl.ir import Group, Program, Question, Task, Theta
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.plugin_api import BackendSpec
@@ -48,7 +48,7 @@ class Potts:
         self.weight = strength * np.abs(rng.normal(size=len(self.edges)))
         self.differ = 1.0 - np.eye(n_labels)
         n, rows = len(self.edges), np.arange(len(self.edges), dtype=np.int32)
-        group = Group("e", (n_labels, n_labels), self.edges, np.array([0, n]), rows, n)
+        group = Group.of("e", (n_labels, n_labels), self.edges, np.array([0, n]), rows, n, np.array([0, SIDE * SIDE]))
         self.program = Program(np.array([0, SIDE * SIDE]), np.full(SIDE * SIDE, n_labels, np.int32), (group,))
         tables = -np.outer(self.weight, self.differ.ravel())
         self.theta = Theta.of(self.program, -self.unary.ravel(), [tables])
@@ -60,7 +60,7 @@ class Potts:
     def solver(self, backend: type, **options: str) -> Callable[[], float]:
         """Return a call that solves with a backend opened before."""
         session = backend().open(self.program, options)
-        return lambda: float(session.solve(self.theta).score[0])
+        return lambda: float(session.solve(Question(self.theta)).score[0])
 
 
 def pymaxflow(problem: Potts) -> Callable[[], float] | None:
@@ -150,12 +150,13 @@ def batches() -> None:
     scope = np.stack([rng.choice(n, 2, replace=False) for _ in range(m * many)]).astype(np.int32)
     scope += np.repeat(np.arange(many, dtype=np.int32) * n, m)[:, None]
     rows = np.arange(m * many, dtype=np.int32)
-    group = Group("e", (2, 2), scope, pointers(np.full(many, m)), rows, m * many)
+    group = Group.of("e", (2, 2), scope, pointers(np.full(many, m)), rows, m * many, pointers(np.full(many, n)))
     program = Program(pointers(np.full(many, n)), np.full(n * many, 2, np.int32), (group,)).validate()
     weight = np.abs(rng.normal(size=(m * many, 1)))
     theta = Theta.of(program, rng.normal(size=2 * n * many), [weight * np.eye(2).ravel()])
     session, one = GraphCut().open(program, {}), np.array([500])
-    best = interleaved({"all": lambda: session.solve(theta), "one": lambda: session.solve(theta, examples=one)})
+    every, single = Question(theta), Question(theta, one)
+    best = interleaved({"all": lambda: session.solve(every), "one": lambda: session.solve(single)})
     shown.add_row("all in one call", f"{1e3 * best['all']:.2f}", f"{1e6 * best['all'] / many:.1f}")
     shown.add_row("one of them", f"{1e3 * best['one']:.3f}", f"{1e6 * best['one']:.1f}")
     CONSOLE.print(shown)
@@ -166,7 +167,9 @@ def complete_graphs(n: int, many: int, strength: float) -> tuple[Program, Theta]
     rng, pairs = np.random.default_rng(0), np.array(list(combinations(range(n), 2)), np.int32)
     scope = (pairs + n * np.arange(many, dtype=np.int32)[:, None, None]).reshape(-1, 2)
     rows = np.tile(np.arange(len(pairs), dtype=np.int32), many)
-    group = Group("pair", (2, 2), scope, pointers(np.full(many, len(pairs))), rows, len(pairs))
+    group = Group.of(
+        "pair", (2, 2), scope, pointers(np.full(many, len(pairs))), rows, len(pairs), pointers(np.full(many, n))
+    )
     program = Program(pointers(np.full(many, n)), np.full(n * many, 2, np.int32), (group,)).validate()
     return program, Theta.of(program, rng.normal(size=2 * n * many), [strength * rng.normal(size=(len(pairs), 4))])
 
@@ -213,12 +216,13 @@ def relaxations() -> None:
         cut, lp = QPBO().open(program, {"rest": "none"}), LP().open(program, options)
         flows = pymaxflow_roofs(program, theta)
         calls: dict[str, Callable[[], object]] = {} if flows is None else {"flows": flows}
-        calls["qpbo"] = partial(cut.solve, theta, task=Task.RELAXED)
-        calls["alone"] = partial(cut.solve, theta, examples=one, task=Task.RELAXED)
-        calls["lp"] = partial(lp.solve, theta, examples=some, task=Task.RELAXED)
+        calls["qpbo"] = partial(cut.solve, Question(theta, task=Task.RELAXED))
+        calls["alone"] = partial(cut.solve, Question(theta, one, Task.RELAXED))
+        calls["lp"] = partial(lp.solve, Question(theta, some, Task.RELAXED))
         sizes = {"alone": 1, "lp": len(some)}
         us = {name: 1e6 * seconds / sizes.get(name, 200) for name, seconds in interleaved(calls, 5).items()}
-        found, exact = cut.solve(theta, task=Task.RELAXED), lp.solve(theta, examples=some, task=Task.RELAXED)
+        question = Question(theta, task=Task.RELAXED)
+        found, exact = cut.solve(question), lp.solve(question.but(examples=some))
         np.testing.assert_allclose(found.bound[some], exact.bound, rtol=1e-6)
         assert found.marginals is not None
         row = [str(n), f"{strength}", f"{np.mean(found.marginals.node == 0.5):.0%}"]

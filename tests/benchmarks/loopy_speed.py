@@ -15,12 +15,12 @@ import numpy as np
 from lp_speed import grid_edges, random_problem
 from models import interleaved
 
-from ssvm_backends.ad3 import AD3
-from ssvm_backends.lp import LP
-from ssvm_backends.mplp import MPLP
-from ssvm_backends.msd import MSD
-from ssvm_backends.trws import TRWS
-from ssvm_dsl.ir import Group, Program, Theta
+from ssvm_backends.dual.ad3 import AD3
+from ssvm_backends.dual.mplp import MPLP
+from ssvm_backends.dual.msd import MSD
+from ssvm_backends.dual.trws import TRWS
+from ssvm_backends.programs.lp import LP
+from ssvm_dsl.ir import Group, Program, Question, Theta
 
 F64 = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -42,7 +42,9 @@ def complete_graphs(n_graphs: int, n: int, card: int, seed: int = 0) -> tuple[Pr
     edges = np.array(list(combinations(range(n), 2)), dtype=np.int32)
     scope = (np.arange(n_graphs, dtype=np.int32)[:, None, None] * n + edges).reshape(-1, 2)
     ptr = np.arange(n_graphs + 1, dtype=np.int64)
-    group = Group("edge", (card, card), scope, ptr * len(edges), np.arange(len(scope), dtype=np.int32), len(scope))
+    group = Group.of(
+        "edge", (card, card), scope, ptr * len(edges), np.arange(len(scope), dtype=np.int32), len(scope), ptr * n
+    )
     program = Program(ptr * n, np.full(n_graphs * n, card, np.int32), (group,)).validate()
     rng, theta = np.random.default_rng(seed), Theta.zeros(program)
     theta.node[:], theta.pool[:] = rng.normal(size=theta.node.size), rng.normal(size=theta.pool.size)
@@ -59,7 +61,7 @@ def first_near(name: str, program: Program, theta: Theta, optimum: F64, near: fl
     backend, options = SOLVERS[name]
     for limit in TOLS if program.n_examples > 1 else STEPS:
         opened = backend().open(program, options | limit)
-        solution = opened.solve(theta)
+        solution = opened.solve(Question(theta))
         found = distance(solution.bound, optimum)
         if found <= near:
             mean = solution.stats["iterations"] / program.n_examples
@@ -70,15 +72,15 @@ def first_near(name: str, program: Program, theta: Theta, optimum: F64, near: fl
 def compare(title: str, program: Program, theta: Theta, near: float, names: list[str], repeats: int) -> None:
     """Print how long each solver takes to come near, beside HiGHS."""
     highs = LP().open(program, {"solver": "highs", "rounding": "none"})
-    optimum, n = highs.solve(theta).bound, program.n_examples
-    calls, notes = {"HiGHS": lambda: highs.solve(theta)}, {"HiGHS": "optimum of the relaxation"}
+    optimum, n = highs.solve(Question(theta)).bound, program.n_examples
+    calls, notes = {"HiGHS": lambda: highs.solve(Question(theta))}, {"HiGHS": "optimum of the relaxation"}
     for name in names:
         found = first_near(name, program, theta, optimum, near)
         if found is None:
             print(f"  {name:14} does not come within {near:.1%} on {title}")
             continue
         opened, notes[name] = found
-        calls[name] = lambda opened=opened: opened.solve(theta)
+        calls[name] = lambda opened=opened: opened.solve(Question(theta))
     times = interleaved({key: call for key, call in calls.items() if key != "HiGHS"}, repeats)
     times |= interleaved({"HiGHS": calls["HiGHS"]}, 1)
     print(f"{title}, bound within {near:.1%} of the relaxation")

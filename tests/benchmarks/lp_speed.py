@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from models import interleaved
 
-from ssvm_backends.ilp import ILP
-from ssvm_backends.lp import LP
-from ssvm_dsl.ir import Group, Program, Theta
+from ssvm_backends.programs.ilp import ILP
+from ssvm_backends.programs.lp import LP
+from ssvm_dsl.ir import Group, Program, Question, Theta
 
 
 def random_problem(n: int, card: int, edges: Any, seed: int = 0) -> tuple[Program, Theta]:
     """One pairwise example with standard normal scores."""
     scope = np.array(edges, dtype=np.int32)
     rows = np.arange(len(scope), dtype=np.int32)
-    group = Group("edge", (card, card), scope, np.array([0, len(scope)]), rows, len(scope))
+    group = Group.of("edge", (card, card), scope, np.array([0, len(scope)]), rows, len(scope), np.array([0, n]))
     program = Program(np.array([0, n]), np.full(n, card, np.int32), (group,)).validate()
     return program, noisy(program, Theta.zeros(program), 1.0, seed)
 
@@ -47,11 +47,11 @@ def lp_calls(program: Program, theta: Theta) -> dict[str, Callable[[], Any]]:
     near, calls = noisy(program, theta, 0.01, 1), {}
     for solver in ("glop", "highs", "pdlp"):
         session = LP().open(program, {"solver": solver, "rounding": "none"})
-        calls[f"{solver} cold"] = lambda session=session: session.solve(near)
+        calls[f"{solver} cold"] = lambda session=session: session.solve(Question(near))
         if solver != "highs":
-            warm = session.solve(theta).warm
-            calls[f"{solver} warm"] = lambda session=session, warm=warm: session.solve(near, warm=warm)
-    calls["glop new"] = lambda: LP().open(program, {"solver": "glop", "rounding": "none"}).solve(near)
+            warm = session.solve(Question(theta)).warm
+            calls[f"{solver} warm"] = lambda session=session, warm=warm: session.solve(Question(near, warm=warm))
+    calls["glop new"] = lambda: LP().open(program, {"solver": "glop", "rounding": "none"}).solve(Question(near))
     return calls
 
 
@@ -75,7 +75,7 @@ def main() -> None:
         "cp-sat": ILP().open(small[0], {"solver": "cp-sat", "num_workers": 1}),
         "highs milp": ILP().open(small[0], {"solver": "highs", "num_workers": 1}),
     }
-    exact = {name: lambda session=session: session.solve(small[1]) for name, session in sessions.items()}
+    exact = {name: lambda session=session: session.solve(Question(small[1])) for name, session in sessions.items()}
     show("the same: best labelling", exact, 5)
     large = random_problem(900, 5, grid_edges(30, 30))
     show("grid of 30 x 30 variables of 5 states: relaxation", lp_calls(*large), 1)

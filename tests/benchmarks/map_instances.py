@@ -26,13 +26,13 @@ import numpy as np
 from ocr_speed import CONSOLE, table
 from rich.console import Console
 
-from ssvm_backends._combi.solve import prepare
-from ssvm_backends.combi import Combi
-from ssvm_dsl.inference.verify import Verifier
+from ssvm_backends.search.combi import Combi
+from ssvm_backends.search.solve import prepare
+from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Limits, Task
+from ssvm_dsl.ir import Limits, Question, Task
+from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.ir.tolerance import Terms
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 
@@ -71,9 +71,10 @@ class Instance:
         spec = registry().find(BackendSpec, "combi")
         session = Combi().open(program, spec.resolve(None))
         start = time.perf_counter()
-        solution = session.solve(theta, task=Task.MAP_CLAMPED, clamp=self.clamp, limits=Limits(time=seconds))
+        question = Question(theta, task=Task.MAP_CLAMPED, clamp=self.clamp, limits=Limits(time=seconds))
+        solution = session.solve(question)
         took = time.perf_counter() - start
-        solution = Verifier(program, "combi", spec.caps)(theta, solution, None, Task.MAP_CLAMPED, self.clamp)
+        solution = Verifier(program, "combi", spec.caps)(question, solution)
         closed = Terms.of(program, theta).closed(solution.score, solution.bound)
         return took, float(solution.score[0]), float(solution.bound[0]), bool(closed[0])
 

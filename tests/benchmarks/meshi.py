@@ -43,9 +43,10 @@ from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, c
 from ssvm_dsl.datasets import load_reuters, load_scene, load_yeast, make_multilabel
 from ssvm_dsl.inference.planner import need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Question
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -195,13 +196,13 @@ class Oracle:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
 
-    def solve(self, *args: Any, **options: Any) -> Any:
+    def solve(self, question: Question, known: Any = None) -> Any:
         """Answer, or stop."""
         if time.process_time() > self.end:
             raise TimeUp
-        if options.get("task") is not Task.RELAXED:
-            return self.session.solve(*args, **options)
-        found = self.session.solve(*args, **options, warm=self.warm)
+        if question.task is not Task.RELAXED:
+            return self.session.solve(question, known)
+        found = self.session.solve(question.but(warm=self.warm), known)
         self.warm.update(found.warm or {})
         return found
 

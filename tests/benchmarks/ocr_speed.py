@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from ssvm_backends.threads import Threads
 from ssvm_dsl import StructuredSVM, ground
 from ssvm_dsl.datasets import Split
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Need, Theta
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.bcfw import BCFW
-from ssvm_trainers.subgradient import Descent, Subgradient
+from ssvm_trainers.online.subgradient import Descent, Subgradient
+from ssvm_trainers.planes.bcfw import BCFW
 
 CONSOLE = Console(width=110)
 
@@ -100,7 +100,7 @@ def one_pass(data: Split) -> None:
 
 def decoding(data: Split) -> None:
     """Batch decoding of all words beside its own matrix product and bare kernel."""
-    from ssvm_backends._trees.viterbi import viterbi
+    from ssvm_backends.trees.viterbi import viterbi
 
     X = [*data.X_train, *data.X_test]
     svm = StructuredSVM(OCR, C=0.1, tol=0.5, n_threads=1).fit(data.X_train[:500], data.Y_train[:500])
@@ -158,11 +158,11 @@ def growth(data: Split) -> None:
 
 
 def memory() -> None:
-    """Peak memory of a process that trains on 6173 words."""
+    """Peak memory of a process that trains on 6173 words; ``ru_maxrss`` would begin at that of this process."""
     code = (
-        "import resource; from models import OCR, split_b; from ssvm_dsl import StructuredSVM; d = split_b();"
+        "from models import OCR, split_b; from ssvm_dsl import StructuredSVM; d = split_b();"
         "StructuredSVM(OCR, C=0.1, random_state=0).fit(d.X_train, d.Y_train);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)"
+        "print(int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) * 1.024e-3)"
     )
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)

@@ -20,6 +20,8 @@ BENCHMARKS = {
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
+    "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
+    "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),
     "limits": ("limits", "large problems, all backends: how far fit, predict and solve run past 0.2, 1 and 5 s"),
 }
 

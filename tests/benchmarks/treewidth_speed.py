@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.junction_tree import JunctionTree
+from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.io.uai import read_evidence
-from ssvm_dsl.ir import Group, Need, Program, Task, Theta
+from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta
 
 #: What the issue asks for: milliseconds for the best labelling of 14 binary variables, all pairs joined.
 TARGET_MS = 1.0
@@ -30,7 +30,9 @@ def complete_graphs(n: int, copies: int, card: int = 2) -> tuple[Program, Theta]
     rng, pairs = np.random.default_rng(0), np.array(list(combinations(range(n), 2)), dtype=np.int32)
     scope = (pairs[None] + n * np.arange(copies)[:, None, None]).reshape(-1, 2).astype(np.int32)
     rows = np.arange(len(scope), dtype=np.int32)
-    group = Group("pair", (card, card), scope, len(pairs) * np.arange(copies + 1), rows, len(scope))
+    group = Group.of(
+        "pair", (card, card), scope, len(pairs) * np.arange(copies + 1), rows, len(scope), n * np.arange(copies + 1)
+    )
     program = Program(n * np.arange(copies + 1), np.full(n * copies, card, np.int32), (group,)).validate()
     node, table = rng.normal(size=program.n_states), rng.normal(size=(len(scope), card * card))
     return program, Theta.of(program, node, [table])
@@ -61,7 +63,7 @@ def batches() -> None:
             times, count = [], len(question.get("examples", range(copies)))
             for _ in range(3):
                 begin = perf_counter()
-                one.solve(theta, **question)
+                one.solve(Question(theta, **question))
                 times.append(perf_counter() - begin)
             text.append(f"{name} {1e3 * min(times) / count:.3f}")
         print(f"  {n} binary variables: {', '.join(text)}; looking at {copies} graphs took {1e3 * planned:.1f}")
@@ -88,7 +90,7 @@ def competition(folder: Path) -> None:
         clamp = read_evidence(folder / f"{name}.evid", problem)
         begin = perf_counter()
         try:
-            found = session(problem.program, "none").solve(problem.theta, task=Task.MARGINALS, clamp=clamp)
+            found = session(problem.program, "none").solve(Question(problem.theta, task=Task.MARGINALS, clamp=clamp))
         except TooLargeError as err:
             verdicts["refused"] = verdicts.get("refused", 0) + 1
             print(f"  {name[:-4]:16}refused: {str(err).splitlines()[0]}")
@@ -99,13 +101,14 @@ def competition(folder: Path) -> None:
         verdicts[right] = verdicts.get(right, 0) + 1
         try:
             begin = perf_counter()
-            marginals = session(problem.program).solve(problem.theta, task=Task.MARGINALS, clamp=clamp).marginals.node
+            question = Question(problem.theta, task=Task.MARGINALS, clamp=clamp)
+            marginals = session(problem.program).solve(question).marginals.node
             largest = np.abs(marginals - published_marginals(folder / f"{name}.MAR.gz")).max()
             told = f"{largest:11.1e}{perf_counter() - begin:9.2f}"
         except TooLargeError:
             told = f"{'too large':>11}{'':9}"
         begin = perf_counter()
-        session(problem.program).solve(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp)
+        session(problem.program).solve(Question(problem.theta, task=Task.MAP_CLAMPED, clamp=clamp))
         best, table = perf_counter() - begin, 2.0 ** Need.of(problem.program).max_clique_table
         print(f"  {name[:-4]:16}{table:9.1e}{log10_z:13.5f}{error:9.1e}{spent:9.2f}{told}{best:14.2f}")
     print("  " + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))

@@ -23,7 +23,7 @@ def ssvm_backends():
 LAZY = f"""{HEAD}
 import numpy as np
 from ssvm_dsl.ir import Solution
-from ssvm_dsl.ir.solution import label_ptr, score_labels
+from ssvm_dsl.ir.solution import score_labels
 
 @hookimpl
 def ssvm_backends():
@@ -38,9 +38,9 @@ class Backend:
 class Session:
     def __init__(self, program):
         self.program = program
-    def solve(self, theta, *, examples=None, **question):
-        labels = np.zeros(label_ptr(self.program, examples)[-1], dtype=np.int32)
-        return Solution.exact(labels, score_labels(self.program, theta, labels, examples))
+    def solve(self, question):
+        labels = np.zeros(question.label_ptr(self.program)[-1], dtype=np.int32)
+        return Solution.exact(labels, score_labels(self.program, question.theta, labels, question.examples))
 """
 
 #: Prints wherever it runs, from C as well, and quits where it can.

@@ -10,13 +10,13 @@ import pytest
 from foreign import LAZY, distribution, inside, ssvm
 
 import catalogue
-from ssvm_dsl.cli.explain import with_all_weights, without_features
-from ssvm_dsl.cli.made_up import make_examples
+from ssvm_dsl.cli.explain.command import with_all_weights, without_features
+from ssvm_dsl.cli.explain.examples import make_examples
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planner import need_of, plan
 from ssvm_dsl.ir import Guarantee, Need, Task
 
-FILE = '''
+FILE = """
 import helper
 import numpy as np
 from ssvm_dsl import *
@@ -75,7 +75,7 @@ words = [np.ones((2, 12))]
 
 def broken():
     raise OSError("no such database")
-'''
+"""
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_losses_of_counts_ask_for_backends_that_count(capsys, file):
     candidates = {one["name"]: one for one in told["train"]["candidates"]}
     assert told["train"]["backend"] == "chain"
     assert {name for name, one in candidates.items() if one["fits"]} <= {"chain", "tree", "brute-force"}
-    assert candidates["junction-tree"]["reasons"] == ["does not handle loss count"]
+    assert candidates["junction-tree"]["reasons"] == ["does not find best labellings by counts"]
 
 
 def test_without_a_loss_there_is_no_training(capsys, file):
@@ -224,6 +224,20 @@ def test_a_file_with_one_model_needs_no_name(capsys, tmp_path):
     path.write_text(text)
     assert explained(capsys, path)[1]["model"] == "M"
     assert json.loads("[1]") == [1]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_model_is_drawn(capsys, tmp_path, file, ending):
+    path = tmp_path / f"drawn.{ending}"
+    assert inside(capsys, "explain", f"{file}:OCR", "--size", "T=4", "--plot", path)[0] == 0
+    head = path.read_bytes()[:400]
+    assert head.startswith(b"\x89PNG") if ending == "png" else b"<svg" in head or b"<!DOCTYPE svg" in head
+
+
+def test_drawings_of_no_known_kind_are_refused(capsys, tmp_path, file):
+    status, _, err = inside(capsys, "explain", f"{file}:OCR", "--plot", tmp_path / "drawn.xyz")
+    assert status == 2
+    assert "--plot: expected a file that ends in one of" in err
 
 
 def test_foreign_backends_are_shown_and_not_chosen(tmp_path, file):

@@ -17,7 +17,7 @@ import pytest
 from foreign import distribution, inside, ssvm
 from rich.console import Console
 
-from ssvm_dsl.cli.solve_answer import Question, ask
+from ssvm_dsl.cli.solve.answer import SolveRequest, ask
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Guarantee, Need
@@ -28,7 +28,7 @@ TINY = "MARKOV\n3\n2 2 3\n4\n0\n1 0\n2 0 1\n2 1 2\n1 0.5\n2 0.5 1\n4  0.1 0.9 0.
 KEYS = ["score", "bound", "gap", "status", "labels", "backend", "seconds"]
 
 #: Backends whose answers are worth different things, for files with three variables of two states.
-ODD = '''
+ODD = """
 import numpy as np
 from ssvm_dsl.ir import *
 from ssvm_dsl.ir.solution import score_labels
@@ -37,7 +37,7 @@ from ssvm_dsl.plugin_api import *
 @hookimpl
 def ssvm_backends():
     many = Caps(frozenset({Task.MAP, Task.MARGINALS}), guarantee=Guarantee.BOUND, max_arity=9)
-    return [BackendSpec(name, f"odd:{name.title()}", caps=many, options=(Option("effort", 1, "how hard"),))
+    return [BackendSpec(name, f"odd:{name.title()}", caps=many, options=(Option("effort", 1.0, "how hard", float),))
             for name in ("loose", "bounder", "silent", "liar", "stopper", "reporter")]
 
 class Base:
@@ -47,7 +47,8 @@ class Base:
     def open(self, program, options):
         self.program, self.options = program, options
         return self
-    def solve(self, theta, *, limits=Limits(), task=Task.MAP, **question):
+    def solve(self, question):
+        theta, limits, task = question.theta, question.limits, question.task
         p, labels = self.program, np.array(self.states, np.int32)
         score = score_labels(p, theta, labels)
         if limits.progress is not None:
@@ -75,7 +76,7 @@ class Stopper(Base):
     stop = Stop.INTERRUPTED
 class Liar(Base):
     slack = -1.0
-'''
+"""
 
 
 @pytest.fixture
@@ -337,17 +338,17 @@ def test_backends_report_their_progress(tiny, tmp_path, monkeypatch):
     registry.cache_clear()
     try:
         problem, seen = read_problem(tiny), []
-        answer = ask(plan(Need.of(problem.program), "chain"), Question(problem, time_limit=5.0))
+        answer = ask(plan(Need.of(problem.program), "chain"), SolveRequest(problem, time_limit=5.0))
         assert answer.status == "optimal"
         need = replace(Need.of(problem.program), guarantee=Guarantee.BOUND)
-        ask(plan(need, "loose"), Question(problem), lambda score, bound: seen.append((score, bound)))
+        ask(plan(need, "loose"), SolveRequest(problem), lambda score, bound: seen.append((score, bound)))
         assert [bound - score for score, bound in seen] == [pytest.approx(9.0)]
     finally:
         registry.cache_clear()
         sys.modules.pop("odd", None)
 
 
-SLOW = '''
+SLOW = """
 import time
 from ssvm_dsl.ir import *
 from ssvm_dsl.plugin_api import *
@@ -361,10 +362,10 @@ class Backend:
         return Verdict(True, cost=1.0)
     def open(self, program, options):
         return self
-    def solve(self, theta, **question):
+    def solve(self, question):
         print("solving", flush=True)
         time.sleep(60)
-'''
+"""
 
 
 def test_an_interrupt_that_no_backend_catches_still_ends_with_a_table(tmp_path, tiny):
@@ -382,7 +383,7 @@ def test_an_interrupt_that_no_backend_catches_still_ends_with_a_table(tmp_path, 
     assert process.stderr.readline() == "solving\n"  # standard output is the command's
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "interrupted" in out
     assert "Traceback" not in err

@@ -14,13 +14,14 @@ import numpy as np
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Stop, Task
-from ssvm_dsl.ir.properties import table_properties
-from ssvm_dsl.ir.tolerance import RELATIVE
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Stop, Task
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir.analysis.tolerance import RELATIVE
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.checks import RULES, NotOffered, Trial
-from ssvm_dsl.testing.judge import Complaint, Judge, Question
+from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
+from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.rules import RULES
 from ssvm_dsl.testing.problems import random_problem, random_recipe
 
 UNIT, SHORT, LIMIT = "problems", 4, 60
@@ -67,7 +68,8 @@ def question(rng, judge, task):
         clamp = np.where(rng.random(program.n_variables) < 0.4, rng.integers(0, program.card), -1).astype(np.int32)
     some = rng.permutation(program.n_examples)[: int(rng.integers(0, program.n_examples + 1))].astype(np.int64)
     k = int(rng.choice([1, 2, 7, 40])) if task is Task.KBEST else 1
-    return Question(task, None if rng.random() < 0.6 else some, clamp, k)
+    examples = None if rng.random() < 0.6 else some
+    return Question(judge.problem.theta, examples, task, clamp, k=k)
 
 
 def ask(rng, judge, name, spec):
@@ -85,10 +87,8 @@ def ask(rng, judge, name, spec):
             continue
         asked, tried = question(rng, judge, task), tried + 1
         if name in ("trws", "msd", "mplp", "ad3"):
-            asked = replace(asked, limits=Limits(iterations=int(rng.integers(1, 200))))
-        solution = session.solve(
-            problem.theta, examples=asked.examples, task=task, clamp=asked.clamp, limits=asked.limits, k=asked.k
-        )
+            asked = asked.but(limits=Limits(iterations=int(rng.integers(1, 200))))
+        solution = session.solve(asked)
         try:
             judge.everything(asked, solution)
             if task in (Task.MAP, Task.MAP_CLAMPED) and session.guarantee is Guarantee.EXACT:
@@ -120,7 +120,7 @@ def put_through(rng, judge, spec):
         return 0
     try:
         rule.run(Trial(spec, backend, options, judge, tasks, rng))
-    except NotOffered:
+    except NotForThisProgram:
         return 0
     except Complaint as complaint:
         raise AssertionError(f"{spec.name}, check '{rule.name}' with {dict(options)}: {complaint}") from None

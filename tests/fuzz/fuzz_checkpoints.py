@@ -14,7 +14,7 @@ from mutations import damaged
 
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import FileFormatError, TrainingError
-from ssvm_dsl.plugin_api import TrainerSpec
+from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 
 UNIT, SHORT, LIMIT = "files", 1, 60.0
@@ -40,7 +40,8 @@ def estimator(number: int, file: Path, max_passes: int) -> StructuredSVM:
         settings = {"trainer": "bcfw", "trainer_options": {"blocks": "examples"}}
         settings |= {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}
     spec = registry().find(TrainerSpec, settings["trainer"])
-    settings = {"risk": next(name for name in ("margin", "log", "relaxed") if name in spec.needs.risks)} | settings
+    risks = (registry().find(RiskSpec, name) for name in ("margin", "log", "relaxed"))
+    settings = {"risk": next(risk.name for risk in risks if spec.needs.minimises(risk))} | settings
     if spec.needs.messages:
         settings["backend"] = "msd"
     return StructuredSVM(

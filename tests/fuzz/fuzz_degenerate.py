@@ -14,11 +14,11 @@ import numpy as np
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Need, Program, Task, Theta
-from ssvm_dsl.ir.properties import table_properties
+from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta
+from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.judge import Complaint, Judge, Question
+from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.problems import Problem
 
 UNIT = "answers"
@@ -74,7 +74,7 @@ def draw(rng):
         n_tables = int(rng.integers(1, len(found) + 1))
         table = rng.integers(0, n_tables, len(found)).astype(np.int32)
         scope = np.array([scope for _, scope in found], np.int32)
-        groups.append(Group(f"g{len(groups)}", cards, scope, ptr, table, n_tables))
+        groups.append(Group.of(f"g{len(groups)}", cards, scope, ptr, table, n_tables, var_ptr.astype(np.int64)))
     allowed = rng.random(int(card.sum())) < 0.7 if rng.random() < 0.2 else None
     program = Program(var_ptr.astype(np.int64), card, tuple(groups), allowed=allowed).validate()
     theta = Theta.zeros(program)
@@ -99,8 +99,8 @@ def ask(rng, problem, spec, task):
     if task is Task.MAP_CLAMPED:
         clamp = np.where(rng.random(len(program.card)) < 0.5, -1, rng.integers(0, program.card)).astype(np.int32)
     chosen = None if rng.random() < 0.5 else rng.permutation(program.n_examples)[: int(rng.integers(1, 4))]
-    question = Question(task, chosen, clamp, int(rng.integers(1, 6)) if task is Task.KBEST else 1)
-    solution = session.solve(theta, examples=chosen, task=task, clamp=clamp, k=question.k)
+    question = Question(theta, chosen, task, clamp, k=int(rng.integers(1, 6)) if task is Task.KBEST else 1)
+    solution = session.solve(question)
     Judge(problem, spec.caps).everything(question, solution)
     return program.n_examples if chosen is None else len(chosen)
 

@@ -14,10 +14,10 @@ from mutations import NASTY, changed_bytes, changed_tokens
 
 from naive_formats import fg_text, uai_text, wcsp_text
 from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.io.read_problem import FORMATS, read_problem
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.io.uai import read_evidence
 
 UNIT, SHORT, LIMIT = "files", 2, 60.0
 

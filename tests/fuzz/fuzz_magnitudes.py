@@ -18,9 +18,9 @@ from exact import Exact
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Stop, Theta, Topology
-from ssvm_dsl.ir.properties import table_properties
-from ssvm_dsl.ir.tolerance import RELATIVE, Terms
+from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Theta, Topology
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms
 from ssvm_dsl.testing.problems import Recipe, Scores, random_problem
 
 UNIT, SHORT, LIMIT = "problems", 4, 60
@@ -110,7 +110,7 @@ def ask(program, theta, name, examples, answers):
     except NoBackendError:
         return
     session = open_plan(plan, program)
-    solution = session.solve(theta, examples=examples, limits=Limits(iterations=200))
+    solution = session.solve(Question(theta, examples=examples, limits=Limits(iterations=200)))
     ids = np.arange(program.n_examples) if examples is None else examples
     terms, optimal, at = Terms.of(program, theta, ids), solution.optimal(), 0
     for i, example in enumerate(ids.tolist()):

@@ -14,7 +14,7 @@ from mutations import damaged
 import catalogue
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import FileFormatError, OptionError, SsvmError
-from ssvm_dsl.learning.saved import read_weights
+from ssvm_dsl.learning.estimators.saved import read_weights
 
 UNIT, SHORT, LIMIT = "files", 1, 60.0
 

@@ -14,7 +14,7 @@ from random_models import Drawn, draw
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import NoBackendError, TrainingError
 from ssvm_dsl.ir.loss import ADDITIVE
-from ssvm_dsl.learning.pairings import Pairing, pairings
+from ssvm_dsl.learning.driver.pairings import Pairing, pairings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -97,7 +97,7 @@ def refused(text: str) -> bool:
     """Return whether a refusal is one that models like these may meet."""
     known = ("works on marginals", "works on distributions", "no backend can answer", "is for models of one label",
              "more numbers than max_entries", "needs a margin", "steps are too long for these risks")
-    return any(word in text for word in (*known, "shows no messages", "needs every factor regularised"))
+    return any(word in text for word in (*known, "does not expose dual messages", "needs every factor regularised"))
 
 
 def check(reference: Reference, made: StructuredSVM, one: Pairing, low: float, high: float) -> None:

@@ -177,18 +177,18 @@ class HostileSession:
     def expect(self):
         return (lambda *args: self.backend.misbehave()) if self.backend.strikes("offer") else None
 
-    def solve(self, theta, *, task=Task.MAP, **question):
-        backend = self.backend
+    def solve(self, question):
+        backend, theta, task = self.backend, question.theta, question.task
         if not backend.strikes("solve"):
-            return self.inner.solve(theta, task=task, **question)
+            return self.inner.solve(question)
         rng, how = backend.rng, backend.how
         if how in ("raise", "junk"):
             return backend.misbehave()
         if how == "write":
             arrays = [theta.node, theta.pool, theta.const, self.program.card, self.program.var_ptr]
-            arrays += [self.program.groups[0].scope, question["examples"]]
+            arrays += [self.program.groups[0].scope, question.examples]
             arrays[rng.integers(len(arrays))][...] = 0
-        solution = self.inner.solve(theta, task=task, **question)
+        solution = self.inner.solve(question)
         if how == "print":
             print("hostile", file=sys.stdout)
         elif how == "keep":

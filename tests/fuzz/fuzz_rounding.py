@@ -10,7 +10,7 @@ from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import PlannedSession, open_plan
 from ssvm_dsl.inference.unanswered import require_answers
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Solution, Task, Topology
+from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Solution, Task, Topology
 from ssvm_dsl.ir.solution import NO_STATE, score_labels
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
@@ -43,12 +43,12 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
     problem = random_problem(rng)
     program, theta = problem.program, problem.theta
     asked, fits = Need.of(program, guarantee=Guarantee.HEURISTIC), program.card.max(initial=1) <= 2
-    best = open_plan(plan(asked, "brute-force"), program).solve(theta).score
+    best = open_plan(plan(asked, "brute-force"), program).solve(Question(theta)).score
     binary = fits and program.max_arity <= 2
     name, options = [way for way in WAYS if binary or way[0] != "qpbo"][rng.integers(len(WAYS) - (0 if binary else 3))]
     limits = Limits(iterations=int(rng.integers(1, 30))) if rng.random() < 0.2 else Limits()
     session = open_plan(plan(asked, name, options or None), program)
-    found = session.solve(theta, limits=limits)
+    found = session.solve(Question(theta, limits=limits))
     there = found.primal == Primal.FEASIBLE
     for i in range(program.n_examples):
         labels = found.labels[program.var_ptr[i] : program.var_ptr[i + 1]]

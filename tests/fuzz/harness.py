@@ -31,6 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.registry import registry
+
 FOLDER = Path(__file__).parent
 
 
@@ -103,10 +105,27 @@ def _work(name: str, seed: int, numbers: Iterator[int], pipe: Any) -> None:
         except KeyboardInterrupt:
             return
         except BaseException as err:
-            where = traceback.extract_tb(err.__traceback__)[-1]
-            place = f"{Path(where.filename).name}:{where.lineno}"
-            pipe.send(("failed", number, f"{type(err).__name__}: {str(err)[:600]} ({place})"))
+            pipe.send(("failed", number, _told(err)))
     pipe.send(("done", -1, tried))
+
+
+def _told(err: BaseException) -> str:
+    """Return what happened and where."""
+    where = traceback.extract_tb(err.__traceback__)[-1]
+    return f"{type(err).__name__}: {str(err)[:600]} ({Path(where.filename).name}:{where.lineno})"
+
+
+def shorts(seed: int, pipe: Any) -> None:
+    """Make the few trials of the ordinary test run, of all fuzzers; send (name, units tried, failures) of each."""
+    for name in names():
+        registry.cache_clear()  # what an earlier one has registered
+        tried, failures = 0, []
+        for number in range(load(name).SHORT):
+            try:
+                tried += one(name, seed, number)
+            except BaseException as err:
+                failures.append(f"{name}, seed {seed}, trial {number}: {_told(err)}")
+        pipe.send((name, tried, failures))
 
 
 class Runner:

@@ -15,8 +15,8 @@ from ssvm_dsl import StructuredSVM, read_problem
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
+from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.io.uai import read_evidence
 
 WRITERS = {"uai": uai_text, "fg": fg_text, "wcsp": wcsp_text}
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import tracemalloc
 from itertools import product
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ from ssvm_dsl import read_problem
 from ssvm_dsl.errors import DataError, FileFormatError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits
-from ssvm_dsl.io.uai import read_evidence
-from ssvm_dsl.ir import Need, Task
+from ssvm_dsl.ir import Need, Question, Task
 
 TINY = "MARKOV\n3\n2 2 3\n2\n2 0 1\n2 1 2\n4  0.1 0.9 0.5 0.5\n6  1 0 2  2 0 1\n"
 
@@ -75,8 +75,8 @@ def test_evidence_in_every_layout(tmp_path, tiny, text):
 def test_evidence_and_forbidden_states_say_the_same(tiny):
     clamp = tiny.clamp([(2, 0)])
     session = open_plan(plan(Need.of(tiny.program, frozenset({Task.MAP_CLAMPED}))), tiny.program)
-    clamped = session.solve(tiny.theta, task=Task.MAP_CLAMPED, clamp=clamp)
-    given = session.solve(tiny.given(clamp))
+    clamped = session.solve(Question(tiny.theta, task=Task.MAP_CLAMPED, clamp=clamp))
+    given = session.solve(Question(tiny.given(clamp)))
     best = max((score, y) for y in product(range(2), range(2), [0]) for score in scores_of(tiny, [y]))
     assert clamped.score[0] == given.score[0] == pytest.approx(best[0])
     assert clamped.labels[2] == given.labels[2] == 0
@@ -152,7 +152,7 @@ MISTAKES = [
 def test_one_line_for_every_mistake(tmp_path, text, word):
     path = written(tmp_path, text)
     tracemalloc.start()
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(FileFormatError) as caught:
         read_problem(path)
     peak = tracemalloc.get_traced_memory()[1]
@@ -160,7 +160,7 @@ def test_one_line_for_every_mistake(tmp_path, text, word):
     assert word in str(caught.value)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
-    assert perf_counter() - start < 2.0
+    assert process_time() - start < 2.0
     assert peak < 5e6
 
 
@@ -201,9 +201,9 @@ def test_many_small_factors_are_read_in_bulk(tmp_path):
     scopes = "\n".join(f"2 {v} {v + 1}" for v in range(n))
     text = f"MARKOV\n{n + 1}\n{'2 ' * (n + 1)}\n{n}\n{scopes}\n" + "4 0.1 0.2 0.3 0.4\n" * n
     path = written(tmp_path, text)
-    start = perf_counter()
+    start = process_time()
     problem = read_problem(path)
-    assert perf_counter() - start < 5.0  # 0.4 s where this was written
+    assert process_time() - start < 5.0  # 0.4 s where this was written
     assert problem.program.groups[0].n_factors == n
 
 
@@ -216,9 +216,9 @@ def test_all_real_files_are_read_fast(data_dir, folder):
     files = sorted((data_dir / "map" / folder).glob("*.uai.gz"))
     assert len(files) == {"ad3": 11, "uai2014": 50, "pr2014": 17}[folder]
     for path in files:
-        start = perf_counter()
+        start = process_time()
         problem = read_problem(path)
-        assert perf_counter() - start < 2.0, path.name  # the largest took 0.08 s where this was written
+        assert process_time() - start < 2.0, path.name  # the largest took 0.08 s where this was written
         evidence = path.with_name(path.name.removesuffix(".gz") + ".evid")
         if evidence.exists():
             n = int(evidence.read_text().split()[0])
@@ -243,5 +243,5 @@ def test_real_files_score_as_a_naive_reader_says(data_dir, name):
 def test_published_optima(data_dir, name):
     optima = {one["file"]: one for one in json.loads((data_dir / "map/ad3/optima.json").read_text())}
     problem = read_problem(data_dir / "map/ad3" / f"{name}.gz")
-    found = open_plan(plan(Need.of(problem.program), "brute-force"), problem.program).solve(problem.theta)
+    found = open_plan(plan(Need.of(problem.program), "brute-force"), problem.program).solve(Question(problem.theta))
     assert found.score[0] == pytest.approx(optima[name]["best_log_score"], abs=1e-6)

@@ -9,7 +9,7 @@ import pytest
 
 from naive_formats import assert_same_scores, read_wcsp, scores_of, wcsp_text
 from ssvm_dsl import read_problem
-from ssvm_dsl.cli.solve_answer import Question, ask
+from ssvm_dsl.cli.solve.answer import SolveRequest, ask
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.io.source_text import FileLimits
@@ -105,7 +105,7 @@ def test_cardinalities(tmp_path, measure, rows):
 def test_a_total_cost_of_the_upper_bound_is_no_solution(tmp_path):
     # every tuple costs less than 10, every labelling at least 10
     problem = read_problem(written(tmp_path, "k 2 2 3 10  2 2  1 0 4 1 0 5  1 1 6 0  2 0 1 0 0"))
-    answer = ask(plan(Need.of(problem.program), "brute-force"), Question(problem))
+    answer = ask(plan(Need.of(problem.program), "brute-force"), SolveRequest(problem))
     assert (answer.status, answer.labels) == ("infeasible", None)
     assert "score -10; the file asks for more than -10" in answer.note
 
@@ -175,7 +175,7 @@ def test_real_files_score_as_a_naive_reader_says(data_dir, name):
 def test_published_optima(data_dir, name):
     problem = read_problem(data_dir / f"map/wcsp/{name}.wcsp")
     best = int((data_dir / f"map/wcsp/{name}.ub").read_text())
-    answer = ask(plan(Need.of(problem.program), "brute-force" if name == "4queens" else "ilp"), Question(problem))
+    answer = ask(plan(Need.of(problem.program), "brute-force" if name == "4queens" else "ilp"), SolveRequest(problem))
     assert answer.status == "optimal"
     assert -answer.score == pytest.approx(best)
 

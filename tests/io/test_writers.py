@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from naive_formats import naive_score, read_uai, scores_of, uai_text
-from ssvm_dsl import from_networkx, read_problem, write_lp, write_mps, write_uai
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl import read_problem, write_lp, write_mps, write_uai
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
-from ssvm_dsl.ir import ConstraintGroup, Need, Program, Theta
+from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Theta
 
 
 def random_problem(folder, seed):
@@ -22,7 +22,7 @@ def random_problem(folder, seed):
 
 def best_score(problem):
     session = open_plan(plan(Need.of(problem.program), "brute-force"), problem.program)
-    return float(session.solve(problem.theta).score[0])
+    return float(session.solve(Question(problem.theta)).score[0])
 
 
 def highs(path):
@@ -133,58 +133,3 @@ def test_constraints_are_refused(tmp_path, write):
     group = ConstraintGroup("at-most", np.zeros(2, np.int64), np.zeros(1, np.int64), nothing, nothing, nothing != 0)
     with pytest.raises(OptionError, match="found constraints: at-most"):
         write(tmp_path / "a.txt", two([0.0, 0.0], constraints=(group,)))
-
-
-# -- networkx --------------------------------------------------------------------------------------------
-
-
-def test_a_networkx_graph_is_a_problem():
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.Graph()
-    graph.add_node("b", scores=[0.0, 1.0])
-    graph.add_node("a", scores=np.array([0, -np.inf, 2]))
-    table = np.arange(6.0).reshape(2, 3)
-    graph.add_edge("a", "b", table=table)
-    problem = from_networkx(graph)
-    assert problem.names == ("b", "a")
-    assert scores_of(problem, [(0, 0), (1, 2), (0, 1)]) == [0.0, 1 + 2 + 5.0, -np.inf]
-
-
-def test_rows_belong_to_the_tail_of_a_directed_edge():
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.MultiDiGraph()
-    graph.add_nodes_from([(0, {"s": [0, 0]}), (1, {"s": [0, 0, 0]})])
-    graph.add_edge(1, 0, t=[[0, 1], [2, 3], [4, 5]])
-    graph.add_edge(0, 1, t=[[0, 0, 10], [0, 0, 20]])
-    problem = from_networkx(graph, scores="s", table="t")
-    assert scores_of(problem, [(1, 2), (0, 1)]) == [25.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("node", "edge", "word"),
-    [
-        ({}, {"table": [[0, 0], [0, 0]]}, "node 1: expected attribute 'scores', found none"),
-        ({"scores": [0, np.nan]}, {}, "node 1: expected attribute 'scores' of numbers or -inf, found nan or"),
-        ({"scores": [[0, 1]]}, {}, r"node 1: expected attribute 'scores' with 1 axes, found shape \(1, 2\)"),
-        ({"scores": "ab"}, {}, "node 1: expected attribute 'scores' of numbers"),
-        ({"scores": [0, 0]}, {"weight": 3}, r"edge \(0, 1\): expected attribute 'table', found 'weight'"),
-        ({"scores": [0, 0]}, {"table": [[0, 0, 0]]}, r"of shape \(2, 2\), found shape \(1, 3\)"),
-    ],
-)
-def test_mistakes_name_the_node_or_edge(node, edge, word):
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.Graph()
-    graph.add_node(0, scores=[0, 0])
-    graph.add_node(1, **node)
-    graph.add_edge(0, 1, **edge)
-    with pytest.raises(DataError, match=word):
-        from_networkx(graph)
-
-
-def test_loops_are_refused():
-    networkx = pytest.importorskip("networkx")
-    graph = networkx.Graph()
-    graph.add_node(0, scores=[0, 0])
-    graph.add_edge(0, 0, table=[[0, 0], [0, 0]])
-    with pytest.raises(DataError, match="two different nodes, found an edge from a node to itself"):
-        from_networkx(graph)

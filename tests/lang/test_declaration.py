@@ -248,5 +248,5 @@ def test_joblib_sends_a_model_of_a_script_to_another_process(tmp_path):
     """Classes of ``__main__`` travel by value: their attributes are set one by one on an empty class."""
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -20,9 +20,9 @@ from ssvm_dsl import (
     Model,
     ground,
 )
-from ssvm_dsl.lang.relations import chain, cliques, complete, cross, grid, pairs
+from ssvm_dsl.lang.outputs import chain, cliques, complete, cross, grid, pairs
 from ssvm_dsl.lang.render import weight_shape_text
-from ssvm_dsl.learning.weights import Weights
+from ssvm_dsl.learning.estimators.weights import Weights
 
 OCR_TEXT = """\
 OCR(Model)

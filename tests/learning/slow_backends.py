@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Primal, Solution, Stop, Task
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Primal, Solution, Stop, Task
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.testing.brute_force import BruteForce
 
@@ -56,11 +56,14 @@ class StuckSession:
     def __init__(self, session):
         self.session, self.asked = session, 0
 
-    def solve(self, *args, **question):
+    def solve(self, question):
         self.asked += 1
         while self.asked > 10:
-            time.sleep(60.0)
-        return self.session.solve(*args, **question)
+            self.hang()
+        return self.session.solve(question)
+
+    def hang(self):
+        time.sleep(60.0)
 
 
 class Session:
@@ -69,9 +72,9 @@ class Session:
     def __init__(self, session, deaf=False):
         self.session, self.deaf = session, deaf
 
-    def solve(self, theta, *, examples=None, task=Task.MAP, clamp=None, warm=None, limits=None, k=1):
-        whole = self.session.solve(theta, examples=examples, task=task, clamp=clamp)
-        end = np.inf if self.deaf or limits.time is None else time.perf_counter() + limits.time
+    def solve(self, question):
+        whole, seconds = self.session.solve(question.but(limits=Limits())), question.limits.time
+        end = np.inf if self.deaf or seconds is None else time.perf_counter() + seconds
         stop = np.full(len(whole.score), Stop.TIME, np.int8)
         try:
             for i in range(len(stop)):

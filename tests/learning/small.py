@@ -35,7 +35,7 @@ from ssvm_dsl.inference.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 
 
 class Word(Model):

@@ -20,8 +20,8 @@ from small import Case
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, __version__
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
-from ssvm_dsl.learning.claims import Claims
-from ssvm_dsl.plugin_api import TrainerSpec
+from ssvm_dsl.learning.driver.claims import Claims
+from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 
 DATA = Case(small.Word, n=12, C=2.0).make(0)
@@ -50,7 +50,7 @@ OPTIONS = [
 
 def fit(data, trainer="bcfw", options=None, **other):
     spec = registry().find(TrainerSpec, trainer)
-    risk = next(name for name in ("margin", "log", "relaxed") if name in spec.needs.risks)
+    risk = next(name for name in ("margin", "log", "relaxed") if spec.needs.minimises(registry().find(RiskSpec, name)))
     settings = {"risk": risk, "backend": "msd" if spec.needs.messages else "auto", "tol": 1e-9} | other
     svm = StructuredSVM(
         data.case.model, trainer=trainer, trainer_options=options or {}, random_state=1,
@@ -162,11 +162,23 @@ class OCR(Model):
     trans = Factor(chain(y))
     loss = Hamming(y)
 
-def fit(trainer, risk, file):
+def fit(trainer, risk, file, callbacks=()):
     X, Y, *_ = load_letters(fold=1)
     svm = StructuredSVM(OCR, C=0.1, tol=0.0, random_state=0, trainer=trainer, risk=risk, max_passes=80)
-    svm.set_params(checkpoint=file, checkpoint_seconds=0.0, n_threads=1)
+    svm.set_params(checkpoint=file, checkpoint_seconds=0.0, n_threads=1, callbacks=callbacks)
     return svm.fit(X[:80], Y[:80])
+"""
+
+
+#: A fit that never ends, however late it is killed.
+STUCK = """
+import time
+seen = []
+def wait(event):
+    seen.append(event)
+    if len(seen) == 25:
+        time.sleep(600.0)
+fit(*sys.argv[1:], callbacks=[wait])
 """
 
 
@@ -178,7 +190,7 @@ def test_kill_minus_nine_and_resume(trainer, risk, kills, tmp_path):
     exec(SCRIPT, space)
     whole = space["fit"](trainer, risk, None)
     file = tmp_path / "fit.ckpt"
-    command = [sys.executable, "-c", f"{SCRIPT}\nfit(*sys.argv[1:])", trainer, risk, str(file)]
+    command = [sys.executable, "-c", SCRIPT + STUCK, trainer, risk, str(file)]
     before = None
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -242,7 +254,7 @@ def test_another_fit_is_refused_and_says_what_differs(tmp_path, change, said):
 
 def test_another_version_is_refused(tmp_path, monkeypatch):
     file = str(tmp_path / "fit.ckpt")
-    monkeypatch.setattr("ssvm_dsl.learning.checkpoint.__version__", "0.0.9")
+    monkeypatch.setattr("ssvm_dsl.learning.driver.checkpoint.__version__", "0.0.9")
     fit(DATA, max_passes=3, checkpoint=file)
     monkeypatch.undo()
     assert refusal(file) == [f"ssvm-dsl: 0.0.9 then, {__version__} now"]

@@ -29,7 +29,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.datasets.multilabel import load_scene
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError, TooLargeError, TrainingError
-from ssvm_dsl.learning import problem as learning_problem
+from ssvm_dsl.learning.risks import margin as learning_problem
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -222,7 +222,7 @@ def test_risks_that_need_sums_refuse(no_oracle, risk, trainer):
 
 def test_other_refusals(no_oracle, monkeypatch):
     data = F1.make(0)
-    with pytest.raises(NoBackendError, match=r"does not handle loss count(.|\n)*would fit: chain, tree"):
+    with pytest.raises(NoBackendError, match=r"does not find best labellings by counts(.|\n)*would fit: chain, tree"):
         fitted(data, backend="junction-tree")
     with pytest.raises(OptionError, match="a CountLoss alone"):
         fitted(Case(small.TreeIoU, ragged=(3,), n=3).make(0), risk="slack", trainer="bundle")

@@ -18,10 +18,10 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._aggregated_qp import AggregatedModel
-from ssvm_trainers._kept_planes import KeptPlanes
-from ssvm_trainers._simplex_qp import maximise_on_simplex
-from ssvm_trainers.one_slack import OneSlack
+from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
+from ssvm_trainers.cutting.kept_planes import KeptPlanes
+from ssvm_trainers.cutting.one_slack import OneSlack
+from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
 
 #: What a bound may be off by: the accuracy of the reference.
 TINY = 1e-7

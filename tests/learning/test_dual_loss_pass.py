@@ -14,13 +14,14 @@ from small import OneThread
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete, ground
 from ssvm_dsl.inference.planner import need_of, plan, plan_program
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Ability, Question
 from ssvm_dsl.ir.need import Guarantee, Limits, Need
 from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import BackendSpec, StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
-from ssvm_trainers.dlpw import DLPW
+from ssvm_trainers.dual.dlpw import DLPW
 
 
 @njit
@@ -61,7 +62,7 @@ def test_compiled_passes_are_those_of_solve(backend, options, recipe):
         spec = registry().find(BackendSpec, backend)
         session = spec.load()().open(program, spec.resolve(options))
         offer = session.compiled_messages()
-        found = session.solve(theta, limits=Limits(iterations=7))
+        found = session.solve(Question(theta, limits=Limits(iterations=7)))
         messages = np.zeros(int(offer.message_ptr[-1]))
         for example in range(program.n_examples):
             pass_messages(offer, theta, example, 3, messages)
@@ -103,7 +104,7 @@ def test_equally_good_joint_states_agree_with_the_variables(arity):
 
 def test_training_on_messages_gets_diffusion():
     need = Need.of(problem_of("pairs").parameters.program, guarantee=Guarantee.BOUND)
-    assert plan(replace(need, messages=True)).backend == "msd"
+    assert plan(replace(need, abilities=frozenset({Ability.MESSAGES}))).backend == "msd"
 
 
 def test_states_that_are_ruled_out_have_no_compiled_messages():
@@ -192,7 +193,7 @@ def test_the_compiled_pass_takes_the_same_steps(name, averaging):
 
 
 def test_the_ball_holds_the_weights(monkeypatch):
-    monkeypatch.setattr("ssvm_trainers.dlpw.safe_radius", lambda problem: 0.3)
+    monkeypatch.setattr("ssvm_trainers.dual.dlpw.safe_radius", lambda problem: 0.3)
     fast, slow = problem_of("pairs"), problem_of("pairs")
     slow.compiled_messages = lambda: None
     found, expected = weights(fast, 3, "none"), weights(slow, 3, "none")

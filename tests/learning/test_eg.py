@@ -13,10 +13,10 @@ from test_optimum import check_certificate, fitted
 
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.learning.mixture_problem import MixtureProblem
 from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks import find_risk
-from ssvm_trainers import eg
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.risks.mixture import MarginMixtureProblem
+from ssvm_trainers.dual import eg
 
 CASES = [
     Case(Word, n=7),
@@ -97,14 +97,14 @@ def mixture(data):
     from ssvm_dsl.inference.planner import plan
     from ssvm_dsl.inference.session import open_plan
     from ssvm_dsl.ir.need import Need, Task
-    from ssvm_dsl.learning.risks import find_risk
+    from ssvm_dsl.learning.risks.kinds import find_risk
 
     plain, risk = data.problem(), find_risk("margin")
-    tasks, kinds = risk.asks(plain.loss, marginals=True)
+    tasks, abilities = risk.asks(plain.loss, marginals=True)
     assert tasks == {Task.MAP, Task.MARGINALS}
-    session = open_plan(plan(Need.of(plain.program, tasks=tasks, loss_kinds=kinds)), plain.program)
+    session = open_plan(plan(Need.of(plain.program, tasks=tasks, abilities=abilities)), plain.program)
     made = risk.problem(plain.parameters, plain.loss, plain.objective, session, small.OneThread(), marginals=True)
-    assert isinstance(made, MixtureProblem)
+    assert isinstance(made, MarginMixtureProblem)
     return made
 
 

@@ -19,11 +19,13 @@ from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers import _projection, _weight_metric, extragradient
-from ssvm_trainers._polytope import Polytope, _owner, own_cliques, polytope_of, score_columns
-from ssvm_trainers._projection import PolytopeProjection
-from ssvm_trainers._weight_metric import WeightMetric
-from ssvm_trainers.extragradient import Extragradient
+from ssvm_trainers.dual import extragradient
+from ssvm_trainers.dual.extragradient import Extragradient
+from ssvm_trainers.dual.polytope import Polytope, _owner, own_cliques, polytope_of, score_columns
+from ssvm_trainers.dual.projection import polytopes as projection
+from ssvm_trainers.dual.projection import weight_metric
+from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
+from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 
 SOME = [
     Case(small.Word),
@@ -98,9 +100,9 @@ def test_factors_of_three_variables_and_parallel_ones():
     triples = np.array([[1, 0, 2], [5, 4, 6], [9, 8, 10]], dtype=np.int32)
     pairs = np.array([[3, 0], [0, 3], [7, 4], [11, 8]], dtype=np.int32)
     groups = (
-        Group("triple", (3, 2, 2), triples, np.arange(4), np.zeros(3, np.int32), 1),
-        Group("pair", (3, 2), pairs[[0, 2, 3]], np.arange(4), np.arange(3, dtype=np.int32), 3),
-        Group("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1),
+        Group.of("triple", (3, 2, 2), triples, np.arange(4), np.zeros(3, np.int32), 1, ptr),
+        Group.of("pair", (3, 2), pairs[[0, 2, 3]], np.arange(4), np.arange(3, dtype=np.int32), 3, ptr),
+        Group.of("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1, ptr),
     )
     cliques = own_cliques(Program(ptr, card, groups))
     used = problem.objective.weight[_owner(cliques.program)] > 0.0
@@ -141,7 +143,7 @@ def test_simplices_have_a_closed_form():
 
 
 def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
-    monkeypatch.setattr(_projection, "ACCURACY", 0.0)
+    monkeypatch.setattr(projection, "ACCURACY", 0.0)
     polytope = points_of(ANY)
     with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 500 steps of Newton's method; use"):
         projected(projection_of(polytope), polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
@@ -167,7 +169,7 @@ def test_lengths_of_weights_hold_what_scores_move(bounded):
 
 
 def test_large_metrics_are_diagonal(monkeypatch):
-    monkeypatch.setattr(_weight_metric, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr(weight_metric, "MOST_PRODUCTS", 0)
     data = Case(small.Word).make(0)
     best, w = data.optimum()
     check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=1000), best, w)

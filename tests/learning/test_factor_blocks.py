@@ -15,10 +15,11 @@ from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Need
 from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._factor_blocks import FactorRun, curvature_of, own_tables, suits
-from ssvm_trainers.bcfw import BCFW
+from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.factors import blocks
+from ssvm_trainers.planes.factors.blocks import FactorRun, own_tables, suits
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -131,8 +132,8 @@ def test_bounds_are_true_at_any_time(case):
 
 def test_curvature_is_never_underestimated(case):
     problem, rng = problem_of(*case), np.random.default_rng(5)
-    program, curvature = problem.parameters.program, curvature_of(problem)
-    run = FactorRun(problem, 0, None)
+    program, run = problem.parameters.program, FactorRun(problem, 0, None)
+    curvature, factors = run.curvature, run.factors
     for i in range(problem.n):
         for kind in ("node", "factor"):
             change = np.zeros(len(run.mu))
@@ -142,11 +143,11 @@ def test_curvature_is_never_underestimated(case):
                 length = np.repeat(curvature.node, program.card) @ change[: program.n_states] ** 2
             else:
                 length = 0.0
-                for f in range(run.factors.ptr[i], run.factors.ptr[i + 1]):
-                    n = run.factors.n_configs[run.factors.group[f]]
-                    values = rng.normal(size=n)
-                    change[run.factors.mu[f] : run.factors.mu[f] + n] = values
-                    length += curvature.factor[f] * values @ values
+                for f in range(factors.start[factors.shape[i]], factors.start[factors.shape[i] + 1]):
+                    g = factors.group[f]
+                    values, at = rng.normal(size=factors.n_configs[g]), factors.mu_at[i, g] + factors.mu[f]
+                    change[at : at + len(values)] = values
+                    length += curvature.factor[curvature.at[i] + f] * values @ values
             v = run._plane(run.mu - change)[0] - run._plane(run.mu)[0]
             stretched = v * v / problem.objective.scale
             assert stretched.sum() * problem.n**2 <= length * (1 + 1e-9)
@@ -162,7 +163,8 @@ def test_tables_that_are_weights():
         set(factors.group[own]) == set(own_tables(problem)) == {g for g, k in enumerate(program.groups) if k.arity == 3}
     )
     for f in np.flatnonzero(own):
-        np.testing.assert_array_equal(run.w[factors.own[f] :][: n[f]], pool[factors.table[f] :][: n[f]])
+        for base in factors.table_at[factors.shape == np.searchsorted(factors.start, f, "right") - 1, factors.group[f]]:
+            np.testing.assert_array_equal(run.w[factors.own[f] :][: n[f]], pool[base + factors.table[f] :][: n[f]])
     assert own_tables(problem_of(*binary())) == {}  # features, and a form
 
 
@@ -176,6 +178,23 @@ def test_going_on_from_a_state_is_bit_for_bit(case):
     state, again = deepcopy(broken.state()), BCFW(blocks="factors", random_state=0)
     rest = [one.w.copy() for one in islice(again.resume(problem_of(*case), stop, state), 13)]
     np.testing.assert_array_equal(rest, straight[17:])
+
+
+def test_messages_in_single_precision(monkeypatch):
+    monkeypatch.setattr(blocks, "SINGLE", 0)
+    problem = problem_of(*binary())
+    run = FactorRun(problem, 0, None)
+    assert run.messages.dtype == np.float32
+    for _ in range(200):
+        run.iterate(StopRule())
+    one = run.certified()
+    assert one.dual <= one.upper
+    assert one.upper - one.dual <= 3e-3 * one.upper
+    assert one.upper >= problem.evaluate(one.w)[0] - 1e-7
+    again = FactorRun(problem, 0, None)
+    again.restore(deepcopy(run.state()), {"dim": problem.dim, "n": problem.n})
+    assert again.messages.dtype == np.float32
+    np.testing.assert_array_equal(again.iterate(StopRule()).w, run.iterate(StopRule()).w)
 
 
 def test_warm_starts(case):

@@ -12,9 +12,9 @@ from small import Case
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._joint_steps import KeptRows, climb, places
-from ssvm_trainers._kept_planes import each
-from ssvm_trainers.bcfw import BCFW
+from ssvm_trainers.cutting.kept_planes import each
+from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.joint_steps import KeptRows, climb, places
 
 
 def best_over_rows(objective, share, rows):
@@ -82,9 +82,9 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
     run = BCFW(blocks="auto" if not options else "examples", random_state=0).begin(problem, None)
     planes = problem.oracle(w)
     run._take(planes)
-    psi = np.zeros((int(run.planes.held.n_planes.sum()), problem.dim))
+    psi = np.zeros((int(run.planes.kept_planes.n_planes.sum()), problem.dim))
     run.planes.vectors(psi)
-    rows = KeptRows.of(run.planes.held, psi)
+    rows = KeptRows.of(run.planes.kept_planes, psi)
     assert len(rows.owner) == len(psi) > 0
     found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
     for owner, loss, psi in zip(rows.owner, rows.loss, rows.psi):
@@ -92,7 +92,7 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
         assert loss == pytest.approx(one.loss[0], abs=1e-12)
         np.testing.assert_allclose(psi, problem.accumulate(one, np.ones(1), np.zeros(problem.dim)), atol=1e-12)
     before = run.planes.refresh()
-    run.planes.held.alpha[places(run.planes.held)] = rows.alpha
+    run.planes.kept_planes.alpha[places(run.planes.kept_planes)] = rows.alpha
     assert run.planes.refresh()[0] == before[0]
 
 

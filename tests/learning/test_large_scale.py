@@ -11,12 +11,12 @@ from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._curvature import inverse_curvature
-from ssvm_trainers._lower_bound import best_share
-from ssvm_trainers._planes import start_state
-from ssvm_trainers.bcfw import BCFW, NEWEST
+from ssvm_trainers.cutting.lower_bound import best_share
+from ssvm_trainers.gradient.curvature import inverse_curvature
+from ssvm_trainers.planes.bcfw import BCFW, NEWEST
+from ssvm_trainers.planes.state import start_state
 
 
 class Tagger(Model):
@@ -35,8 +35,8 @@ class Tagger(Model):
 def problem_of(model, X, Y, risk: str = "margin"):
     """The problem trainers see, C = 1."""
     grounded, made = ground(model, X, Y), find_risk(risk)
-    tasks, kinds = made.asks(grounded.loss)
-    session = open_plan(plan(Need.of(grounded.program, tasks=tasks, loss_kinds=kinds)), grounded.program)
+    tasks, abilities = made.asks(grounded.loss)
+    session = open_plan(plan(Need.of(grounded.program, tasks=tasks, abilities=abilities)), grounded.program)
     objective = regularized_risk(grounded.parameters, 1.0 / len(X), np.ones(len(X)))
     return made.problem(grounded.parameters, grounded.loss, objective, session, small.OneThread())
 
@@ -77,7 +77,7 @@ def test_the_dual_value_kept_on_the_way_is_that_of_the_planes(name):
 
 @pytest.mark.parametrize("tol", [0.2, 1e-3])
 def test_the_certificate_is_that_of_the_moving_average_or_of_better_weights(monkeypatch, tol):
-    monkeypatch.setattr("ssvm_trainers.bcfw.MOST_WEIGHTS", 0)  # no joint steps: they bring weights of their own
+    monkeypatch.setattr("ssvm_trainers.planes.bcfw.MOST_WEIGHTS", 0)  # no joint steps: they bring weights of their own
     problem, trainer, met = tagged(), BCFW(random_state=0), []
     steps = trainer.steps(problem, StopRule(tol))
     first = next(steps)

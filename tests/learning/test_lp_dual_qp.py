@@ -14,12 +14,12 @@ from test_optimum import check_optimal, fitted
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import ConstraintGroup
-from ssvm_dsl.ir.local_polytope import labelling_marginals
+from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals
 from ssvm_dsl.ir.loss import ADDITIVE
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers._polytope import own_cliques, polytope_of, score_columns, shared_cliques
-from ssvm_trainers._score_matrix import n_entries, score_matrix
-from ssvm_trainers.lp_dual_qp import LPDualQP
+from ssvm_trainers.dual.lp_dual_qp import LPDualQP
+from ssvm_trainers.dual.polytope import own_cliques, polytope_of, score_columns, shared_cliques
+from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

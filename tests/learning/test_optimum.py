@@ -25,11 +25,11 @@ from ssvm_dsl import (
     ZeroOne,
     chain,
 )
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers import _planes
-from ssvm_trainers.bcfw import BCFW
-from ssvm_trainers.subgradient import Subgradient
+from ssvm_trainers.online.subgradient import Subgradient
+from ssvm_trainers.planes import state as _planes
+from ssvm_trainers.planes.bcfw import BCFW
 
 #: What a bound may be off by: the accuracy of the reference.
 TINY = 1e-7

@@ -8,13 +8,16 @@ import pytest
 import ssvm_dsl
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.learning.check_parameters import check_parameters
-from ssvm_dsl.learning.other_names import REGRESSOR, USUAL, advice
-from ssvm_dsl.learning.risks import RISKS, check_pairing, find_risk
-from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.registry import registry
+from ssvm_dsl.learning.estimators.check_parameters import check_parameters
+from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk, risks
+from ssvm_dsl.plugin_api import Alias, BackendSpec, RiskSpec, TrainerSpec, hookimpl
+from ssvm_dsl.registry import PluginInfo, registry
 
 TRAINERS = [spec.name for spec in registry().specs(TrainerSpec)]
+KINDS = {"risk": RiskSpec, "trainer": TrainerSpec, "backend": BackendSpec}
+
+#: (what is set, plug-in, alias) of every alias.
+ALIASES = [(what, spec, one) for what, kind in KINDS.items() for spec in registry().specs(kind) for one in spec.aliases]
 
 
 class Word(Model):
@@ -26,13 +29,21 @@ class Word(Model):
     loss = Hamming(y)
 
 
-@pytest.mark.parametrize("name", USUAL)
-def test_every_advice_is_a_setting_that_goes_together(name):
-    settings = dict(USUAL[name])
-    if estimator := settings.pop("estimator", None):
-        assert estimator == REGRESSOR
-        assert hasattr(ssvm_dsl, estimator)
-    svm = StructuredSVM(Word, **settings)
+def bare(name):
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+@pytest.mark.parametrize(("what", "spec", "alias"), ALIASES, ids=lambda one: getattr(one, "name", one))
+def test_every_advice_is_a_setting_that_goes_together(what, spec, alias):
+    advice = registry().advice(alias.name)
+    if what == "risk" and spec.values:
+        assert advice == "StructuredRegressor"
+        assert hasattr(ssvm_dsl, advice)
+        return
+    svm = StructuredSVM(Word, **{what: spec.name, **alias.settings})
+    assert advice == ", ".join(f"{name}={value!r}" for name, value in {what: spec.name, **alias.settings}.items())
+    if what == "backend":
+        return
     check_parameters(svm)
     spec = registry().find(TrainerSpec, svm.trainer)
     spec.load()(**spec.resolve(svm.trainer_options), random_state=0)
@@ -40,9 +51,9 @@ def test_every_advice_is_a_setting_that_goes_together(name):
 
 
 def test_names_are_told_apart_without_case_and_punctuation():
-    bare = ["".join(filter(str.isalnum, name)).lower() for name in USUAL]
-    assert len(set(bare)) == len(bare)
-    assert not set(USUAL) & set(TRAINERS)  # a name that means a trainer needs no advice
+    names = [bare(alias.name) for _, _, alias in ALIASES]
+    assert len(set(names)) == len(names)
+    assert not {alias.name for _, _, alias in ALIASES} & set(TRAINERS)  # a trainer's name needs no advice
 
 
 @pytest.mark.parametrize(
@@ -69,13 +80,27 @@ def test_errors_say_what_to_write(parameter, name, text):
     first, second = str(raised.value).splitlines()
     assert first == f"there is no {parameter} '{name}'; write {text}"
     assert second.startswith("  known: ")
-    assert all(one in second for one in (TRAINERS if parameter == "trainer" else RISKS))
+    assert all(one in second for one in (TRAINERS if parameter == "trainer" else risks()))
 
 
 def test_other_mistakes_are_compared_with_what_there_is():
     with pytest.raises(OptionError, match="there is no risk 'margn'; did you mean 'margin'"):
         StructuredSVM(Word, risk="margn").fit([np.zeros((1, 2))], [[0]])
     for strange in ("zzz", 3, None):
-        assert advice(strange, trainer=TRAINERS, risk=RISKS) == ""
+        assert registry().advice(strange) == ""
         with pytest.raises(PluginError, match=f"there is no trainer '{strange}'\n"):
             StructuredSVM(Word, trainer=strange).fit([np.zeros((1, 2))], [[0]])
+
+
+def test_plugins_have_aliases_too():
+    class Plugin:
+        @hookimpl
+        def ssvm_backends(self):
+            return [BackendSpec("own-solver", "nowhere:Own", aliases=(Alias("Home Made", {"guarantee": "bound"}),))]
+
+    known = registry().copy()
+    assert known.register(Plugin(), PluginInfo("own", "own 1.0", bundled=False, allowed=False))
+    with pytest.raises(PluginError, match="no backend 'home-made'; write backend='own-solver', guarantee='bound'\n"):
+        known.find(BackendSpec, "home-made")
+    with pytest.raises(PluginError, match="no backend 'Viterbi'; write backend='chain'\n"):
+        known.find(BackendSpec, "Viterbi")

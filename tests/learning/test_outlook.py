@@ -12,8 +12,8 @@ from ssvm_dsl.errors import NoBackendError, TooLargeError
 from ssvm_dsl.inference.planner import Plan, plan
 from ssvm_dsl.ir import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.learning.outlook import LONG, Outlook, fit_outlook, predict_outlook
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.driver.outlook import LONG, Outlook, fit_outlook, predict_outlook
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -85,7 +85,7 @@ def test_fit_and_predict_warn_before_they_begin(monkeypatch):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", category=__import__("sklearn.exceptions").exceptions.ConvergenceWarning)
         svm.fit(X, Y).predict(X)
-    monkeypatch.setattr("ssvm_dsl.learning.outlook.LONG", 1e-9)
+    monkeypatch.setattr("ssvm_dsl.learning.driver.outlook.LONG", 1e-9)
     with pytest.warns(UserWarning, match="this fit may take about .* junction-tree needs about .* for 3 examples"):
         svm.fit(X, Y)
     with pytest.warns(UserWarning, match="this prediction may take about"):

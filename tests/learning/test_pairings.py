@@ -14,8 +14,8 @@ from toy_backends import Wrapped, registered
 from ssvm_dsl import StructuredRegressor, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
 from ssvm_dsl.ir import Caps, Guarantee, Primal, Solution, Task
-from ssvm_dsl.learning.pairings import BOUNDED, GAP, NONE, pairings
-from ssvm_dsl.learning.relaxed_problem import marginals_of
+from ssvm_dsl.learning.driver.pairings import BOUNDED, GAP, NONE, pairings
+from ssvm_dsl.learning.risks.relaxed import marginals_of
 from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -48,18 +48,19 @@ class Exact(BruteForce):
     def open(self, program, options):
         return Wrapped(super().open(program, options), self)
 
-    def answer(self, session, theta, examples, task, k):
+    def answer(self, session, question):
         Exact.calls += 1
+        task = question.task
         if task is Task.MARGINALS:
-            return session.solve(theta, examples=examples, task=task)
-        found = self.ranked(session.solve(theta, examples=examples, task=Task.KBEST, k=k + 1))
+            return session.solve(question)
+        found = self.ranked(session.solve(question.but(task=Task.KBEST, k=question.k + 1)))
         if task is Task.KBEST:
             return found
         labels, score = found.labels[0], found.score[0]
         if task is Task.MAP:
             return Solution(labels, score, found.bound, found.stop, found.primal)
         program = session.program
-        ids = np.arange(program.n_examples) if examples is None else examples
+        ids = question.ids(program)
         full, ptr = np.zeros(program.n_variables, np.int32), program.var_ptr
         full[np.concatenate([np.arange(ptr[i], ptr[i + 1]) for i in ids])] = labels
         primal = np.full(len(ids), Primal.FRACTIONAL, np.int8)
@@ -180,7 +181,7 @@ def test_the_table_without_foreign_plugins():
 
 @pytest.mark.parametrize("backend", ["brute-force", "lp", "icm"])
 def test_dual_losses_need_messages(backend):
-    with pytest.raises(NoBackendError, match="shows no messages") as caught:
+    with pytest.raises(NoBackendError, match="does not expose dual messages") as caught:
         fit("dlpw", "relaxed", backend)
     assert "msd" in str(caught.value)
     assert fit("dlpw", "relaxed", "auto").plan_.backend in ("msd", "mplp", "trws", "ad3")

@@ -16,9 +16,9 @@ from test_regression import EPSILON, planes_of, values_of
 import naive
 from ssvm_dsl import StructuredRegressor, StructuredSVM, regularization_path
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.learning.certificate import Certificate
+from ssvm_dsl.learning.driver.certificate import Certificate
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.plugin_api import TrainerSpec
+from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
 
 WORDS = Case(Word, n=8, weighted=True, regularization={"trans": 0.3})
@@ -245,7 +245,8 @@ def test_what_is_no_path_is_refused_at_once():
 def test_trainers_that_certify_do_so_for_every_c():
     data = Case(Word, n=4).make(0)
     for spec in registry().specs(TrainerSpec):
-        risk = "margin" if "margin" in spec.needs.risks else min(spec.needs.risks & {"log", "relaxed"})
+        risks = (registry().find(RiskSpec, name) for name in ("margin", "log", "relaxed"))
+        risk = next(one.name for one in risks if spec.needs.minimises(one))
         svm = StructuredSVM(Word, trainer=spec.name, risk=risk, random_state=0, max_passes=20)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

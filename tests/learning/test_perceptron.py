@@ -12,9 +12,9 @@ from test_optimum import fitted
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters, make_chains
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.perceptron import Perceptron
+from ssvm_trainers.online.perceptron import Perceptron
 
 UPDATES = ("perceptron", "pa", "pa-i", "pa-ii", "arow")
 

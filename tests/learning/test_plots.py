@@ -6,13 +6,30 @@ import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
+import networkx
 import numpy as np
 import pytest
 import small
 from scipy.sparse import csr_array
 from small import Case
 
-from ssvm_dsl import StructuredSVM, regularization_path, report
+from ssvm_dsl import (
+    POTTS,
+    Dim,
+    Factor,
+    Input,
+    Label,
+    Model,
+    StructuredSVM,
+    complete,
+    cross,
+    from_networkx,
+    grid,
+    ground,
+    regularization_path,
+    report,
+    to_networkx,
+)
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import TrainingEvent
 from ssvm_dsl.report import plots
@@ -206,9 +223,8 @@ def test_names_are_thinned_out_where_there_are_many():
 
 def test_plots_are_at_hand_in_the_package():
     assert report.plot_training is plots.plot_training
-    assert {name for name in dir(report) if name.startswith("plot_")} == {
-        name for name in vars(plots) if name.startswith("plot_")
-    }
+    drawn = {name for name in vars(plots) if name.startswith("plot_")}
+    assert {name for name in dir(report) if name.startswith("plot_")} == drawn | {"plot_factor_graph"}
     with pytest.raises(AttributeError, match="plot_nothing"):
         report.plot_nothing  # noqa: B018
 
@@ -234,3 +250,64 @@ def test_scores_on_held_out_examples_are_drawn_where_they_were_looked_at(reports
     assert list(zip(x, y, strict=True)) == told
     with pytest.raises(OptionError, match="the fit of 'bcfw' had no validation examples"):
         plots.plot_training(reports, what="validation")
+
+
+# -- graphs --------------------------------------------------------------------------------------------------
+
+
+class Sketch(Model):
+    H, W = Dim(), Dim()
+    x = Input(H, W, 2)
+    y = Label(H, W, "abcde")
+    z = Label(2)
+    data = Factor(y, features=x)
+    net = Factor(grid(y), form=POTTS)
+    both = Factor(cross(z, y))
+
+
+def marks(ax):
+    """Return how many nodes are drawn under each name of the legend."""
+    return {one.get_label(): len(one.get_offsets()) for one in ax.collections if one.get_label()[0] != "_"}
+
+
+def test_a_model_is_drawn_with_its_weights():
+    ax = report.plot_factor_graph(Sketch)
+    said = "\n".join(text.get_text() for text in ax.texts)
+    weights = ("w[5, 2]", "a, b, c ...  by  x[0], x[1]")
+    for word in ("y[H, W]", "5 states", "data: y, x", *weights, "net: grid(y)", "2 times"):
+        assert word in said
+
+
+def test_an_example_is_drawn_as_its_factor_graph():
+    grounded = ground(Sketch, [np.ones((1, 1, 2)), np.ones((3, 4, 2))])
+    ax = report.plot_factor_graph(grounded, 1)
+    assert marks(ax) == {"y\n  data  w[5, 2]": 12, "z": 1, "net  w (one number)": 17, "both  w[2, 5]": 12}
+    assert {text.get_text() for text in ax.texts} == {"z", *(f"y[{r}, {c}]" for r in range(3) for c in range(4))}
+    places = {t.get_text(): t.get_position() for t in ax.texts}
+    assert places["y[1, 2]"][0] == places["y[0, 2]"][0]
+    assert places["y[1, 2]"][1] == places["y[1, 3]"][1] < places["y[0, 3]"][1]
+
+
+def test_problems_and_graphs_are_drawn_too():
+    graph = networkx.Graph()
+    graph.add_nodes_from([("a", {"scores": [0, 1]}), ("b", {"scores": [0, 0]})])
+    graph.add_edge("a", "b", table=np.eye(2))
+    problem = from_networkx(graph)
+    for what in (problem, to_networkx(problem)):
+        assert marks(report.plot_factor_graph(what)) == {"variables": 2, "2x2": 1}
+
+
+def test_complete_graphs_are_not_drawn_on_a_line():
+    class Pairs(Model):
+        K = Dim(6)
+        x = Input(1)
+        y = Label(K, 2)
+        pair = Factor(complete(y))
+
+    ax = report.plot_factor_graph(ground(Pairs, [np.ones(1)]))
+    assert len({round(text.get_position()[1], 3) for text in ax.texts}) > 2
+
+
+def test_large_graphs_are_refused():
+    with pytest.raises(OptionError, match="too large to draw"):
+        report.plot_factor_graph(ground(Sketch, [np.ones((40, 40, 2))]))

@@ -18,7 +18,7 @@ from test_objective import in_blocks
 import naive
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredRegressor, StructuredSVM, chain
 from ssvm_dsl.errors import DataError, FileFormatError, OptionError, TrainingError
-from ssvm_dsl.learning.risks import regression_risk
+from ssvm_dsl.learning.risks.kinds import regression_risk
 
 EPSILON = (0.3, 0.1)
 

@@ -16,14 +16,15 @@ from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, c
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.local_polytope import with_margins
+from ssvm_dsl.ir import Question
+from ssvm_dsl.ir.analysis.local_polytope import with_margins
 from ssvm_dsl.ir.need import Guarantee, Limits, Need, Task
 from ssvm_dsl.ir.solution import score_marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks import find_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.bcfw import BCFW
+from ssvm_trainers.planes.bcfw import BCFW
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -275,7 +276,7 @@ def test_dual_losses_certify_truly(case, backend):
 
 
 def test_dual_losses_need_messages(case):
-    with pytest.raises(NoBackendError, match=r"shows no messages(?s:.*)these would fit: .*msd"):
+    with pytest.raises(NoBackendError, match=r"does not expose dual messages(?s:.*)these would fit: .*msd"):
         fit(case, "dlpw", "brute-force")
     with pytest.raises(TrainingError, match="does not minimise risk 'margin'"):
         fit(case, "dlpw", "msd", "margin")
@@ -322,7 +323,7 @@ def test_half_integral_solutions_are_optimal():
     theta.node[:] *= 3.0
     theta.pool[:] *= np.tile([-1.0, 1.0, 1.0, -1.0], theta.pool.size // 4) * np.sign(theta.pool)  # mostly frustrated
     need = Need.of(program, frozenset({Task.RELAXED}), Guarantee.BOUND)
-    cut, lp = (open_plan(plan(need, b), program).solve(theta, task=Task.RELAXED) for b in ("qpbo", "lp"))
+    cut, lp = (open_plan(plan(need, b), program).solve(Question(theta, task=Task.RELAXED)) for b in ("qpbo", "lp"))
     np.testing.assert_allclose(cut.bound, lp.bound, rtol=1e-7)
     np.testing.assert_allclose(score_marginals(program, theta, cut.marginals), lp.bound, rtol=1e-7)
     node, group = cut.marginals.node.reshape(-1, 2), program.groups[0]
@@ -337,8 +338,8 @@ def test_the_slope_of_a_dual_bound(backend):
     program = ground(Ternary, *noise(3, n=7)).program
     session = open_plan(plan(Need.of(program, guarantee=Guarantee.BOUND), backend), program)
     theta, ids = random_scores(program, 1), np.array([4, 1, 6])
-    found = session.solve(theta, examples=ids, limits=Limits(iterations=3))
-    slope = session.slope(theta, ids, found.warm)
+    found = session.solve(Question(theta, examples=ids, limits=Limits(iterations=3)))
+    slope = session.slope(Question(theta, ids, warm=found.warm))
     at_theta = score_marginals(program, theta, slope, ids)
     for seed in range(20):
         other = random_scores(program, 10 + seed)

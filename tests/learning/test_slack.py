@@ -15,8 +15,8 @@ import naive
 from ssvm_dsl import Hamming, StructuredSVM
 from ssvm_dsl.errors import NoBackendError, SsvmError, TrainingError
 from ssvm_dsl.ir import Guarantee, Task
-from ssvm_dsl.learning.envelope import Envelope
-from ssvm_dsl.learning.slack_problem import loss_counts
+from ssvm_dsl.learning.risks.envelope import Envelope
+from ssvm_dsl.learning.risks.slack import loss_counts
 
 #: The reference's accuracy.
 TINY = 1e-7
@@ -119,9 +119,9 @@ def test_the_envelope_is_sometimes_stuck_and_the_k_best_settle_it():
     asked = []
     solve = problem.session.solve
 
-    def counted(theta, **question):
-        asked.append(question.get("task", Task.MAP))
-        return solve(theta, **question)
+    def counted(question, known=None):
+        asked.append(question.task)
+        return solve(question, known)
 
     problem.session.solve = counted
     rng = np.random.default_rng(1)
@@ -142,10 +142,10 @@ def test_the_envelope_is_sometimes_stuck_and_the_k_best_settle_it():
 
 def test_certificates_of_a_stuck_search_are_true(monkeypatch):
     """A relaxation-like oracle: the gap does not close, and both ends are bounds."""
-    from ssvm_dsl.inference.session import CheckedSession
+    from ssvm_dsl.inference.checked_session import CheckedSession
 
     monkeypatch.setattr(CheckedSession, "tasks", property(lambda self: frozenset({Task.MAP})))
-    monkeypatch.setattr(CheckedSession, "counts", property(lambda self: False))
+    monkeypatch.setattr(CheckedSession, "abilities", property(lambda self: frozenset()))
     widest = 0.0
     for seed in range(4):
         data = Case(small.Word, n=8, ragged=(3, 4), C=20.0).make(seed)
@@ -215,8 +215,8 @@ def test_an_answer_of_the_wrong_counts_is_caught():
     inner = problem.session._session
     right = inner.best_by_count
 
-    def other(theta, tables, examples=None):
-        found = right(theta, tables, examples)
+    def other(question, tables):
+        found = right(question, tables)
         return replace(found, labels=problem.truth.copy())
 
     inner.best_by_count = other

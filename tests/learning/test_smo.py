@@ -17,13 +17,13 @@ from toy_backends import Toys, registered
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.session import CheckedSession
+from ssvm_dsl.inference.checked_session import CheckedSession
 from ssvm_dsl.ir.loss import ADDITIVE
-from ssvm_dsl.learning.problem import MarginProblem
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers import _smo_kernels as kernels
-from ssvm_trainers._smo_state import MarginalState
-from ssvm_trainers.smo import SMO
+from ssvm_trainers.dual import smo_kernels as kernels
+from ssvm_trainers.dual.smo import SMO
+from ssvm_trainers.dual.smo_state import MarginalState
 
 
 def takes(case: Case) -> bool:
@@ -143,18 +143,18 @@ def test_inexact_oracles_give_true_bounds_or_none():
 
 def mixture(state: MarginalState, rng: np.random.Generator, n: int) -> None:
     """Give every example the marginals of a few random labellings, in multiples of the grid."""
-    fixed, room, program = state.fixed, state.room, state.problem.program
+    fixed, space, program = state.fixed, state.space, state.problem.program
     for i in range(program.n_examples):
         lo, hi = program.var_ptr[i : i + 2]
         for _ in range(n):
             new = rng.integers(program.card[lo:hi])
-            slope = kernels.extremes(state.maps, state.trees, fixed, room, state.mu, i, state.w)[0]
+            slope = kernels.extremes(state.maps, state.trees, fixed, space, state.mu, i, state.w)[0]
             assert slope >= 0.0
-            room.pair[: hi - lo] = new
-            differences = kernels.list_differences(state.maps, fixed, room, i)
-            most = kernels.most_to_give(state.maps, state.trees, fixed, room, state.mu, i, differences)
+            space.pair[: hi - lo] = new
+            differences = kernels.list_differences(state.maps, fixed, space, i)
+            most = kernels.most_to_give(state.maps, state.trees, fixed, space, state.mu, i, differences)
             amount = np.floor(0.6 * rng.random() * most / kernels.GRID) * kernels.GRID
-            kernels.give(state.maps, state.trees, fixed, room, state.mu, i, differences, amount)
+            kernels.give(state.maps, state.trees, fixed, space, state.mu, i, differences, amount)
 
 
 def by_group(state: MarginalState):
@@ -198,8 +198,8 @@ def test_the_pair_is_the_best_and_the_worst_labelling_of_the_support(case, seed)
     for i in range(problem.n):
         scores = {labels: own_score(problem, w, i, labels) for labels in in_support(state, i)}
         size = len(next(iter(scores)))
-        slope, above = kernels.extremes(state.maps, state.trees, state.fixed, state.room, state.mu, i, w)
-        best, worst = tuple(state.room.pair[:size]), tuple(state.room.pair[size : 2 * size])
+        slope, above = kernels.extremes(state.maps, state.trees, state.fixed, state.space, state.mu, i, w)
+        best, worst = tuple(state.space.pair[:size]), tuple(state.space.pair[size : 2 * size])
         assert scores[best] == pytest.approx(max(scores.values()), abs=1e-9)
         assert scores[worst] == pytest.approx(min(scores.values()), abs=1e-9)
         assert slope == pytest.approx(scores[best] - scores[worst], abs=1e-9)

@@ -12,17 +12,19 @@ from scipy.special import logsumexp
 from small import CASES, Case, Data, OneThread, Word
 from test_objective import as_shown, in_blocks
 
-from ssvm_backends.threads import Threads
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.inference.checked_session import CheckedSession
 from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.inference.session import CheckedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.ir import Question, Task
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
-from ssvm_dsl.learning.risks import find_risk
-from ssvm_dsl.learning.smooth_problem import SmoothProblem
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.risks.smooth import SmoothProblem
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.lbfgs import LBFGS
+from ssvm_trainers.gradient.lbfgs import LBFGS
 
 RISKS = ("log", "softmax-margin")
 SMOOTH_CASES = [case for case in CASES if case.model not in small.LOSS_OF_WHOLE]
@@ -39,8 +41,8 @@ def problem_of(data: Data, risk: str, power: float = 1.0, executor=None, backend
     weight = np.ones(n) if data.weight is None else data.weight
     lower = grounded.parameters.lower_bound
     objective = RegularizedRisk(1.0 / (case.C * n), n, weight, scale, lower, power)
-    tasks, kinds = find_risk(risk).asks(grounded.loss)
-    need = Need.of(grounded.program, tasks=tasks, loss_kinds=kinds)
+    tasks, abilities = find_risk(risk).asks(grounded.loss)
+    need = Need.of(grounded.program, tasks=tasks, abilities=abilities)
     session = open_plan(plan(need, backend), grounded.program)
     made = find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, executor or OneThread())
     assert isinstance(made, SmoothProblem)
@@ -131,7 +133,8 @@ def test_the_cases_use_the_fast_sums_and_the_plain_ones():
         problem = problem_of(case.make(0), "log")
         theta = problem.scores(np.zeros(problem.dim))
         mu = [np.zeros_like(table) for table in theta.tables]
-        found = problem.session.expect(theta, np.arange(problem.n), np.ones(problem.n), np.zeros_like(theta.node), mu)
+        question = Question(theta, task=Task.MARGINALS)
+        found = problem.session.expect(question, np.ones(problem.n), np.zeros_like(theta.node), mu)
         offers[str(case)] = found is not None
     assert offers["Word"]
     assert offers["Joint"]  # with a mask, and a table for each factor

@@ -12,9 +12,9 @@ from test_smooth import check_optimal, fitted, problem_of, reference
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers import eg
-from ssvm_trainers.adam import Adam
-from ssvm_trainers.svrg import SVRG
+from ssvm_trainers.dual import eg
+from ssvm_trainers.gradient.adam import Adam
+from ssvm_trainers.gradient.svrg import SVRG
 
 CASES = [
     Case(Word, n=7),

@@ -15,8 +15,8 @@ from test_smooth import naive_objective, reference
 
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.learning.envelope import Envelope
-from ssvm_trainers._lower_bound import PlaneHull
+from ssvm_dsl.learning.risks.envelope import Envelope
+from ssvm_trainers.cutting.lower_bound import PlaneHull
 
 CASES = [
     Case(Word, n=8, C=0.05),

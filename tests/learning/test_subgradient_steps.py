@@ -11,7 +11,7 @@ from test_optimum import fitted, iterates
 
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_trainers import _online_newton
+from ssvm_trainers.online import online_newton
 
 
 @pytest.mark.parametrize("model", [Word, small.Bounded, small.Loopy, small.AllOrNothing])
@@ -100,7 +100,7 @@ def test_certificates_stay_true_with_newton_steps():
 
 
 def test_a_dense_matrix_of_many_weights_is_refused(monkeypatch):
-    monkeypatch.setattr(_online_newton, "MAX_DIM", 10)
+    monkeypatch.setattr(online_newton, "MAX_DIM", 10)
     with pytest.raises(TrainingError, match=r"15 x 15 weights.*at most 10 weights.*metric='identity'"):
         fitted(Case(Word).make(0), trainer="subgradient", trainer_options={"metric": "newton"})
 

@@ -14,12 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from small import Case, Word
 from toy_backends import Toys, registered
 
+from clocks import ticking
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
-from ssvm_dsl.inference.session import CheckedSession
-from ssvm_dsl.learning import interrupts
-from ssvm_dsl.learning.certificate import REASONS, FitReport
+from ssvm_dsl.inference.checked_session import CheckedSession
+from ssvm_dsl.learning.driver import interrupts
+from ssvm_dsl.learning.driver.certificate import REASONS, FitReport
 from ssvm_dsl.plugin_api import TrainerNeeds, TrainerSpec, TrainingEvent, hookimpl
 
 
@@ -90,18 +91,18 @@ def test_limits_of_passes_and_seconds_warn():
     assert svm.report_.reason == "passes"
     assert not svm.report_.converged
     assert svm.report_.n_passes <= 3 + 1
-    with pytest.warns(ConvergenceWarning, match="relative gap"):
+    with pytest.warns(ConvergenceWarning, match="relative gap"), ticking():
         svm = svm_of(max_seconds=0.2, tol=0.0, max_passes=1e9).fit(DATA.X, DATA.Y)
     assert svm.report_.reason == "seconds"
-    assert svm.report_.seconds <= 1.0
     assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
 
 
 @pytest.mark.parametrize("trainer", ["bcfw", "one-slack"])
-def test_the_warning_names_a_trainer_for_few_weights(trainer):
+def test_the_warning_names_trainers_for_few_weights(trainer):
     with pytest.warns(ConvergenceWarning) as caught:
         StructuredSVM(small.Word, trainer=trainer, tol=0.0, max_passes=2, random_state=0).fit(DATA.X, DATA.Y)
-    assert ("trainer='bundle'" in str(caught[0].message)) == (trainer == "bcfw")
+    advice = "with so few weights try trainer='one-slack' or 'bundle'"
+    assert (advice in str(caught[0].message)) == (trainer == "bcfw")
 
 
 def test_no_warning_when_the_tolerance_is_reached():
@@ -130,12 +131,14 @@ def test_callbacks_see_every_iteration_and_may_stop(trainer):
 @pytest.mark.parametrize("limits", [{"max_seconds": 0.1}, {"callbacks": [lambda event: event.iteration == 3]}])
 def test_a_fit_that_ends_early_has_a_certificate(trainer, limits):
     """Their iterates come without one, which costs a pass, until the gap is likely small."""
-    report = fit(trainer=trainer, tol=0.0, max_passes=1e9, **limits).report_
+    with ticking():
+        report = fit(trainer=trainer, tol=0.0, max_passes=1e9, **limits).report_
+        again = fit(trainer=trainer, tol=0.0, max_passes=1e9, **limits)
     assert report.reason in ("seconds", "callback")
     assert "max_seconds" in limits or np.isnan(report.history[-1].primal)
     assert 0.0 < report.dual <= BEST <= report.primal + 1e-7
     assert report.gap == pytest.approx(report.primal - report.dual + report.rounding)
-    assert np.isfinite(fit(trainer=trainer, tol=0.0, max_passes=1e9, **limits).certified_gap(1.0))
+    assert np.isfinite(again.certified_gap(1.0))
 
 
 @pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])

@@ -108,7 +108,7 @@ def test_memory_that_runs_out_is_an_error_of_the_package(monkeypatch, tmp_path, 
             call()
     monkeypatch.undo()
     (tmp_path / "a.uai").write_text("MARKOV 1 2 0")
-    monkeypatch.setattr("ssvm_dsl.io.uai.assemble", fail)
+    monkeypatch.setattr("ssvm_dsl.io.formats.uai.assemble", fail)
     assert main(["solve", str(tmp_path / "a.uai")]) == 2
     assert "reading the problem ran out of memory" in capsys.readouterr().err
     monkeypatch.undo()

@@ -45,10 +45,10 @@ class Heuristic(BruteForce):
     def open(self, program, options):
         return Wrapped(super().open(program, options), self)
 
-    def answer(self, session, theta, examples, task, k):
-        ranked = session.solve(theta, examples=examples, task=Task.KBEST, k=k + 1)
-        ids = np.arange(session.program.n_examples) if examples is None else examples
-        later = (ids % 3 != 0) & (ranked.score[k] > -np.inf)
+    def answer(self, session, question):
+        ranked = session.solve(question.but(task=Task.KBEST, k=question.k + 1))
+        ids, task = question.ids(session.program), question.task
+        later = (ids % 3 != 0) & (ranked.score[question.k] > -np.inf)
         sizes = np.diff(session.program.var_ptr)[ids]
         labels = np.where(np.repeat(later, sizes), ranked.labels[1:], ranked.labels[:-1])
         score = np.where(later, ranked.score[1:], ranked.score[:-1])
@@ -75,11 +75,11 @@ class Interrupted(BruteForce):
     def open(self, program, options):
         return Wrapped(super().open(program, options), self)
 
-    def answer(self, session, theta, examples, task, k):
+    def answer(self, session, question):
         Interrupted.calls += 1
         if Interrupted.calls == Interrupted.at:
             raise KeyboardInterrupt
-        return session.solve(theta, examples=examples, task=task, k=k)
+        return session.solve(question)
 
 
 class Broken(BruteForce):
@@ -88,7 +88,7 @@ class Broken(BruteForce):
     def open(self, program, options):
         return Wrapped(super().open(program, options), self)
 
-    def answer(self, session, theta, examples, task, k):
+    def answer(self, session, question):
         raise RuntimeError("the solver exploded")
 
 
@@ -98,5 +98,5 @@ class Wrapped:
     def __init__(self, session, backend):
         self.session, self.backend = session, backend
 
-    def solve(self, theta, *, examples=None, task=Task.MAP, clamp=None, warm=None, limits=None, k=1):
-        return self.backend.answer(self.session, theta, examples, task, k)
+    def solve(self, question):
+        return self.backend.answer(self.session, question)

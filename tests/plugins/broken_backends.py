@@ -12,9 +12,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.ir import Caps, Guarantee, Marginals, Messages, Primal, Solution, Stop, Task, Theta, Topology, Warm
+from ssvm_dsl.ir import (
+    Ability,
+    Caps,
+    Guarantee,
+    Limits,
+    Marginals,
+    Messages,
+    Primal,
+    Solution,
+    Stop,
+    Task,
+    Theta,
+    Topology,
+    Warm,
+)
 from ssvm_dsl.ir.counts import worth
-from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import add_marginals, label_ptr, score_labels, select
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
@@ -42,10 +56,10 @@ class Honest:
         """The program the answers are computed for."""
         return program
 
-    def solve(self, session, theta, **question):
-        return self.change(session, theta, session.inner.solve(theta, **question), **question)
+    def solve(self, session, question):
+        return self.change(session, question, session.inner.solve(question))
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         return solution
 
 
@@ -55,21 +69,21 @@ class HonestSession:
         self.inner = BruteForce().open(backend.relevant(program), {})
         self.memory, self.lock = {}, threading.Lock()
 
-    def solve(self, theta, **question):
-        return self.backend.solve(self, theta, **question)
+    def solve(self, question):
+        return self.backend.solve(self, question)
 
 
 # -- wrong numbers ---------------------------------------------------------------------------------------
 
 
 class LowBound(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.bound = solution.bound - 1.0
         return solution
 
 
 class HighBound(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.bound = solution.bound + 1.0
         return solution
 
@@ -77,7 +91,7 @@ class HighBound(Honest):
 class Timid(Honest):
     """Lies about the bounds of batches of more than three examples."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         if len(solution.bound) > 3:
             solution.bound = solution.bound - 1.0
         return solution
@@ -86,18 +100,17 @@ class Timid(Honest):
 class SecondBest(Honest):
     """Gives the second best labelling and its score as the bound: consistent, but the bound is a lie."""
 
-    def solve(self, session, theta, **question):
-        question |= {"task": Task.KBEST, "k": 2}
-        two = session.inner.solve(theta, **question)
+    def solve(self, session, question):
+        two = session.inner.solve(question.but(task=Task.KBEST, k=2))
         there = two.score[1] > -np.inf
-        counts = np.diff(label_ptr(session.program, question.get("examples")))
+        counts = np.diff(label_ptr(session.program, question.examples))
         labels = np.where(np.repeat(there, counts), two.labels[1], two.labels[0]).astype(np.int32)
         score = np.where(there, two.score[1], two.score[0])
         return replace(two, labels=labels, score=score, bound=score.copy())
 
 
 class WrongScore(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.score = solution.score + 0.5
         return solution
 
@@ -105,23 +118,23 @@ class WrongScore(Honest):
 class FirstStates(Honest):
     """Always answers state 0, and scores it honestly; calls it optimal."""
 
-    def solve(self, session, theta, **question):
+    def solve(self, session, question):
         zeros = np.zeros(session.program.n_variables, dtype=np.int32)
-        question |= {"task": Task.MAP_CLAMPED, "clamp": zeros}
-        found, best = session.inner.solve(theta, **question), session.inner.solve(theta, **question | {"clamp": None})
+        question = question.but(task=Task.MAP_CLAMPED, clamp=zeros)
+        found, best = session.inner.solve(question), session.inner.solve(question.but(clamp=None))
         return found if (found.primal == Primal.FEASIBLE).all() else best
 
 
 class AllFeasible(Honest):
     """Calls infeasible examples feasible."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.primal[:] = Primal.FEASIBLE
         return solution
 
 
 class AllInfeasible(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.primal[:], solution.score[:] = Primal.INFEASIBLE, -np.inf
         return solution
 
@@ -129,28 +142,37 @@ class AllInfeasible(Honest):
 class SameTwice(Honest):
     """Lists the best labelling twice among the k best."""
 
-    def change(self, session, theta, solution, **question):
-        if question["task"] is Task.KBEST and len(solution.labels) > 1:
+    def change(self, session, question, solution):
+        if question.task is Task.KBEST and len(solution.labels) > 1:
             solution.labels[1], solution.score[1] = solution.labels[0], solution.score[0]
         return solution
 
 
 class WorstFirst(Honest):
-    def change(self, session, theta, solution, **question):
-        if question["task"] is Task.KBEST:
+    def change(self, session, question, solution):
+        if question.task is Task.KBEST:
             solution.labels, solution.score = solution.labels[::-1].copy(), solution.score[::-1].copy()
         return solution
 
 
 class FlatMarginals(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         if solution.marginals is not None:
             solution.marginals.node[:] = 0.5
         return solution
 
 
+class Unnormalised(Honest):
+    """Marginals that sum to 1.1."""
+
+    def change(self, session, question, solution):
+        if solution.marginals is not None:
+            solution.marginals.node[:] *= 1.1
+        return solution
+
+
 class WrongPartition(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         if solution.log_partition is not None:
             solution.log_partition = solution.log_partition * 1.01 + 0.01
         return solution
@@ -165,26 +187,26 @@ class IgnoresMasks(Honest):
 
 
 class IgnoresClamps(Honest):
-    def solve(self, session, theta, **question):
-        return session.inner.solve(theta, **question | {"clamp": None})
+    def solve(self, session, question):
+        return session.inner.solve(question.but(clamp=None))
 
 
 class CapsInfinities(Honest):
     """Replaces ``-inf`` by a large penalty."""
 
-    def solve(self, session, theta, **question):
-        finite = theta.copy()
+    def solve(self, session, question):
+        finite = question.theta.copy()
         for scores in (finite.node, finite.pool):
             scores[np.isneginf(scores)] = -1e3
-        return session.inner.solve(finite, **question)
+        return session.inner.solve(question.but(theta=finite))
 
 
 class NeedsVariables(Honest):
-    def solve(self, session, theta, **question):
-        ids = select(session.program, question["examples"])
+    def solve(self, session, question):
+        ids = select(session.program, question.examples)
         if (np.diff(session.program.var_ptr)[ids] == 0).any():
             raise IndexError("list index out of range")
-        return super().solve(session, theta, **question)
+        return super().solve(session, question)
 
 
 # -- the way of asking -----------------------------------------------------------------------------------
@@ -193,25 +215,26 @@ class NeedsVariables(Honest):
 class OwnOrder(Honest):
     """Answers in the order of the program, whatever order was asked for."""
 
-    def solve(self, session, theta, **question):
-        examples = question["examples"]
-        return super().solve(session, theta, **question | {"examples": None if examples is None else np.sort(examples)})
+    def solve(self, session, question):
+        examples = question.examples
+        return super().solve(session, question.but(examples=None if examples is None else np.sort(examples)))
 
 
 class ReadsAllScores(Honest):
-    def change(self, session, theta, solution, **question):
-        solution.score = solution.score + 0.0 * theta.node[np.isfinite(theta.node) | np.isnan(theta.node)].sum()
+    def change(self, session, question, solution):
+        node = question.theta.node
+        solution.score = solution.score + 0.0 * node[np.isfinite(node) | np.isnan(node)].sum()
         return solution
 
 
 class RemembersScores(Honest):
     """Answers from memory, though the scores have changed."""
 
-    def solve(self, session, theta, **question):
-        key = repr(sorted((name, repr(value)) for name, value in question.items()))
+    def solve(self, session, question):
+        key = f"{question}, warm={question.warm!r}"
         with session.lock:
             if key not in session.memory:
-                session.memory[key] = super().solve(session, theta, **question)
+                session.memory[key] = super().solve(session, question)
             found = session.memory[key]
         return replace(found, labels=found.labels.copy(), score=found.score.copy())
 
@@ -219,7 +242,7 @@ class RemembersScores(Honest):
 class SharedBuffer(Honest):
     """Gives the same array of labels out again, with other content."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         with session.lock:
             buffer = session.memory.setdefault(solution.labels.shape, np.zeros_like(solution.labels))
             if threading.current_thread() is threading.main_thread():
@@ -228,8 +251,8 @@ class SharedBuffer(Honest):
 
 
 class WritesTheta(Honest):
-    def change(self, session, theta, solution, **question):
-        theta.const[:] = 0.0
+    def change(self, session, question, solution):
+        question.theta.const[:] = 0.0
         return solution
 
 
@@ -239,10 +262,10 @@ class Moody(Honest):
     def __init__(self):
         self.calls = Counter()
 
-    def solve(self, session, theta, **question):
+    def solve(self, session, question):
         self.calls["all"] += 1
-        first = session.inner.solve(theta, **question)
-        two = session.inner.solve(theta, **question | {"task": Task.KBEST, "k": 2})
+        first = session.inner.solve(question)
+        two = session.inner.solve(question.but(task=Task.KBEST, k=2))
         if self.calls["all"] % 2 and np.array_equal(two.score[0], two.score[1]):
             first.labels = two.labels[1]
         return first
@@ -251,17 +274,18 @@ class Moody(Honest):
 class OneAtATime(Honest):
     """Keeps the question on the session while it works on it."""
 
-    def solve(self, session, theta, **question):
-        session.memory["examples"] = question["examples"]
-        time.sleep(1e-4)
-        return super().solve(session, theta, **question | {"examples": session.memory["examples"]})
+    def solve(self, session, question):
+        session.memory["examples"] = question.examples
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(5e-3)  # long beside what it takes to begin, on any machine
+        return super().solve(session, question.but(examples=session.memory["examples"]))
 
 
 class StuckToWarm(Honest):
     """Returns the labels it starts from."""
 
-    def solve(self, session, theta, **question):
-        warm, solution = question["warm"], session.inner.solve(theta, **question)
+    def solve(self, session, question):
+        warm, solution = question.warm, session.inner.solve(question)
         if warm is not None and np.isfinite(warm.score).all():
             return replace(warm, warm=warm)
         solution.warm = replace(solution)
@@ -271,7 +295,7 @@ class StuckToWarm(Honest):
 class FaithfulToWarm(Honest):
     """Offers a state to start from, and keeps its promises."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.warm = solution.labels.copy()
         return solution
 
@@ -279,38 +303,46 @@ class FaithfulToWarm(Honest):
 class NeverLate(Honest):
     """Says it has finished although time was up."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.stop[:] = Stop.FINISHED
         return solution
+
+
+class IgnoresLimits(Honest):
+    """Takes whatever time it needs: so much for each example, on any machine."""
+
+    def solve(self, session, question):
+        time.sleep(1e-4 * len(select(session.program, question.examples)))
+        return session.inner.solve(question.but(limits=Limits()))
 
 
 # -- wrong form ------------------------------------------------------------------------------------------
 
 
 class LongLabels(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.labels = solution.labels.astype(np.int64)
         return solution
 
 
 class OneLabelShort(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.labels = solution.labels[..., :-1]
         return solution
 
 
 class Dictionary(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         return {"labels": solution.labels}
 
 
 class NoAnswer(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         return None
 
 
 class OutOfRange(Honest):
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         solution.labels = solution.labels + np.int32(1000)
         return solution
 
@@ -319,7 +351,7 @@ class OutOfRange(Honest):
 
 
 class Crashes(Honest):
-    def solve(self, session, theta, **question):
+    def solve(self, session, question):
         raise RuntimeError("segmentation of the imagination")
 
 
@@ -334,7 +366,7 @@ class CrashesOnLoad(Honest):
 
 
 class Exits(Honest):
-    def solve(self, session, theta, **question):
+    def solve(self, session, question):
         raise SystemExit(3)
 
 
@@ -359,23 +391,37 @@ class RefusesAll(Honest):
 class Integral(Honest):
     """A relaxation that is always tight: the best labelling as a fractional solution."""
 
-    def solve(self, session, theta, **question):
-        solution = session.inner.solve(theta, **question | {"task": Task.MAP})
-        if question["task"] is Task.RELAXED:
-            solution.marginals = indicators(session.program, solution, question["examples"])
+    def solve(self, session, question):
+        solution = session.inner.solve(question.but(task=Task.MAP))
+        if question.task is Task.RELAXED:
+            solution.marginals = indicators(session.program, solution, question.examples)
         return solution
 
 
 class Superposed(Integral):
     """A relaxation that counts everything twice."""
 
-    def change(self, session, theta, solution, **question):
+    def change(self, session, question, solution):
         return solution
 
-    def solve(self, session, theta, **question):
-        solution = super().solve(session, theta, **question)
+    def solve(self, session, question):
+        solution = super().solve(session, question)
         if solution.marginals is not None:
             solution.marginals.node[:] *= 2
+        return solution
+
+
+class CalledFeasible(Integral):
+    """Mixes the best labelling with all others, and calls that a labelling."""
+
+    def solve(self, session, question):
+        solution = super().solve(session, question)
+        if solution.marginals is not None:
+            program, ids = session.program, select(session.program, question.examples)
+            card = np.concatenate([program.card[slice(*program.var_ptr[i : i + 2])] for i in ids] or [program.card[:0]])
+            solution.marginals.node[:] = 0.5 * solution.marginals.node + 0.5 / np.repeat(card, card)
+            for table in solution.marginals.tables:
+                table[:] = 0.5 * table + 0.5 / max(table.shape[1], 1)
         return solution
 
 
@@ -411,21 +457,38 @@ class CountsAnyhow(Honest):
     def open(self, program, options):
         session, honest = super().open(program, options), BruteForceSession(program)
 
-        def best_by_count(theta, tables, examples=None):
-            found = honest.best_by_count(Theta.zeros(program), tables, examples)
-            offset, scale = tables.terms(program, found.labels, examples)
-            own = worth(offset, scale, score_labels(program, theta, found.labels, examples))
+        def best_by_count(question, tables):
+            found = honest.best_by_count(question.but(theta=Theta.zeros(program)), tables)
+            offset, scale = tables.terms(program, found.labels, question.examples)
+            own = worth(offset, scale, score_labels(program, question.theta, found.labels, question.examples))
             return Solution.exact(found.labels, np.where(found.score > -np.inf, own, -np.inf))
 
         session.best_by_count = best_by_count
         return session
 
 
-class FirmerWhenAsked(Honest):
-    """Refuses with the default options what it takes otherwise."""
+class SumsAnyhow(Honest):
+    """Adds up the marginals of other scores."""
 
-    def check_with(self, need, options):
-        return Verdict(False, reasons=("too large",))
+    def open(self, program, options):
+        session = super().open(program, options)
+
+        def expect(question, coef, node, tables):
+            found = session.inner.solve(question.but(theta=Theta.zeros(program)))
+            add_marginals(program, found.marginals, coef, question.examples, node, tables)
+            return session.inner.solve(question).log_partition
+
+        session.expect = expect
+        return session
+
+
+class ShyAboutItsSums(Honest):
+    """Announces that it adds up marginals, and never does."""
+
+    def open(self, program, options):
+        session = super().open(program, options)
+        session.expect = lambda question, coef, node, tables: None
+        return session
 
 
 class SameSlope(Honest):
@@ -435,10 +498,10 @@ class SameSlope(Honest):
         spec = registry().find(BackendSpec, "msd")
         session = spec.load()().open(program, spec.resolve(None))
 
-        def slope(theta, ids, warm):
-            solution = session.solve(theta, examples=ids)
+        def slope(question):
+            solution = session.solve(question.but(warm=None))
             solution.labels[:] = 0
-            return indicators(program, solution, ids)
+            return indicators(program, solution, question.examples)
 
         session.slope = slope
         return session
@@ -452,8 +515,8 @@ class OtherMessages(SameSlope):
         del session.slope
         solve = session.solve
 
-        def solve_and_forget(theta, **question):
-            solution = solve(theta, **question)
+        def solve_and_forget(question):
+            solution = solve(question)
             warm = solution.warm
             solution.warm = Messages(warm.ids, warm.ptr, np.zeros_like(warm.values))
             return solution
@@ -465,7 +528,7 @@ class OtherMessages(SameSlope):
 def zeros():
     from numba import cfunc
 
-    from ssvm_dsl.ir.compiled import SIGNATURE
+    from ssvm_dsl.kernels.signatures import SIGNATURE
 
     @cfunc(SIGNATURE)
     def oracle(ints, longs, example, pool, node, labels, work):
@@ -476,7 +539,9 @@ def zeros():
 
 
 WARM = {"warm": Warm.STATE}
-COUNTS = {"loss_kinds": frozenset({"count"})}
+COUNTS = {"abilities": frozenset({Ability.COUNTS})}
+COMPILED = {"abilities": frozenset({Ability.COMPILED})}
+SUMS = {"abilities": frozenset({Ability.SUMMED_MARGINALS})}
 BOUNDING = {"guarantee": Guarantee.BOUND}
-MESSAGES = BOUNDING | WARM | {"messages": True, "score_atol": 1e-7}
+MESSAGES = BOUNDING | WARM | {"abilities": frozenset({Ability.MESSAGES}), "score_atol": 1e-7}
 HEURISTIC = {"guarantee": Guarantee.HEURISTIC}

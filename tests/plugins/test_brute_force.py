@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import ConstraintGroup, Limits, Need, Primal, Program, Stop, Task, Theta
+from ssvm_dsl.ir import ConstraintGroup, Limits, Need, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.testing.brute_force import MAX_LABELLINGS, BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
@@ -57,7 +57,7 @@ def listed(problem, example, clamp=None):
 
 
 def solve(problem, **question):
-    return BruteForce().open(problem.program, {}).solve(problem.theta, **question)
+    return BruteForce().open(problem.program, {}).solve(Question(problem.theta, **question))
 
 
 def rows_of(problem, solution, example):
@@ -200,7 +200,7 @@ def test_the_largest_accepted_example_is_solved():
     program = two_state(20)
     node = np.zeros(40)
     node[1::2] = 1.0
-    solution = BruteForce().open(program, {}).solve(Theta.of(program, node))
+    solution = BruteForce().open(program, {}).solve(Question(Theta.of(program, node)))
     assert solution.labels.tolist() == [1] * 20
 
 
@@ -233,9 +233,10 @@ def test_generated_problems_are_small_valid_and_reproducible(seed):
 def test_brute_force_needs_no_numba():
     code = (
         "import sys; sys.modules['numba'] = None\n"
+        "from ssvm_dsl.ir import Question\n"
         "from ssvm_dsl.testing.brute_force import BruteForce\n"
         "from ssvm_dsl.testing.corner_cases import catalogue\n"
         "for problem in catalogue().values():\n"
-        "    BruteForce().open(problem.program, {}).solve(problem.theta)\n"
+        "    BruteForce().open(problem.program, {}).solve(Question(problem.theta))\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.errors import BackendFault, TooLargeError
-from ssvm_dsl.inference.foreign import read_only
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Caps, Guarantee, Marginals, Need, Task, Topology
+from ssvm_dsl.inference.verification.foreign import read_only
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -39,14 +39,14 @@ class Backend:
         backend = self
 
         class Session:
-            def solve(self, theta, **question):
+            def solve(self, question):
                 if backend.before is not None:
-                    backend.before(program, theta, question)
-                found = inner.solve(theta, **question)
+                    backend.before(program, question)
+                found = inner.solve(question)
                 return found if backend.after is None else backend.after(found)
 
-        for name, offer in self.offers.items():
-            setattr(Session, name, staticmethod(offer))
+        for name, method in self.offers.items():
+            setattr(Session, name, staticmethod(method))
         return Session()
 
 
@@ -54,14 +54,15 @@ class Backend:
 def opened():
     """Open a backend as a plug-in of a copy of the registry."""
 
-    def make(backend, **caps):
+    def make(backend, problem=PROBLEM, **caps):
         module = sys.modules["foreign_toy"] = ModuleType("foreign_toy")
         module.make = lambda: backend
         known = registry().copy()
         spec = BackendSpec("toy", "foreign_toy:make", caps=Caps(**{**CAPS, "max_arity": 4, **caps}))
         module.ssvm_backends = hookimpl(lambda: [spec])
         assert known.register(module, PluginInfo("toys", "toy-box 1.0", bundled=False, allowed=False))
-        return open_plan(plan(Need.of(PROBLEM.program), "toy", plugins=known), PROBLEM.program, known)
+        need = Need.of(problem.program, spec.caps.tasks, spec.caps.guarantee)
+        return open_plan(plan(need, "toy", plugins=known), problem.program, known)
 
     yield make
     sys.modules.pop("foreign_toy", None)
@@ -70,15 +71,17 @@ def opened():
 def test_everything_it_is_given_is_read_only(opened):
     seen = []
 
-    def look(program, theta, question):
+    def look(program, question):
+        theta = question.theta
         arrays = [program.card, program.var_ptr, program.state_ptr, program.order, theta.node, theta.pool, theta.const]
-        arrays += [*theta.tables, *(one for group in program.groups for one in (group.scope, group.ptr, group.table))]
-        arrays += [question["examples"], question["clamp"]]
+        groups = [(g.shapes.of, g.shapes.scope, g.rows, g.table_base) for g in program.groups]
+        arrays += [*theta.tables, *(one for group in groups for one in group)]
+        arrays += [question.examples, question.clamp]
         seen.extend(array.flags.writeable for array in arrays)
 
     clamp = np.full(PROBLEM.program.n_variables, -1, np.int32)
     session = opened(Backend(before=look))
-    session.solve(PROBLEM.theta, task=Task.MAP_CLAMPED, examples=np.arange(2), clamp=clamp)
+    session.solve(Question(PROBLEM.theta, task=Task.MAP_CLAMPED, examples=np.arange(2), clamp=clamp))
     assert seen
     assert not any(seen)
     assert PROBLEM.theta.node.flags.writeable
@@ -88,19 +91,19 @@ def test_everything_it_is_given_is_read_only(opened):
 
 
 def test_writing_to_the_scores_is_the_backends_fault(opened):
-    def write(program, theta, question):
-        theta.node[:] = 0.0
+    def write(program, question):
+        question.theta.node[:] = 0.0
 
     before = PROBLEM.theta.node.copy()
     with pytest.raises(BackendFault, match=r"'toy' \(plug-in 'toys', toy-box 1.0\) .* ValueError: .*read-only"):
-        opened(Backend(before=write)).solve(PROBLEM.theta)
+        opened(Backend(before=write)).solve(Question(PROBLEM.theta))
     np.testing.assert_array_equal(PROBLEM.theta.node, before)
 
 
 def test_what_it_keeps_and_changes_later_is_not_the_hosts(opened):
     kept = []
     session = opened(Backend(after=lambda found: kept.append(found) or found))
-    first = session.solve(PROBLEM.theta)
+    first = session.solve(Question(PROBLEM.theta))
     before = first.labels.copy()
     kept[0].labels[:] = 9
     kept[0].primal[:] = 3
@@ -118,7 +121,7 @@ def test_whatever_it_raises_names_it(opened, error, place):
     if place != "solve":
         setattr(backend, place, throw)
     with pytest.raises(Exception, match="toy") as caught:
-        opened(backend).solve(PROBLEM.theta)
+        opened(backend).solve(Question(PROBLEM.theta))
     assert type(error).__name__ in str(caught.value)
     if place != "check":
         assert caught.value.__cause__ is error
@@ -133,10 +136,10 @@ def test_ctrl_c_passes_and_memory_has_an_error_of_its_own(opened):
         return run
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        opened(Backend(before=throw(KeyboardInterrupt()))).solve(PROBLEM.theta)
+        opened(Backend(before=throw(KeyboardInterrupt()))).solve(Question(PROBLEM.theta))
     assert caught.value.__notes__ == ["interrupted in backend 'toy' (plug-in 'toys', toy-box 1.0)"]
     with pytest.raises(TooLargeError, match=r"backend 'toy' .* ran out of memory"):
-        opened(Backend(before=throw(MemoryError()))).solve(PROBLEM.theta)
+        opened(Backend(before=throw(MemoryError()))).solve(Question(PROBLEM.theta))
 
 
 @pytest.mark.parametrize(("safe", "most"), [(False, 1), (True, 3)])
@@ -147,19 +150,44 @@ def test_a_backend_that_is_not_thread_safe_is_called_once_at_a_time(opened, safe
     def count(*args):
         active.append(1)
         if safe:
-            meeting.wait(timeout=20.0)
+            meeting.wait(timeout=120.0)
         else:
             time.sleep(0.02)
         with lock:
             seen.append(len(active))
         if safe:
-            meeting.wait(timeout=20.0)
+            meeting.wait(timeout=120.0)
         active.pop()
 
     session = opened(Backend(before=count), thread_safe=safe)
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: session.solve(PROBLEM.theta), range(3)))
+        list(pool.map(lambda _: session.solve(Question(PROBLEM.theta)), range(3)))
     assert max(seen) == most
+
+
+ABILITY_OF = {
+    "compiled": Ability.COMPILED,
+    "compiled_messages": Ability.MESSAGES,
+    "slope": Ability.MESSAGES,
+    "expect": Ability.SUMMED_MARGINALS,
+    "best_by_count": Ability.COUNTS,
+}
+
+
+def none(*given):
+    """What a method returns that does not extend to a program."""
+    return
+
+
+@pytest.mark.parametrize("name", ABILITY_OF)
+def test_only_announced_abilities_are_used_and_those_must_be_there(opened, name):
+    session = opened(Backend(offers={name: none}))
+    assert not session.abilities
+    assert session.compiled() is None
+    assert session.slope(Question(PROBLEM.theta)) is None
+    ability = ABILITY_OF[name]
+    with pytest.raises(BackendFault, match=f"announce the ability '{ability}', but its session lacks .*{name}"):
+        opened(Backend(), abilities=frozenset({ability}))
 
 
 @pytest.mark.parametrize(
@@ -170,14 +198,17 @@ def test_a_backend_that_is_not_thread_safe_is_called_once_at_a_time(opened, safe
         ("compiled", lambda: CompiledOracle(None, np.zeros(1, np.int32), np.zeros(1, int), -1), "work_size"),
         ("compiled_messages", lambda: "text", "expected a CompiledMessages"),
         ("slope", lambda *a: Marginals(np.zeros(1), ()), "marginals of other shapes"),
-        ("expect", lambda theta, ids, coef, node, tables: np.zeros(len(ids)), "something else than marginals"),
-        ("expect", lambda theta, ids, coef, node, tables: np.full(len(ids), np.nan), "nan or inf|something else"),
+        ("expect", lambda question, coef, node, tables: np.zeros(len(coef)), "something else than marginals"),
+        ("expect", lambda question, coef, node, tables: np.full(len(coef), np.nan), "nan or inf|something else"),
     ],
 )
-def test_offers_are_checked(opened, name, offer, text):
-    session, ids, coef = opened(Backend(offers={name: offer})), np.arange(3), np.ones(3)
+def test_what_abilities_return_is_checked(opened, name, offer, text):
+    others = {"slope": none, "compiled_messages": none} if name in ("slope", "compiled_messages") else {}
+    abilities = frozenset({ABILITY_OF[name]})
+    session, coef = opened(Backend(offers=others | {name: offer}), abilities=abilities), np.ones(3)
     node, tables = np.zeros(PROBLEM.program.n_states), [np.zeros_like(one) for one in PROBLEM.theta.tables]
-    given = {"slope": (PROBLEM.theta, ids, None), "expect": (PROBLEM.theta, ids, coef, node, tables)}
+    question = Question(PROBLEM.theta, np.arange(3))
+    given = {"slope": (question,), "expect": (question, coef, node, tables)}
     with pytest.raises(BackendFault, match=text):
         getattr(session, name)(*given.get(name, ()))
     assert not node.any()

@@ -7,8 +7,8 @@ import pytest
 
 import catalogue
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.ir.kernels import score_example
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.kernels.scoring import score_example
 
 
 @pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)

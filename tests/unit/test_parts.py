@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ssvm_dsl.inference.checked_session import CheckedSession
 from ssvm_dsl.inference.parted_session import PartedSession
 from ssvm_dsl.inference.parts import by_component, parts_of
 from ssvm_dsl.inference.planner import Plan, plan_program
-from ssvm_dsl.inference.session import CheckedSession, open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Task, Theta, Topology
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -47,10 +48,9 @@ def test_parts_answer_like_the_whole(seed, task):
         clamp = np.where(rng.random(program.n_variables) < 0.3, 0, -1).astype(np.int32)
     ids = rng.permutation(program.n_examples)[: rng.integers(1, program.n_examples + 1)].astype(np.int64)
     for examples in (None, ids):
-        mine = PartedSession(plan, program, registry()).solve(theta, examples=examples, task=task, clamp=clamp)
-        right = CheckedSession(Plan("brute-force", "", ""), program, registry()).solve(
-            theta, examples=examples, task=task, clamp=clamp
-        )
+        question = Question(theta, examples, task, clamp)
+        mine = PartedSession(plan, program, registry()).solve(question)
+        right = CheckedSession(Plan("brute-force", "", ""), program, registry()).solve(question)
         if task is Task.MARGINALS:
             np.testing.assert_allclose(mine.log_partition, right.log_partition, rtol=1e-9)
             possible = np.isfinite(right.log_partition).all()
@@ -69,7 +69,7 @@ def chain_beside_a_cycle():
     chain = [(v, v + 1) for v in range(39)] + [(40 + v, 41 + v) for v in range(29)]
     cycle = [(70 + v, 70 + (v + 1) % 6) for v in range(6)]
     scope = np.array(chain + cycle, np.int32)
-    group = Group("t", (2, 2), scope, np.array([0, 39, 74]), np.zeros(74, np.int32), 1)
+    group = Group.of("t", (2, 2), scope, np.array([0, 39, 74]), np.zeros(74, np.int32), 1, np.array([0, 40, 76]))
     program = Program(np.array([0, 40, 76]), np.full(76, 2, np.int32), (group,)).validate()
     rng = np.random.default_rng(0)
     return program, Theta.of(program, rng.normal(size=152), [rng.normal(size=(1, 4))])
@@ -86,7 +86,7 @@ def test_auto_gives_parts_to_different_backends():
     assert session.guarantee is Guarantee.EXACT
     assert session.compiled() is None
     told = []
-    solution = session.solve(theta, limits=Limits(time=20.0, progress=lambda *state: told.append(state)))
+    solution = session.solve(Question(theta, limits=Limits(time=20.0, progress=lambda *state: told.append(state))))
     assert solution.optimal().all()
     assert told == [] or np.isfinite(told[-1]).all()
 

@@ -11,7 +11,7 @@ import pytest
 from ssvm_dsl.errors import BackendFault, InfeasibleError, NoBackendError, OptionError, PluginError, TooLargeError
 from ssvm_dsl.inference.planner import Plan, consider, plan, tasks_for_training
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Topology
+from ssvm_dsl.ir import Ability, Caps, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -38,9 +38,9 @@ class Picky(BruteForce):
 
 
 class Roomy(Cheap):
-    def check_with(self, need, options):
-        fits = need.n_variables <= options["room"]
-        return Verdict(fits, self.COST, () if fits else (f"there is room for {options['room']} variables",))
+    def check(self, need):
+        fits = need.n_variables <= need.options["room"]
+        return Verdict(fits, self.COST, () if fits else (f"there is room for {need.options['room']} variables",))
 
 
 class Recorder(Cheap):
@@ -62,7 +62,7 @@ class Faulty(Cheap):
     def open(self, program, options):
         return self
 
-    def solve(self, theta, **question):
+    def solve(self, question):
         raise self.error
 
 
@@ -142,7 +142,8 @@ def test_one_that_refuses_or_fails_is_passed_over():
             {"constraint_kinds": frozenset({"a"})},
             "does not handle constraints b",
         ),
-        ({"loss_kinds": frozenset({"f1"})}, {}, "does not handle loss f1"),
+        ({"abilities": frozenset({Ability.COUNTS})}, {}, "does not find best labellings by counts"),
+        ({"abilities": frozenset({Ability.MESSAGES})}, {}, "does not expose dual messages"),
         ({}, {"guarantee": Guarantee.BOUND}, "its answers are bound, asked for exact"),
         ({"max_card": 3}, {"requires": frozenset({"binary"})}, "handles two states only"),
     ],
@@ -156,7 +157,7 @@ def test_every_capability_has_its_reason(need, caps, reason):
 
 
 def test_options_decide_where_a_backend_looks_at_them():
-    roomy = spec(Roomy, options=(Option("room", 2, "variables"),))
+    roomy = spec(Roomy, options=(Option("room", 2, "variables", int, least=0),))
     known = known_with(roomy)
     with pytest.raises(NoBackendError, match="room for 2 variables"):
         plan(SMALL, "roomy", plugins=known)
@@ -240,7 +241,7 @@ def test_unknown_backends_are_named_with_the_close_ones():
         plan(SMALL, "cheep", plugins=known_with(spec(Cheap)))
 
 
-OPTIONS = (Option("speed", 3, "how fast"), Option("method", "a", "which way", choices=("a", "b")))
+OPTIONS = (Option("speed", 3, "how fast", int), Option("method", "a", "which way", ("a", "b")))
 
 
 def test_options_reach_the_backend_with_defaults_filled_in():
@@ -287,7 +288,7 @@ def test_an_opened_plan_solves_and_verifies():
     problem = catalogue()["star"]
     made = plan(Need.of(problem.program), "brute-force")
     session = open_plan(made, problem.program)
-    assert session.solve(problem.theta).optimal().all()
+    assert session.solve(Question(problem.theta)).optimal().all()
 
 
 def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
@@ -296,9 +297,9 @@ def test_a_crash_while_solving_is_the_backends_fault_and_our_errors_pass():
     need = Need.of(problem.program)
     fault = r"backend 'faulty' \(plug-in 'toys', toys 1.0\) broke its contract: it failed with RuntimeError: out of"
     with pytest.raises(BackendFault, match=fault):
-        open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(problem.theta)
+        open_plan(plan(need, "faulty", plugins=known), problem.program, known).solve(Question(problem.theta))
     with pytest.raises(InfeasibleError):
-        open_plan(plan(need, "hopeless", plugins=known), problem.program, known).solve(problem.theta)
+        open_plan(plan(need, "hopeless", plugins=known), problem.program, known).solve(Question(problem.theta))
 
 
 def test_an_unloadable_backend_says_what_to_install():
@@ -311,7 +312,7 @@ def test_an_unloadable_backend_says_what_to_install():
 
 def test_the_need_of_a_program_counts_what_it_holds():
     problem = catalogue()["arity four"]
-    need = Need.of(problem.program, frozenset({Task.KBEST}), Guarantee.BOUND, frozenset({"f1"}))
+    need = Need.of(problem.program, frozenset({Task.KBEST}), Guarantee.BOUND, frozenset({Ability.COUNTS}))
     assert (need.max_arity, need.max_card, need.max_variables, need.max_table) == (4, 3, 4, 24)
     assert (need.n_examples, need.n_variables, need.n_factors) == (1, 4, 2)
     assert need.topology is Topology.LOOPY
@@ -320,7 +321,7 @@ def test_the_need_of_a_program_counts_what_it_holds():
     assert need.asking(Task.MAP).tasks == {Task.MAP}
     assert str(need) == (
         "kbest on a graph with cycles or large factors; factors of up to 4 variables, up to 3 states; "
-        "loss f1; guarantee bound"
+        "able to find best labellings by counts; guarantee bound"
     )
 
 
@@ -336,7 +337,7 @@ def test_the_need_of_every_corner_case_counts_labellings(name):
     [
         ("additive", (frozenset({Task.MAP}), frozenset())),
         ("zero-one", (frozenset({Task.KBEST}), frozenset())),
-        ("f1", (frozenset({Task.MAP}), frozenset({"f1"}))),
+        ("count", (frozenset({Task.MAP}), frozenset({Ability.COUNTS}))),
     ],
 )
 def test_what_training_asks_for(kind, expected):
@@ -358,7 +359,7 @@ class Late(Cheapest):
     def open(self, program, options):
         return self
 
-    def solve(self, theta, **question):
+    def solve(self, question):
         raise MemoryError("no room")
 
 
@@ -368,7 +369,7 @@ def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_say
     made = plan(Need.of(problem.program), plugins=known)
     assert made.backend == chosen
     session = open_plan(made, problem.program, known)
-    assert session.solve(problem.theta).optimal().all()
+    assert session.solve(Question(problem.theta)).optimal().all()
     assert session.plan.backend == "cheap"
     assert session.plan.reason.startswith(f"cheap took over from {chosen}, which refused (")
     refused = {c.name: c for c in session.plan.candidates}[chosen]

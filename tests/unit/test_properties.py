@@ -9,7 +9,7 @@ import pytest
 
 from ssvm_dsl import POTTS, Dim, Edges, Factor, Input, JointFeature, Label, Model, along, chain, cliques, ground, pairs
 from ssvm_dsl.ir import Group, Program, Theta
-from ssvm_dsl.ir.properties import (
+from ssvm_dsl.ir.analysis.properties import (
     BINARY,
     METRIC,
     SEMIMETRIC,
@@ -31,7 +31,8 @@ def of_tables(*tables):
         first = len(cards)
         cards += np.shape(table)
         scope = np.arange(first, len(cards), dtype=np.int32)[None]
-        groups.append(Group(f"g{k}", np.shape(table), scope, np.array([0, 1]), np.zeros(1, np.int32), 1))
+        one, ends = np.zeros(1, np.int32), np.array([0, len(cards)])
+        groups.append(Group.of(f"g{k}", np.shape(table), scope, np.array([0, 1]), one, 1, ends))
         rows.append(np.ravel(table)[None])
     program = Program(np.array([0, len(cards)]), np.array(cards, np.int32), tuple(groups)).validate()
     return table_properties(program, Theta.of(program, None, rows))
@@ -106,7 +107,7 @@ def test_forbidden_entries():
 
 def test_rows_that_no_factor_uses_do_not_count():
     scope = np.array([[0, 1]], np.int32)
-    group = Group("g", (2, 2), scope, np.array([0, 1]), np.array([1], np.int32), 2)
+    group = Group.of("g", (2, 2), scope, np.array([0, 1]), np.array([1], np.int32), 2, np.array([0, 2]))
     program = Program(np.array([0, 2]), np.full(2, 2, np.int32), (group,)).validate()
     assert table_properties(program, Theta.of(program, None, [[[0, 1, 1, 0], [1, 0, 0, 1]]])) == ALL
 

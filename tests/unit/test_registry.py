@@ -17,7 +17,6 @@ from ssvm_dsl.ir import Caps
 from ssvm_dsl.plugin_api import (
     API_VERSION,
     BackendSpec,
-    ConstraintSpec,
     LossSpec,
     Option,
     TrainerSpec,
@@ -94,13 +93,9 @@ def test_specs_of_all_kinds_are_collected(known):
         def ssvm_losses(self):
             return [LossSpec("l", "nowhere:l")]
 
-        @hookimpl
-        def ssvm_constraints(self):
-            return [ConstraintSpec("c", "nowhere:c")]
-
     assert known.register(Everything(), info("all"))
     assert known.problems == []
-    for kind, name in ((BackendSpec, "b"), (TrainerSpec, "t"), (LossSpec, "l"), (ConstraintSpec, "c")):
+    for kind, name in ((BackendSpec, "b"), (TrainerSpec, "t"), (LossSpec, "l")):
         assert known.find(kind, name).name == name
         assert known.owner(known.find(kind, name)).name == "all"
 
@@ -417,9 +412,14 @@ class Unprintable:
         ({"requires": (3,)}, "requires is a tuple of str"),
         ({"requires": ("..",)}, "requires lists names of modules, got '..'"),
         ({"options": (3,)}, "options is a tuple of Option"),
-        ({"options": (Option("a", 1, 3),)}, "options[0].doc is a str, got 3"),
-        ({"options": (Option("a", 1, ""), Option("a", 1, ""))}, "there are two options 'a'"),
-        ({"options": (Option("a", 1, "", choices=(2,)),)}, "option 'a' is one of [2], but its default is 1"),
+        ({"options": (Option("a", 1, 3, int),)}, "options[0].doc is a str, got 3"),
+        ({"options": (Option("a", 1, "", int), Option("a", 1, "", int))}, "there are two options 'a'"),
+        ({"options": (Option("a", 1, "", (2,)),)}, "option 'a' is 2, but its default is 1"),
+        ({"options": (Option("a", 2.0, "", int),)}, "option 'a' is an int, but its default is 2.0"),
+        ({"options": (Option("a", None, "", float),)}, "option 'a' is a number, but its default is None"),
+        ({"options": (Option("a", 1, "", list),)}, "option 'a' is an int, float, str or bool"),
+        ({"options": (Option("a", 1, "", ()),)}, "option 'a' is an int, float, str or bool"),
+        ({"options": (Option("a", 1, "", "int"),)}, "options[0].kind is a type or a tuple"),
         ({"api_version": "1"}, "api_version is an int, got '1'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

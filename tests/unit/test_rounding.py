@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from ssvm_dsl.ir.analysis.rounding import rounded
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.rounding import rounded
 from ssvm_dsl.ir.solution import Marginals
 
 
@@ -20,7 +20,8 @@ def pairs_program(card, edges):
     for cards in kinds:
         scope = np.array([edge for edge in edges if (card[edge[0]], card[edge[1]]) == cards], dtype=np.int32)
         table = np.arange(len(scope), dtype=np.int32)
-        groups.append(Group(f"g{cards}", cards, scope, np.array([0, len(scope)]), table, len(scope)))
+        ptr, var_ptr = np.array([0, len(scope)]), np.array([0, len(card)])
+        groups.append(Group.of(f"g{cards}", cards, scope, ptr, table, len(scope), var_ptr))
     return Program(np.array([0, len(card)]), np.array(card, dtype=np.int32), tuple(groups))
 
 
@@ -73,7 +74,8 @@ def test_ties_of_opposite_labellings_are_not_mixed():
 
 def test_factors_of_three_variables_and_several_examples():
     scope = np.array([[0, 1, 2], [4, 5, 3]], dtype=np.int32)
-    group = Group("triples", (2, 3, 2), scope, np.array([0, 1, 2]), np.arange(2, dtype=np.int32), 2)
+    rows, var_ptr = np.arange(2, dtype=np.int32), np.array([0, 3, 7])
+    group = Group.of("triples", (2, 3, 2), scope, np.array([0, 1, 2]), rows, 2, var_ptr)
     card = np.array([2, 3, 2, 2, 2, 3, 2], dtype=np.int32)
     program = Program(pointers(np.array([3, 4])), card, (group,))
     labellings = [(0, 2, 1, 1, 0, 0, 1), (1, 0, 0, 0, 1, 2, 1)]

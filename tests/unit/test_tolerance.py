@@ -10,9 +10,9 @@ import pytest
 
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Need, Primal, Program, Solution, Task, Theta
-from ssvm_dsl.ir.properties import table_properties
-from ssvm_dsl.ir.tolerance import Terms
+from ssvm_dsl.ir import Group, Guarantee, Need, Primal, Program, Question, Solution, Task, Theta
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.ir.analysis.tolerance import Terms
 
 NO = Primal.FRACTIONAL
 YES = Primal.FEASIBLE
@@ -20,7 +20,9 @@ YES = Primal.FEASIBLE
 
 def one_pair(table, node=(0.0, 0.0, 0.0, 0.0), const=0.0, allowed=None):
     """Two binary variables and a factor."""
-    pair = Group("pair", (2, 2), np.array([[0, 1]], np.int32), np.array([0, 1]), np.array([0], np.int32), 1)
+    pair = Group.of(
+        "pair", (2, 2), np.array([[0, 1]], np.int32), np.array([0, 1]), np.array([0], np.int32), 1, np.array([0, 2])
+    )
     mask = None if allowed is None else np.array(allowed, dtype=bool)
     program = Program(np.array([0, 2]), np.array([2, 2], np.int32), (pair,), allowed=mask).validate()
     return program, Theta.of(program, node, [np.array([table], dtype=float)], [const])
@@ -48,7 +50,7 @@ def test_terms_of_some_examples_are_those_of_all(tied):
     rng, n = np.random.default_rng(0), 5
     scope = np.arange(2 * n, dtype=np.int32).reshape(n, 2)
     rows = (np.arange(n) % 2 if tied else np.arange(n)[::-1]).astype(np.int32)
-    group = Group("pair", (2, 3), scope, np.arange(n + 1), rows, 2 if tied else n)
+    group = Group.of("pair", (2, 3), scope, np.arange(n + 1), rows, 2 if tied else n, 2 * np.arange(n + 1))
     program = Program(2 * np.arange(n + 1), np.tile([2, 3], n).astype(np.int32), (group,)).validate()
     theta = Theta.of(program, rng.normal(size=5 * n), [rng.normal(size=(group.n_tables, 6))], rng.normal(size=n))
     whole = Terms.of(program, theta)
@@ -102,20 +104,19 @@ def test_bounds_of_sessions_hold_in_exact_arithmetic(backend):
     for _ in range(20):
         program, theta = one_pair(rng.normal(size=4) - 1e12, rng.normal(size=4) + 1e12, rng.normal() - 1e12)
         need = replace(Need.of(program), guarantee=Guarantee.HEURISTIC)
-        solution = open_plan(plan_program(program, need, backend), program).solve(theta)
+        solution = open_plan(plan_program(program, need, backend), program).solve(Question(theta))
         assert Fraction(float(solution.bound[0])) >= exact_best(program, theta)
         assert not solution.optimal()[0]  # labellings differ by units, sums are rounded to 1e-4
 
 
 @pytest.mark.parametrize("task", [Task.MAP, Task.RELAXED])
 def test_bounds_on_labellings_of_whole_problems_are_integers(task):
-    triangle = Group(
-        "pair", (2, 2), np.array([[0, 1], [1, 2], [0, 2]], np.int32), np.array([0, 3]), np.zeros(3, np.int32), 1
-    )
+    scope = np.array([[0, 1], [1, 2], [0, 2]], np.int32)
+    triangle = Group.of("pair", (2, 2), scope, np.array([0, 3]), np.zeros(3, np.int32), 1, np.array([0, 3]))
     program = Program(np.array([0, 3]), np.full(3, 2, np.int32), (triangle,)).validate()
     theta = Theta.of(program, [0.0, 0, 0, 0, 0, 1], [np.array([[-1.0, 0, 0, -1]])])
     need = Need.of(program, frozenset({task}), Guarantee.BOUND)
-    solution = open_plan(plan_program(program, need, "qpbo"), program).solve(theta, task=task)
+    solution = open_plan(plan_program(program, need, "qpbo"), program).solve(Question(theta, task=task))
     assert solution.bound[0] == (0.0 if task is Task.MAP else pytest.approx(0.5))
 
 
@@ -123,6 +124,6 @@ def test_no_cut_where_integers_are_not_submodular():
     table = [1e12, 1e12 + 1, 1e12 + 1, 1e12]
     program, theta = one_pair(table, const=-1e12)
     assert "submodular" not in table_properties(program, theta)
-    solution = open_plan(plan_program(program, Need.of(program)), program).solve(theta)
+    solution = open_plan(plan_program(program, Need.of(program)), program).solve(Question(theta))
     assert solution.score.tolist() == solution.bound.tolist() == [1.0]
     assert solution.optimal().tolist() == [True]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.ir import Group, Need, Program
-from ssvm_dsl.ir.treewidth import GIVE_UP, MAX_MIN_FILL, eliminate, eliminations, largest_table, width_order
+from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, MAX_MIN_FILL, eliminate, eliminations, largest_table, width_order
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 
@@ -111,13 +111,14 @@ def test_cardinalities_decide():
 
 
 def test_large_dense_graphs_are_given_up_quickly():
-    begin = time.perf_counter()
+    begin = time.process_time()
     complete = list(itertools.combinations(range(300), 2))
     for n, scopes in ((300, complete), (3600, grid(60, 60)), (14400, grid(120, 120))):
         found = order_of(n, scopes)
         assert not found.complete
         assert found.log2_largest > GIVE_UP
-    assert time.perf_counter() - begin < 6
+        assert len(found.order) < (2 if n == 300 else 0.9 * n)
+    assert time.process_time() - begin < 60.0  # 2 s where this was written
 
 
 def program_of(problem_scopes, cards, allowed=None):
@@ -126,7 +127,7 @@ def program_of(problem_scopes, cards, allowed=None):
     ptr = np.concatenate([[0], np.cumsum([len(s) for s in problem_scopes])]).astype(np.int64)
     rows = np.arange(len(scope), dtype=np.int32)
     card = np.concatenate(cards).astype(np.int32)
-    group = Group("g", (int(card[0]),) * 2, scope, ptr, rows, len(scope))
+    group = Group.of("g", (int(card[0]),) * 2, scope, ptr, rows, len(scope), var_ptr)
     return Program(var_ptr, card, (group,), allowed=allowed).validate()
 
 

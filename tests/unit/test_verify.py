@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.verify import Verifier
+from ssvm_dsl.errors import BackendFault, PluginError
+from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import (
     Caps,
     ConstraintGroup,
@@ -19,6 +19,7 @@ from ssvm_dsl.ir import (
     Marginals,
     Primal,
     Program,
+    Question,
     Solution,
     Stop,
     Task,
@@ -26,7 +27,6 @@ from ssvm_dsl.ir import (
     Topology,
 )
 from ssvm_dsl.ir.solution import NO_STATE
-from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
 from ssvm_dsl.testing.strategies import problems
@@ -36,7 +36,9 @@ BOUND = replace(EXACT, guarantee=Guarantee.BOUND)
 HEURISTIC = replace(EXACT, guarantee=Guarantee.HEURISTIC)
 
 # two examples: variables of (2, 2) states joined by a factor, and one variable of 3 states
-PAIR = Group("pair", (2, 2), np.array([[0, 1]], np.int32), np.array([0, 1, 1]), np.array([0], np.int32), 1)
+PAIR = Group.of(
+    "pair", (2, 2), np.array([[0, 1]], np.int32), np.array([0, 1, 1]), np.array([0], np.int32), 1, np.array([0, 2, 3])
+)
 PROGRAM = Program(np.array([0, 2, 3]), np.array([2, 2, 3], np.int32), (PAIR,))
 THETA = Theta.of(PROGRAM, [1.0, 0.0, 0.0, 2.0, 5.0, 6.0, -np.inf], [np.array([[0.0, -1.0, 0.5, 3.0]])], [10.0, 0.0])
 BEST = [1, 1, 1]  # scores 10 + 0 + 2 + 3 and 6
@@ -61,11 +63,13 @@ def verify(
     clamp=None,
     program=PROGRAM,
     theta=THETA,
-    constraints=None,
     foreign="",
-    **more,
+    k=None,
+    known=None,
 ):
-    return Verifier(program, "toy", caps, constraints, foreign)(theta, solution, examples, task, clamp, **more)
+    rows = len(solution.score) if k is None and task is Task.KBEST else k
+    question = Question(theta, examples, task, clamp, k=rows)
+    return Verifier(program, "toy", caps, foreign)(question, solution, known)
 
 
 def test_an_honest_answer_passes_and_its_scores_are_recomputed():
@@ -86,7 +90,7 @@ def test_brute_force_always_passes(problem, task):
     clamp = None
     if task is Task.MAP_CLAMPED:
         clamp = np.where(np.arange(problem.program.n_variables) % 2, -1, 0).astype(np.int32)
-    found = BruteForce().open(problem.program, {}).solve(problem.theta, task=task, clamp=clamp, k=3)
+    found = BruteForce().open(problem.program, {}).solve(Question(problem.theta, task=task, clamp=clamp, k=3))
     before = found.score.copy()
     checked = verify(found, task=task, clamp=clamp, program=problem.program, theta=problem.theta)
     np.testing.assert_array_equal(checked.score, before)
@@ -162,24 +166,10 @@ def test_clamps_are_kept():
     verify(replace(answer([1], [6.0]), **one), task=Task.MAP_CLAMPED, clamp=clamp, examples=picked)
 
 
-def differ(program, group, labels):
-    """A constraint kind: the variables of two literals have different states."""
-    first, second = labels[group.variable].reshape(-1, 2).T
-    return first != second
-
-
-def test_constraints_are_kept():
-    literals = (np.array([0, 1], np.int32), np.zeros(2, np.int32), np.zeros(2, bool))
-    group = ConstraintGroup("differ", np.array([0, 1, 1]), np.array([0, 2]), *literals)
-    spec = {"differ": ConstraintSpec("differ", f"{__name__}:differ")}
-    program = replace(PROGRAM, constraints=(group,))
-    with pytest.raises(BackendFault, match="a constraint"):
-        verify(answer(), program=program, constraints=spec)
-    verify(answer([0, 1, 1], (12.0, 6.0)), program=program, constraints=spec)
-    only_second = replace(
-        answer([1], [6.0]), bound=np.array([6.0]), stop=np.zeros(1, np.int8), primal=np.zeros(1, np.int8)
-    )
-    verify(only_second, program=program, constraints=spec, examples=np.array([1]))
+def test_constraints_that_nothing_checks_are_refused():
+    group = ConstraintGroup("differ", *(np.zeros(n, np.int64) for n in (3, 1)), *3 * (np.zeros(0, np.int32),))
+    with pytest.raises(PluginError, match="nothing checks whether answers keep hard constraints of the kind differ"):
+        verify(answer(), program=replace(PROGRAM, constraints=(group,)))
 
 
 @pytest.mark.parametrize(("caps", "shift"), [(EXACT, -1.0), (BOUND, -1.0), (HEURISTIC, -1.0), (EXACT, 1.0)])
@@ -256,7 +246,7 @@ def test_every_single_changed_label_is_noticed():
     """Change one label of an honest answer, keep its score: the verifier sees it (scores are all different)."""
     problem = seeded(Recipe(n_examples=3, max_variables=4), 8)
     program = problem.program
-    honest = BruteForce().open(program, {}).solve(problem.theta)
+    honest = BruteForce().open(program, {}).solve(Question(problem.theta))
     for v in np.flatnonzero(program.card > 1):
         labels = honest.labels.copy()
         labels[v] = (labels[v] + 1) % program.card[v]

@@ -1,0 +1,36 @@
+"""``alpha-expansion``: a heuristic for pairwise models of many labels whose tables are metrics.
+
+Each move lets any set of variables take label alpha, and finds the best such set by a minimum cut, until no label
+helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  With Potts tables and
+non-positive scores the result is at most twice as far from zero as the optimum; that is no bound on the gap of an
+instance, so none is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.cuts.move_session import MoveSession
+from ssvm_backends.graphs.graph import graph_bytes
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+_WANTED = "t(a, b) + t(c, c) >= t(a, c) + t(c, b) for all states a, b, c of finite pairwise tables (a metric)"
+
+
+class AlphaExpansion:
+    """A few rounds of one minimum cut for each label."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept pairwise problems; whether tables are metrics shows when scores are there."""
+        cost = 200.0 * need.max_card * (need.n_variables + need.n_factors)
+        return Verdict(True, cost, n_bytes=graph_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
+        """Return a session."""
+        labels = np.arange(program.card.max(initial=1), dtype=np.int32)
+        moves = np.stack([labels, np.full_like(labels, -1)], axis=1)
+        return MoveSession("alpha-expansion", _WANTED, program, moves)

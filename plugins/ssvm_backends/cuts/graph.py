@@ -1,0 +1,267 @@
+"""Scores of binary variables as a network whose minimum cuts are the best labellings.
+
+State 1 is the side of the source.  A table of two variables with ``D = t00 + t11 - t01 - t10 >= 0`` is
+
+    t(x, y) = t00 + (t10 - t00 + h) x + (t01 - t00 + D - h) y - h x (1 - y) - (D - h) (1 - x) y,     h = D / 2
+
+unary scores and two links (Kolmogorov and Zabih, PAMI 2004).  Forbidden joint states (0, 1) and (1, 0) become links
+that are never cut.  A table of three variables is a polynomial with highest coefficient c; where ``c >= 0``, and
+otherwise after exchanging the states,
+
+    c x y z = max_w  c w (x + y + z - 2)        over one more binary variable w
+
+which is a sum of pairs (Freedman and Drineas, CVPR 2005); what remains are pairs that must have D >= 0.
+
+Capacities are whole numbers: scores times a power of two, so large that the rounding of one score is at most
+``2**-57`` (with tables of three variables ``2**-53``) of the sum of all scores of an example, and so small that no sum
+of capacities overflows.  Scores with few binary digits are represented exactly, integers among them.
+
+Tables that are computed from weights may miss ``D >= 0`` by the rounding of that computation.  A ``D`` below zero by
+up to ``FORGIVEN`` of the sum of the table's sizes is taken for zero, unless the entries are integers.  The network then
+rates labellings too high by up to ``-D``; the sum of these *losses* is part of the bound.
+"""
+
+from __future__ import annotations
+
+from math import frexp, ldexp
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.cuts.maxflow import UNBOUNDED, Arcs, Nodes, link
+from ssvm_backends.graphs.graph import Graph
+from ssvm_dsl.ir import F64, I32, I64, ROUNDING, pointers
+from ssvm_dsl.kernels import njit
+
+#: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
+#: more than what :mod:`ssvm_dsl.ir.analysis.properties` forgives, which adds the same numbers in another way.
+FORGIVEN = 2.0 * ROUNDING
+
+#: What a table misses submodularity by when ``-inf`` is in its way.
+FAR = 1 << 62
+
+
+class CutGraph(NamedTuple):
+    """Structure of the networks of a graph's examples; everything but capacities.
+
+    Parameters
+    ----------
+    node_ptr : ndarray of int64, shape (B + 1,)
+        Nodes of each example: its variables, then one more for each factor of three variables.
+    var_node : ndarray of int64, shape (V,)
+        Node of each variable.
+    extra : ndarray of int64, shape (F,)
+        The further node of a factor, -1 without one.
+    edge_ptr : ndarray of int64, shape (F + 1,)
+        Links of each factor: (a, b); for three variables (a, b), (a, c), (b, c), (w, a), (w, b), (w, c).
+    number : ndarray of int32
+        Arc of each link, in the order written above.
+    first : ndarray of int64, shape (N + 1,)
+    head, sister : ndarray of int32
+        Arcs by node, see :func:`ssvm_backends.cuts.maxflow.link`.
+    """
+
+    node_ptr: I64
+    var_node: I64
+    extra: I64
+    edge_ptr: I64
+    number: I32
+    first: I64
+    head: I32
+    sister: I32
+
+    def extent(self, ids: I64) -> tuple[int, int]:
+        """Return the most nodes and arcs of one of the examples."""
+        lo, hi = self.node_ptr[ids], self.node_ptr[1:][ids]
+        return int((hi - lo).max(initial=0)), int((self.first[hi] - self.first[lo]).max(initial=0))
+
+
+def build_cut_graph(graph: Graph) -> CutGraph:
+    """Return the networks' structure for factors of two and three variables."""
+    arity = np.diff(graph.slot_ptr)
+    triple = arity == 3
+    before = pointers(triple.astype(np.int64))
+    triples_before = before[graph.factor_ptr]
+    node_ptr = graph.var_ptr + triples_before
+    var_node = np.arange(graph.n_variables) + np.repeat(triples_before[:-1], np.diff(graph.var_ptr))
+    owner = np.repeat(np.arange(graph.n_examples), np.diff(graph.factor_ptr))
+    extra = np.where(triple, graph.var_ptr[1:][owner] + before[:-1], -1)
+    edge_ptr = pointers(np.where(triple, 6, 1))
+    tail, head = np.empty(int(edge_ptr[-1]), np.int32), np.empty(int(edge_ptr[-1]), np.int32)
+    node = var_node[graph.scope]
+    for factors, a, b, at in [
+        (~triple, 0, 1, 0), (triple, 0, 1, 0), (triple, 0, 2, 1), (triple, 1, 2, 2),
+        (triple, -1, 0, 3), (triple, -1, 1, 4), (triple, -1, 2, 5),
+    ]:  # fmt: skip
+        slots, edges = graph.slot_ptr[:-1][factors], edge_ptr[:-1][factors] + at
+        tail[edges] = node[slots + a] if a >= 0 else extra[factors]
+        head[edges] = node[slots + b]
+    n, m = int(node_ptr[-1]), len(tail)
+    first, number = np.empty(n + 1, np.int64), np.empty(m, np.int32)
+    arc_head, sister = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
+    link(tail, head, first, arc_head, sister, number)
+    return CutGraph(node_ptr, var_node, extra, edge_ptr, number, first, arc_head, sister)
+
+
+@njit(cache=True, nogil=True)
+def whole_scale(graph: Graph, node: F64, pool: F64, example: int) -> float:
+    """Return the power of two that turns an example's scores into whole numbers."""
+    total, widest = 0.0, 2
+    for v in range(graph.var_ptr[example], graph.var_ptr[example + 1]):
+        largest = 0.0
+        for s in range(graph.state_ptr[v], graph.state_ptr[v + 1]):
+            largest = max(largest, abs(node[s]))
+        total += largest
+    for f in range(graph.factor_ptr[example], graph.factor_ptr[example + 1]):
+        largest = 0.0
+        for c in range(graph.table_ptr[f], graph.table_ptr[f] + graph.table_size[f]):
+            if pool[c] > -np.inf:
+                largest = max(largest, abs(pool[c]))
+        total += largest
+        widest = max(widest, graph.slot_ptr[f + 1] - graph.slot_ptr[f])
+    exponent = frexp(total)[1] if total > 0.0 else 0
+    return ldexp(1.0, (57 if widest == 2 else 53) - max(exponent, -900))
+
+
+@njit(cache=True, nogil=True)
+def whole(x: float, scale: float) -> np.int64:
+    """Return a score as a whole number."""
+    return np.int64(np.rint(x * scale))
+
+
+@njit(cache=True, nogil=True)
+def forgiven(table: F64, size: int, scale: float) -> np.int64:
+    """Return what a table of this size (in whole numbers) may miss ``D >= 0`` by: nothing when it holds integers."""
+    integers = scale >= 1.0
+    for x in table:
+        integers &= x == np.rint(x)
+    return np.int64(0) if integers else np.int64(4 + FORGIVEN * size)
+
+
+@njit(cache=True, nogil=True)
+def pair_terms(t00: float, t01: float, t10: float, t11: float, scale: float) -> tuple[int, int, int, int, int]:
+    """Return (constant, unary of x, unary of y, link x to y, link y to x) of a table.
+
+    Links of -1 say that the table is not submodular; where all entries are finite, the constant is what it misses
+    that by, negative.
+    """
+    if t00 == -np.inf or t11 == -np.inf:
+        return -FAR, 0, 0, -1, -1
+    a, d = whole(t00, scale), whole(t11, scale)
+    if t01 == -np.inf and t10 == -np.inf:
+        return a, d - a, 0, UNBOUNDED, UNBOUNDED
+    if t01 == -np.inf:
+        c = whole(t10, scale)
+        return a, c - a, d - c, 0, UNBOUNDED
+    if t10 == -np.inf:
+        b = whole(t01, scale)
+        return a, d - b, b - a, UNBOUNDED, 0
+    b, c = whole(t01, scale), whole(t10, scale)
+    gain = a + d - b - c
+    if gain < 0:
+        return gain, 0, 0, -1, -1
+    half = gain // 2
+    return a, c - a + half, b - a + gain - half, half, gain - half
+
+
+@njit(cache=True, nogil=True)
+def add_pair(node: Nodes, arc: Arcs, a: int, x: int, y: int, table: F64, scale: float) -> np.int64:
+    """Add a table to nodes x and y and to arc a between them; return what is lost, -1 when it is not submodular.
+
+    The equation is that of the module, in whole numbers and with ``h = D // 2``.  -1 means that nothing was written.
+
+    Parameters
+    ----------
+    node, arc : ndarray of NODE, ndarray of ARC
+        The network: ``excess`` of x and y and ``cap`` of both arcs grow in place.
+    a : int
+        The arc from x to y; its sister leads back.
+    x, y : int
+        Nodes of the table's first and second variable.
+    table : ndarray of float64, shape (4,)
+        Scores ``t00, t01, t10, t11``; ``-inf`` is forbidden.
+    scale : float
+        Power of two that makes scores whole numbers, see :func:`whole_scale`.
+
+    Returns
+    -------
+    int
+        ``-D`` where a D below zero was taken for zero, 0 otherwise (both in units of ``1 / scale``).
+    """
+    miss, e_x, e_y, c_xy, c_yx = pair_terms(table[0], table[1], table[2], table[3], scale)
+    lost = np.int64(0)
+    if c_xy < 0:
+        if miss == -FAR:
+            return np.int64(-1)
+        first = whole(table[0], scale)
+        b, c, d = whole(table[1], scale), whole(table[2], scale), whole(table[3], scale)
+        if -miss > forgiven(table, abs(first) + abs(b) + abs(c) + abs(d), scale):
+            return np.int64(-1)
+        # without links the network gives (1, 1) the score c + b - first, too much by the loss
+        lost, e_x, e_y, c_xy, c_yx = -miss, c - first, b - first, 0, 0
+    node[x].excess += e_x
+    node[y].excess += e_y
+    arc[a].cap += c_xy
+    arc[arc[a].sister].cap += c_yx
+    return lost
+
+
+@njit(cache=True, nogil=True)
+def add_triple(node: Nodes, arc: Arcs, edge: I32, x: I64, w: int, table: F64, scale: float) -> np.int64:
+    """Add a table of three variables; return what is lost, -1 when it is not submodular.
+
+    The cubic term becomes ``max_w c w (x + y + z - 2)``, what remains three pairs (Freedman and Drineas, CVPR 2005).
+    When the result is -1, part of the table may have been added: the network is of no use any more.
+
+    Parameters
+    ----------
+    node, arc : ndarray of NODE, ndarray of ARC
+        The network: ``excess`` of the four nodes and ``cap`` of their arcs change in place.
+    edge : ndarray of int32, shape (6,)
+        Arcs (x0, x1), (x0, x2), (x1, x2), (w, x0), (w, x1), (w, x2).
+    x : ndarray of int64, shape (3,)
+        The variables' nodes.
+    w : int
+        The further node.
+    table : ndarray of float64, shape (8,)
+        Scores in C order; with ``-inf`` the table is refused.
+    scale : float
+        Power of two that makes scores whole numbers, see :func:`whole_scale`.
+
+    Returns
+    -------
+    int
+        The sum of what the three pairs miss ``D >= 0`` by, in units of ``1 / scale``.
+    """
+    t, size, lost = np.empty(8, np.int64), np.int64(0), np.int64(0)
+    for k in range(8):
+        if table[k] == -np.inf:
+            return np.int64(-1)
+        t[k] = whole(table[k], scale)
+        size += abs(t[k])
+    top = t[7] - t[6] - t[5] - t[3] + t[4] + t[2] + t[1] - t[0]
+    turned = top < 0
+    sign = -1 if turned else 1
+    if turned:  # exchange the states: read the table backwards
+        for k in range(4):
+            t[k], t[7 - k] = t[7 - k], t[k]
+    node[w].excess += top
+    bits = (4, 2, 1)
+    for k in range(3):
+        node[x[k]].excess += sign * (t[bits[k]] - t[0])
+        a = edge[3 + k]
+        arc[arc[a].sister if turned else a].cap += abs(top)
+    for k in range(3):
+        i, j = (0, 1) if k == 0 else ((0, 2) if k == 1 else (1, 2))
+        gain = t[bits[i] + bits[j]] - t[bits[i]] - t[bits[j]] + t[0]
+        if gain < 0:
+            if -gain > forgiven(table, size, scale):
+                return np.int64(-1)
+            lost -= gain
+            gain = np.int64(0)
+        half, a = gain // 2, edge[k]
+        node[x[i]].excess += sign * half
+        node[x[j]].excess += sign * (gain - half)
+        arc[arc[a].sister if turned else a].cap += half
+        arc[a if turned else arc[a].sister].cap += gain - half
+    return lost

@@ -1,0 +1,94 @@
+"""``ad3``: alternating directions dual decomposition, exact on the LP relaxation.
+
+The method is in :mod:`ssvm_backends.dual.admm.steps`.
+
+Labels are the most probable states improved by local search; the task ``relaxed`` returns the fractional solution
+itself, marked as fractional and without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ssvm_backends.dual.session import DualSession, ExampleRange, dual_bytes, sweep_cost
+from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_dsl.ir import I64, Need, Primal, Program, Question, Solution, Task, Theta, score_marginals
+from ssvm_dsl.plugin_api import Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends.dual.pieces import Pieces
+
+
+class AD3:
+    """Alternating directions dual decomposition."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 200 iterations."""
+        return Verdict(True, 2000.0 * sweep_cost(need), n_bytes=dual_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> AD3Session:
+        """Return a session."""
+        return AD3Session(program, options)
+
+
+class AD3Session(DualSession):
+    """Relaxations of one program's examples."""
+
+    price = 8.0  # in the first iterations still more
+
+    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
+        """Run so many more iterations on each example of a part, in place."""
+        from ssvm_backends.dual.admm.steps import ad3
+
+        self._begin(instance, part)
+        ad3(
+            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
+            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
+        )  # fmt: skip
+
+    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
+        """Return what iterates on the single example of a part piece by piece."""
+        from ssvm_backends.dual.admm.steps import DirectionsPieces
+
+        self._begin(instance, part)
+        return DirectionsPieces(
+            instance, int(part.ids[0]), part.messages, part.progress, float(self.options["tol"]),
+            part.task is not Task.RELAXED, part.state, self.price,
+        )  # fmt: skip
+
+    @staticmethod
+    def _begin(instance: Instance, part: ExampleRange) -> None:
+        """Allocate the primal side of a part."""
+        from ssvm_backends.dual.admm.steps import PrimalSide
+
+        if part.state is None:
+            graph = instance.graph
+            states = graph.state_ptr[graph.var_ptr]
+            sizes = [p[part.ids + 1] - p[part.ids] for p in (states, graph.factor_ptr)]
+            part.state = PrimalSide.start(len(part.ids), int(sizes[0].sum()), int(sizes[1].sum()), len(part.messages))
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map``, ``map_clamped`` or ``relaxed``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        solution, reduced, parts = self._solved(question)
+        if question.task is Task.RELAXED:
+            self._relax(solution, question.theta, question.ids(self.program), reduced, parts)
+        return solution
+
+    def _relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[ExampleRange]) -> None:
+        """Replace the labels of a solution by the fractional solution of its relaxation."""
+        from ssvm_backends.dual.admm.marginals import lift_split
+
+        solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
+        reached = np.zeros(len(ids), dtype=bool)
+        for part in parts:
+            reached[part.lo : part.hi] = reduced.feasible[part.lo : part.hi] & (part.progress.iterations > 0)
+        solution.labels = np.zeros(0, np.int32)
+        solution.score = np.full(len(ids), -np.inf)
+        if reached.any():
+            solution.score[reached] = score_marginals(self.program, theta, solution.marginals, ids)[reached]
+        solution.primal[reached] = Primal.FRACTIONAL
+        solution.primal[~reached & reduced.feasible] = Primal.NONE

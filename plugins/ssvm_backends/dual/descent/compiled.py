@@ -1,0 +1,127 @@
+"""Block-coordinate descent on the dual bound for callers with kernels of their own.
+
+:class:`~ssvm_dsl.plugin_api.CompiledMessages` takes structure as flat arrays, so a graph is laid out in two of them:
+its int32 arrays one after the other, and its int64 arrays behind a header (update, and how many examples, variables,
+factors and slots there are).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.dual.answers.slope import choose
+from ssvm_backends.dual.descent.block_descent import STAR, add_up, sweep
+from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, extent, fill_visits, shift_of
+from ssvm_backends.graphs.graph import Graph
+from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.kernels import MESSAGE_SIGNATURE, borrow, cfunc, njit
+from ssvm_dsl.plugin_api import CompiledMessages
+
+#: Numbers before the arrays of a graph.
+HEADER = 5
+
+
+def flat_graph(graph: Graph, update: int) -> tuple[I32, I64, Graph]:
+    """Return (int32 arrays, header and int64 arrays) of a graph, each in one, and the graph as views of them."""
+    counts = [graph.n_examples, graph.n_variables, graph.n_factors, len(graph.scope)]
+    ints = np.concatenate([part for part in graph if part.dtype == np.int32])
+    longs = np.concatenate([np.array([update, *counts]), *(part for part in graph if part.dtype == np.int64)])
+    return ints, longs, graph_of(ints, longs)
+
+
+@njit(cache=True, nogil=True)
+def graph_of(ints: I32, longs: I64) -> Graph:
+    """Return the graph that is laid out in two arrays, as views of them."""
+    b, v, f, k = longs[1], longs[2], longs[3], longs[4]
+    var_ptr = HEADER
+    state_ptr = var_ptr + b + 1
+    factor_ptr = state_ptr + v + 1
+    slot_ptr = factor_ptr + b + 1
+    table_ptr = slot_ptr + f + 1
+    table_size = table_ptr + f
+    stride = table_size + f
+    touch_ptr = stride + k
+    touch_slot = touch_ptr + v + 1
+    slot_factor = touch_slot + k
+    message_ptr = slot_factor + k
+    return Graph(
+        longs[var_ptr:state_ptr], longs[state_ptr:factor_ptr], ints[:v], longs[factor_ptr:slot_ptr],
+        longs[slot_ptr:table_ptr], ints[v : v + k], longs[table_ptr:table_size], longs[table_size:stride],
+        longs[stride:touch_ptr], longs[touch_ptr:touch_slot], longs[touch_slot:slot_factor],
+        longs[slot_factor:message_ptr], longs[message_ptr : message_ptr + k + 1],
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def descend_example(
+    graph: Graph, update: int, temperature: float, example: int, pool: F64, node: F64, passes: int, messages: F64,
+    choices: I32, work: F64,
+) -> float:  # fmt: skip
+    """Update all messages of one example some times; write where the bound is attained, and return it.
+
+    Parameters
+    ----------
+    graph : Graph
+        Structure; read only.
+    update, temperature
+        As for :func:`~ssvm_backends.dual.descent.block_descent.descend`.
+    example : int
+        The example.
+    pool, node : ndarray of float64
+        Tables and unary scores of all examples, finite.
+    passes : int
+        How often to update all messages; 0 to find where the bound is attained only.
+    messages : ndarray of float64
+        Those of this example, from 0; updated in place.
+    choices : ndarray of int32
+        Written: its states and joint states, see :func:`~ssvm_backends.dual.answers.slope.choose`.
+    work : ndarray of float64
+        As much as :func:`work_size` says.
+    """
+    g, node, pool = borrow(graph), borrow(node), borrow(pool)
+    messages, choices, work = borrow(messages), borrow(choices), borrow(work)
+    v_lo, f_lo, at = g.var_ptr[example], g.factor_ptr[example], np.int64(0)
+    v_hi, f_hi = g.var_ptr[example + 1], g.factor_ptr[example + 1]
+    shift = shift_of(g, example, at)
+    n_visits = VISIT * (g.slot_ptr[f_hi] - g.slot_ptr[f_lo])
+    n_states = g.state_ptr[v_hi] - g.state_ptr[v_lo]
+    # callers give work space of one type; integers take as many bytes
+    visits, belief = work[:n_visits].view(np.int64), work[n_visits : n_visits + n_states]
+    value = work[n_visits + n_states :]
+    fill_visits(g, example, shift, update != STAR, visits)
+    if update != STAR:
+        add_up(g, node, messages, shift, example, belief)
+    lo, hi = (v_lo, v_hi) if update == STAR else (f_lo, f_hi)
+    for _ in range(passes):
+        sweep(g, visits, node, pool, messages, shift, example, update, temperature, belief, value, lo, hi)
+    return choose(g, node, pool, messages, shift, example, choices[: v_hi - v_lo], choices[v_hi - v_lo :])
+
+
+@cfunc(MESSAGE_SIGNATURE)
+def descent(ints, longs, reals, example, pool, node, passes, messages, choices, work):  # type: ignore[no-untyped-def]
+    """Compiled message passing, see :class:`~ssvm_dsl.plugin_api.CompiledMessages`; returns the dual bound.
+
+    Parameters
+    ----------
+    ints, longs : ndarray of int32, ndarray of int64
+        The graph and the kind of update, see :func:`flat_graph`.
+    reals : ndarray of float64, shape (1,)
+        The temperature of soft maxima.
+    example, pool, node, passes, messages, choices, work
+        As for :func:`descend_example`.
+    """
+    graph = graph_of(ints, longs)
+    return descend_example(graph, longs[0], reals[0], example, pool, node, passes, messages, choices, work)
+
+
+def work_size(graph: Graph) -> int:
+    """Return how many numbers of work space any example needs."""
+    longest, widest, _, slots = extent(graph, np.arange(graph.n_examples))
+    return int(VISIT * slots + widest * longest + widest * MAX_ARITY)
+
+
+def compiled_messages(graph: Graph, update: int, temperature: float) -> tuple[CompiledMessages, Graph]:
+    """Return what callers with kernels of their own take, and the graph as views of its arrays."""
+    ints, longs, views = flat_graph(graph, update)
+    ptr = graph.message_ptr[graph.slot_ptr[graph.factor_ptr]]
+    return CompiledMessages(descent, ints, longs, np.array([temperature]), ptr, work_size(graph)), views

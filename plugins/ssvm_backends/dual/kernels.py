@@ -1,0 +1,408 @@
+"""What dual solvers share: max-marginals of factors, the dual bound, decoding, and local search.
+
+A message is a number for each state of each slot.  It moves score from a factor to a variable::
+
+    node'[v, s]  = node[v, s] + sum_{k in slots of v} message[k, s]
+    table'[f, c] = table[f, c] - sum_{k in slots of f} message[k, c_k]
+
+which changes no labelling's score, so that for *any* messages
+
+    bound = sum_v max_s node'[v, s] + sum_f max_c table'[f, c]
+
+is at least the best score (Werner 2007; Meshi et al. 2010, equation 8).  Solvers differ in how they lower it.
+
+Messages are packed over the examples a kernel is asked for: those of slot k lie at ``message_ptr[k] + shift``, with
+one ``shift`` for each example.  Tables may hold ``-inf``; messages are finite
+(see :mod:`ssvm_backends.graphs.reduce`), so differences are never ``nan`` and kernels may say so to the compiler.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.graphs.graph import Graph
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.kernels import njit
+
+#: Flags for kernels whose numbers may be infinite but never nan.
+NO_NAN = {"nnan", "nsz"}
+
+#: Relative gap at which bound and labelling have met.
+CLOSED = 1e-9
+
+#: Iterations between two looks at how much the bound fell.
+PHASE = 10
+
+#: Plain updates have come to rest when a phase lowers the bound by less than this, relative to its size.
+SLOW = 3e-3
+
+#: Smoothing begins at a temperature for which it may raise the bound by the gap, but at most by this share of its size.
+HOTTEST = 0.05
+
+#: Factor of the temperature after each phase.
+COOLING = 0.85
+
+#: Numbers for each slot of an example, and the kinds of slots; see :func:`fill_visits`.
+VISIT = 6
+ROW, COLUMN, LARGE = 0, 1, 2
+
+#: Largest arity of a factor that kernels have work space for.
+MAX_ARITY = 64
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def max_marginal(g: Graph, pool: F64, messages: F64, shift: int, f: int, slot: int, out: F64) -> float:
+    """Write ``out[s] = max_{c: c_slot = s} table[f, c] - sum_{j != slot} message[j, c_j]``; return the maximum.
+
+    With ``slot = -1`` nothing is written and all messages are subtracted: the maximum of the factor.
+
+    Parameters
+    ----------
+    g : Graph
+        Structure; read only.
+    pool : ndarray of float64
+        Tables of all factors, see :class:`~ssvm_backends.graphs.graph.Graph`; ``-inf`` is forbidden.
+    messages : ndarray of float64
+        Packed messages, finite; read only.
+    shift : int
+        What to add to ``message_ptr`` for this example, see :func:`shift_of`.
+    f : int
+        The factor.
+    slot : int
+        One of its slots (numbered as in the graph), or -1.
+    out : ndarray of float64, shape (at least the states of the slot's variable,)
+        Written.  May be the slot's own place in ``messages``, which is not read.
+    """
+    lo, last = g.slot_ptr[f], g.slot_ptr[f + 1] - 1
+    digit = np.zeros(MAX_ARITY, np.int64)
+    n_last, at, base = g.card[g.scope[last]], g.table_ptr[f], 0.0
+    tail = g.message_ptr[last] + shift
+    if slot >= 0:
+        for s in range(g.card[g.scope[slot]]):
+            out[s] = -np.inf
+    for k in range(lo, last):
+        if k != slot:
+            base += messages[g.message_ptr[k] + shift]
+    top = -np.inf
+    while True:
+        if slot == last:
+            for s in range(n_last):
+                out[s] = max(out[s], pool[at + s] - base)
+        else:
+            best = -np.inf
+            for s in range(n_last):
+                best = max(best, pool[at + s] - messages[tail + s])
+            best -= base
+            top = max(top, best)
+            if slot >= 0:
+                out[digit[slot - lo]] = max(out[digit[slot - lo]], best)
+        at += n_last
+        k = last - 1
+        while k >= lo and digit[k - lo] + 1 == g.card[g.scope[k]]:
+            digit[k - lo] = 0
+            k -= 1
+        if k < lo:
+            break
+        digit[k - lo] += 1
+        base = 0.0  # anew, so that rounding does not add up
+        for k in range(lo, last):
+            if k != slot:
+                base += messages[g.message_ptr[k] + shift + digit[k - lo]]
+    if slot == last:
+        for s in range(n_last):
+            top = max(top, out[s])
+    return top
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def factor_maximum(g: Graph, pool: F64, messages: F64, shift: int, f: int) -> float:
+    """Return ``max_c table[f, c] - sum_k message[k, c_k]``."""
+    lo = g.slot_ptr[f]
+    if g.slot_ptr[f + 1] - lo > 2:
+        return max_marginal(g, pool, messages, shift, f, np.int64(-1), messages)
+    first, second = g.message_ptr[lo] + shift, g.message_ptr[lo + 1] + shift
+    at, n_second, top = g.table_ptr[f], g.card[g.scope[lo + 1]], -np.inf
+    for _ in range(g.card[g.scope[lo]]):
+        best = -np.inf
+        for s in range(n_second):
+            best = max(best, pool[at + s] - messages[second + s])
+        top = max(top, best - messages[first])
+        first += 1
+        at += n_second
+    return top
+
+
+@njit(cache=True, nogil=True)
+def fill_visits(g: Graph, example: int, shift: int, by_factor: bool, visits: I64) -> None:
+    """Write what a visit to each slot of an example needs, in the order of factors or of ``touch_slot``.
+
+    Kernels spend most of their time on slots of small pairs, where looking all this up in the graph would take longer
+    than the arithmetic.  For each slot ``VISIT`` numbers: place of its messages, place of the messages of the
+    other slot (of larger factors: the slot), place of the table, number of states of the other variable,
+    the other variable, and its kind (``ROW``, ``COLUMN`` or ``LARGE``).
+    """
+    first, stop = g.touch_ptr[g.var_ptr[example]], g.touch_ptr[g.var_ptr[example + 1]]
+    fill_some(g, shift, by_factor, visits, first, first, stop)
+
+
+@njit(cache=True, nogil=True)
+def fill_some(g: Graph, shift: int, by_factor: bool, visits: I64, first: int, lo: int, hi: int) -> None:
+    """Write the entries ``lo`` to ``hi`` of the list of visits of an example whose entries begin with ``first``.
+
+    Parameters
+    ----------
+    g : Graph
+        Structure; read only.
+    shift : int
+        What to add to ``message_ptr`` for this example.
+    by_factor : bool
+        Whether the list is in the order of slots (factor by factor), else in that of ``touch_slot``.
+    visits : ndarray of int64, shape (VISIT times the example's slots,)
+        Written, see :func:`fill_visits`; of larger factors the numbers about the other variable are left as they are.
+    first, lo, hi : int
+        The example's first entry, and the range to write, all in the numbering of the graph.
+    """
+    for t in range(lo, hi):
+        k, at = t if by_factor else g.touch_slot[t], VISIT * (t - first)
+        f = g.slot_factor[k]
+        start = g.slot_ptr[f]
+        visits[at], visits[at + 2] = g.message_ptr[k] + shift, g.table_ptr[f]
+        if g.slot_ptr[f + 1] - start == 2:
+            other = 2 * start + 1 - k
+            visits[at + 1], visits[at + 4] = g.message_ptr[other] + shift, g.scope[other]
+            visits[at + 3], visits[at + 5] = g.card[g.scope[other]], ROW if k == start else COLUMN
+        else:
+            visits[at + 1], visits[at + 5] = k, LARGE
+
+
+@njit(cache=True, nogil=True)
+def shift_of(g: Graph, example: int, packed: int) -> int:
+    """Return what to add to ``message_ptr`` when the messages of an example start at ``packed``."""
+    return packed - g.message_ptr[g.slot_ptr[g.factor_ptr[example]]]
+
+
+@njit(cache=True, nogil=True)
+def n_messages(g: Graph, example: int) -> int:
+    """Return the number of messages of an example."""
+    first, stop = g.slot_ptr[g.factor_ptr[example]], g.slot_ptr[g.factor_ptr[example + 1]]
+    return g.message_ptr[stop] - g.message_ptr[first]
+
+
+@njit(cache=True, nogil=True)
+def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int) -> tuple[float, float, float]:
+    """Return the dual bound of an example with an allowance for rounding, that allowance, and the sum of terms' sizes.
+
+    A sum of n numbers is off by at most n eps times the sum of their sizes, and the largest of several sums by
+    the largest of their errors.  O(all tables).
+    """
+    v_lo, v_hi = g.var_ptr[example], g.var_ptr[example + 1]
+    f_lo, f_hi = g.factor_ptr[example], g.factor_ptr[example + 1]
+    total, size, moved, longest = bound_terms(g, node, pool, messages, shift, v_lo, v_hi, f_lo, f_hi)
+    rounding = rounding_of(g, example, size + moved, longest)
+    return total + rounding, rounding, size
+
+
+@njit(cache=True, nogil=True)
+def rounding_of(g: Graph, example: int, size: float, longest: int) -> float:
+    """Return how far off a dual bound may be whose terms, and what messages add to them, have this size in all."""
+    n_variables = g.var_ptr[example + 1] - g.var_ptr[example]
+    n_factors = g.factor_ptr[example + 1] - g.factor_ptr[example]
+    return (n_variables + n_factors + longest + MAX_ARITY) * 2.3e-16 * size
+
+
+@njit(cache=True, nogil=True)
+def bound_terms(
+    g: Graph, node: F64, pool: F64, messages: F64, shift: int, v_lo: int, v_hi: int, f_lo: int, f_hi: int
+) -> tuple[float, float, float, int]:
+    """Return what some variables and factors add to a dual bound.
+
+    The equation is that of the module, summed over these variables and factors.
+
+    Parameters
+    ----------
+    g : Graph
+        Structure; read only.
+    node, pool : ndarray of float64
+        Unary scores and tables of all examples.
+    messages : ndarray of float64
+        Packed messages; read only.
+    shift : int
+        What to add to ``message_ptr`` for this example.
+    v_lo, v_hi : int
+        First variable, and the one after the last.
+    f_lo, f_hi : int
+        First factor, and the one after the last.
+
+    Returns
+    -------
+    total : float
+        The sum of their terms.
+    size : float
+        The sum of the terms' sizes.
+    moved : float
+        By how much messages add to the numbers that are rounded.
+    longest : int
+        The most messages in a sum.
+    """
+    total, size, moved, longest = 0.0, 0.0, 0.0, 1
+    for v in range(v_lo, v_hi):
+        best, degree = -np.inf, g.touch_ptr[v + 1] - g.touch_ptr[v]
+        longest = max(longest, degree)
+        for s in range(g.card[v]):
+            value = node[g.state_ptr[v] + s]
+            for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
+                value += messages[g.message_ptr[g.touch_slot[t]] + shift + s]
+            best = max(best, value)
+        total += best
+        size += abs(best)
+    for f in range(f_lo, f_hi):
+        best = factor_maximum(g, pool, messages, shift, f)
+        total += best
+        size += abs(best)
+        for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+            largest = 0.0
+            for m in range(g.message_ptr[k], g.message_ptr[k + 1]):
+                largest = max(largest, abs(messages[m + shift]))
+            moved += 4.0 * largest  # it enters two sums, and what it is added to may be as large
+    return total, size, moved, longest
+
+
+@njit(cache=True, nogil=True)
+def extent(g: Graph, ids: I64) -> tuple[int, int, int, int]:
+    """Return the most variables, states of a variable, slots of a variable and slots of the listed examples."""
+    longest, widest, deepest, slots = 1, 1, 1, 1
+    for e in ids:
+        longest = max(longest, g.var_ptr[e + 1] - g.var_ptr[e])
+        slots = max(slots, g.touch_ptr[g.var_ptr[e + 1]] - g.touch_ptr[g.var_ptr[e]])
+        for v in range(g.var_ptr[e], g.var_ptr[e + 1]):
+            widest = max(widest, g.card[v])
+            deepest = max(deepest, g.touch_ptr[v + 1] - g.touch_ptr[v])
+    return longest, widest, deepest, slots
+
+
+@njit(cache=True, nogil=True)
+def may_stick(g: Graph, example: int) -> bool:
+    """Whether fixed points of plain updates may miss the least bound: not for pairs of binary variables."""
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        if g.card[v] > 2:
+            return True
+    large = False
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        large |= g.slot_ptr[f + 1] - g.slot_ptr[f] > 2
+    return large
+
+
+@njit(cache=True, nogil=True)
+def begin(g: Graph, example: int, i: int, at: int, messages: F64, best: SolverProgress) -> None:
+    """Take over the messages to start from, before the first iteration on example i."""
+    if best.iterations[i] == 0:
+        for m in range(at, at + n_messages(g, example)):
+            best.current[m] = messages[m]
+
+
+@njit(cache=True, nogil=True)
+def publish(
+    g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: SolverProgress
+) -> float:
+    """Keep the current messages when their bound is the lowest so far; return the sum of the sizes of its terms.
+
+    Parameters
+    ----------
+    g, node, pool
+        As for :func:`bound_terms`.
+    example : int
+        The example, as the graph numbers it.
+    i : int
+        Its place in ``best``.
+    at : int
+        Where its messages start, in ``messages`` as in ``best.current``.
+    messages : ndarray of float64
+        Those of the lowest bound; replaced by ``best.current`` when that is better.
+    best : Progress
+        ``bound[i]`` is lowered.
+    """
+    bound, _, size = dual_bound(g, node, pool, best.current, shift_of(g, example, at), example)
+    if bound < best.bound[i]:
+        best.bound[i] = bound
+        for m in range(at, at + n_messages(g, example)):
+            messages[m] = best.current[m]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def next_temperature(best: SolverProgress, i: int) -> float:
+    """Return the temperature of the coming iteration: the last one of a phase is plain, so that its bound counts."""
+    return 0.0 if (best.iterations[i] + 1) % PHASE == 0 else best.temperature[i]
+
+
+@njit(cache=True, nogil=True)
+def end_iteration(
+    g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: SolverProgress,
+    bound: float, tol: float, smooth: bool,
+) -> bool:  # fmt: skip
+    """Count an iteration; at the end of a phase publish and choose the temperature; return whether to stop.
+
+    Parameters
+    ----------
+    g, node, pool, example, i, at, messages
+        As for :func:`publish`.
+    best : Progress
+        The example's counts, bound, temperature and ``done`` are updated.
+    bound : float
+        The dual bound of the current messages, up to rounding (``inf`` where it was not computed).
+    tol : float
+        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
+    smooth : bool
+        Whether updates may be smoothed when plain ones have come to rest.
+    """
+    best.iterations[i] += 1
+    if has_met(best, i, bound):
+        publish(g, node, pool, example, i, at, messages, best)
+        note_meeting(best, i, smooth)
+    if not best.done[i] and best.iterations[i] % PHASE == 0:
+        size = publish(g, node, pool, example, i, at, messages, best)
+        end_phase(g, example, i, best, size, tol, smooth)
+    return best.done[i]
+
+
+@njit(cache=True, nogil=True)
+def has_met(best: SolverProgress, i: int, bound: float) -> bool:
+    """Whether a bound, known up to rounding, meets the best labelling."""
+    return best.score[i] > -np.inf and bound - best.score[i] <= CLOSED * abs(best.score[i])
+
+
+@njit(cache=True, nogil=True)
+def note_meeting(best: SolverProgress, i: int, smooth: bool) -> None:
+    """Decide whether example i is done after its bound has met its labelling, up to rounding."""
+    best.done[i] = best.bound[i] - best.score[i] <= 2.0 * CLOSED * abs(best.score[i])
+    best.done[i] |= not smooth
+
+
+@njit(cache=True, nogil=True)
+def end_phase(g: Graph, example: int, i: int, best: SolverProgress, size: float, tol: float, smooth: bool) -> None:
+    """Choose the temperature of the next phase, or decide that the example is done.
+
+    Parameters
+    ----------
+    g, example, i
+        As for :func:`publish`.
+    best : Progress
+        ``reference``, ``temperature`` and ``done`` of the example are set.
+    size : float
+        The sum of the sizes of the bound's terms.
+    tol, smooth
+        As for :func:`end_iteration`.
+    """
+    fell = best.reference[i] - best.bound[i]
+    best.reference[i] = best.bound[i]
+    terms = g.var_ptr[example + 1] - g.var_ptr[example] + g.factor_ptr[example + 1] - g.factor_ptr[example]
+    if best.temperature[i] > 0.0:  # once smooth, always smooth: plain updates have come to rest
+        best.temperature[i] *= COOLING
+    elif not smooth:
+        best.done[i] = fell <= tol * size
+    elif fell <= max(tol, SLOW) * size:
+        gap = best.bound[i] - best.score[i]
+        best.temperature[i] = min(gap, HOTTEST * size) / terms
+    if best.temperature[i] > 0.0:  # smoothing costs about the temperature for each term
+        best.done[i] = best.temperature[i] * terms <= tol * size

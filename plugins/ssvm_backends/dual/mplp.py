@@ -1,0 +1,27 @@
+"""``mplp``: block-coordinate descent factor by factor, MPLP++ or GMPLP; see :mod:`ssvm_backends.dual.descent`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends.dual.descent.session import DescentSession
+from ssvm_backends.dual.session import dual_bytes, sweep_cost
+from ssvm_dsl.ir import Ability, Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class MPLP:
+    """Message passing that optimises over all messages of a factor at once."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 300 iterations, and more where messages are asked for.
+
+        Their bound has many subgradients, most of them of no use to training; diffusion leaves few.
+        """
+        sweeps = 3000.0 if Ability.MESSAGES in need.abilities else 300.0
+        return Verdict(True, sweeps * sweep_cost(need), n_bytes=dual_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> DescentSession:
+        """Return a session."""
+        return DescentSession(program, options)

@@ -1,0 +1,27 @@
+"""``msd``: max-sum diffusion by edges or stars, plain or soft; see :mod:`ssvm_backends.dual.descent.block_descent`.
+
+With ``temperature`` T above 0 maxima are soft: ``T log sum exp(. / T)``, that is K = 1/T in equation 13 of
+Meshi et al. (2010).  The reported bound is the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends.dual.descent.session import DescentSession
+from ssvm_backends.dual.session import dual_bytes, sweep_cost
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class MSD:
+    """Max-sum diffusion."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything; the cost is that of 500 iterations."""
+        return Verdict(True, 500.0 * sweep_cost(need), n_bytes=dual_bytes(need))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> DescentSession:
+        """Return a session."""
+        return DescentSession(program, options)

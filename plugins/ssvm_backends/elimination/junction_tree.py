@@ -1,0 +1,100 @@
+"""``junction-tree``: exact answers on graphs of bounded treewidth, by variable elimination.
+
+Answers best labellings, the k best, marginals and log Z.  Forbidden states, clamps and what follows from them are
+taken out first, which may make the graph much simpler; the order of elimination is chosen afterwards
+(:mod:`ssvm_dsl.ir.analysis.treewidth`).  An order becomes a plan (:mod:`ssvm_backends.elimination.plan`) that kernels
+replay, so a batch of identical graphs is planned once.
+
+Time and memory grow exponentially with the treewidth.  Before anything is computed the plan says exactly how much
+memory all tables need; more than ``max_entries`` numbers of 8 bytes are refused with
+:class:`~ssvm_dsl.errors.TooLargeError`.  The k best labellings are found by splitting what is left after each one
+into parts (Lawler 1972), each maximised on its own: up to n maximisations for each labelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
+from ssvm_backends.graphs.by_example import pack_arrays
+from ssvm_backends.graphs.graph import graph_bytes
+from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta, Topology
+from ssvm_dsl.plugin_api import Clock, Verdict
+
+
+class JunctionTree:
+    """Variable elimination: O(2^w) memory and O(n 2^w) time for binary variables and tables of w variables."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept what has tables within the limit that the options give."""
+        table, allowed = 2.0**need.max_clique_table, int(need.options.get("max_entries", MAX_ENTRIES))
+        if table > allowed:
+            return Verdict(False, reasons=(too_large(need.max_clique_table, None, allowed),))
+        each = need.n_variables if need.topology < Topology.LOOPY else need.n_examples
+        return Verdict(True, 8.0 * each * table + need.n_variables, n_bytes=graph_bytes(need) + 12.0 * table)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> JunctionTreeSession:
+        """Return a session."""
+        return JunctionTreeSession(program, int(options["max_entries"]), options["marginals"] == "all")
+
+
+class JunctionTreeSession:
+    """Elimination on the examples of a program.
+
+    Parameters
+    ----------
+    program : Program
+    max_entries : int
+        Numbers of 8 bytes that all tables together may take.
+    with_marginals : bool
+        Whether the task ``marginals`` computes them, besides log Z.
+    """
+
+    def __init__(self, program: Program, max_entries: int, with_marginals: bool) -> None:
+        self.program, self.with_marginals = program, with_marginals
+        self.plans = PlanCache(program, max_entries)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`.
+
+        Raises
+        ------
+        TooLargeError
+            The tables of an example do not fit into what is allowed.
+        """
+        theta, ids, clock = question.theta, question.ids(self.program), Clock.start(question.limits)
+        reduced = reduce_problem(self.program, self.plans.graph, question)
+        if question.task is Task.MARGINALS:
+            from ssvm_backends.elimination.marginals import marginals
+
+            return marginals(self.plans, self.with_marginals, theta, ids, reduced, clock)
+        if question.task is Task.KBEST:
+            from ssvm_backends.elimination.kbest import k_best
+
+            return k_best(self.plans, theta, ids, reduced, clock, question.k)
+        return self._best(theta, ids, reduced, clock)
+
+    def _best(self, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
+        """Return the best labellings."""
+        from ssvm_backends.elimination.max import maximise
+
+        ptr = reduced.label_ptr
+        labels, score = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), np.nan)
+        stop = np.full(len(ids), Stop.TIME, dtype=np.int8)
+        try:
+            for key, positions in self.plans.by_structure(reduced):
+                plan, examples = self.plans.plan(key, False), reduced.ids[positions]
+                done = maximise(plan, reduced.instance, examples, ptr[positions], labels, score, positions, clock)
+                stop[positions[:done]] = Stop.FINISHED
+                if done < len(positions):
+                    break
+        except KeyboardInterrupt:
+            stop[stop == Stop.TIME] = Stop.INTERRUPTED
+        there = (stop == Stop.FINISHED) & reduced.feasible & (score > -np.inf)
+        # the score of a best labelling is its bound; -inf leaves it to the score that is computed anew
+        bound = np.where(stop == Stop.FINISHED, -np.inf, np.nan)
+        return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)

@@ -1,0 +1,190 @@
+"""Exact maximisation by variable elimination: one kernel that replays a plan (:mod:`ssvm_backends.elimination.plan`).
+
+Messages are maxima over the states of the eliminated variable (Dechter 1999, bucket elimination); which state was
+best is remembered in a byte (two for more than 256 states), so messages need not be kept, and the best labelling is
+read off in reverse order.
+
+Measured on complete graphs of 14 binary variables: 0.33 ms for each of a batch (``make bench ARGS=treewidth``);
+toulbar2 takes 0.8 to 1.4 ms for one, CP-SAT 85 to 105 ms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.elimination.blocks import (
+    BUDGET,
+    NO,
+    ZERO,
+    Walk,
+    fill,
+    go_on,
+    go_to,
+    load_table,
+    make_walk,
+    prepare,
+)
+from ssvm_backends.elimination.plan import FACTOR, NODE, Compiled, EliminationPlan
+from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_dsl.ir import F64, I32, I64, U8
+from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.plugin_api import Clock
+
+
+@njit(cache=True, nogil=True)
+def max_steps(
+    plan: EliminationPlan, graph: Graph, node: F64, pool: F64, ids: I64, label_ptr: I64, labels: I32, score: F64,
+    work: F64, best: U8, walk: Walk, cursor: I64, budget: int,
+) -> None:  # fmt: skip
+    """Go on with the examples from where ``cursor`` says, until done or the budget is spent.
+
+    Parameters
+    ----------
+    plan : Plan
+        The elimination; read only.
+    graph : Graph
+        Structure; read only.
+    node, pool : ndarray of float64
+        Unary scores and tables of all examples; ``-inf`` is forbidden.
+    ids : ndarray of int64, shape (m,)
+        Examples whose graph is the plan's.
+    label_ptr : ndarray of int64, shape (m,)
+        Where the labels of each begin.
+    labels, score : ndarray
+        Where the answers go; scores are without the constants, ``-inf`` where there is no labelling.
+    work, best : ndarray
+        Work space: messages, and best states.
+    walk : Walk
+        Work space of a step.
+    cursor : ndarray of int64, shape (3,)
+        (example, step, outer state); zeros at first, (m, 0, 0) when done.
+    budget : int
+        About how many table entries to look at.
+    """
+    p, g, w = borrow(plan), borrow(graph), borrow(walk)
+    node, pool, work, best = borrow(node), borrow(pool), borrow(work), borrow(best)
+    n = len(p.variable)
+    while cursor[0] < len(ids) and budget > 0:
+        i = cursor[0]
+        if cursor[1] == 0 and cursor[2] == 0:
+            score[i] = 0.0
+        while cursor[1] < n:
+            t, outer = cursor[1], cursor[2]
+            if outer == 0:
+                _load(p, g, t, ids[i], node, pool, work)
+            prepare(p, t, work, w, 0.0, NO)
+            go_to(p, t, outer, w)
+            cost = p.card[t] * p.block[t] * (2 + p.part_ptr[t + 1] - p.part_ptr[t] - p.n_flat[t] - p.n_inner[t])
+            end = min(p.n_outer[t], outer + budget // cost + 1)
+            for k in range(outer, end):
+                _max_block(p, t, k, work, best, w)
+                go_on(p, t, w)
+            budget -= (end - outer) * cost
+            cursor[2] = end
+            if end < p.n_outer[t]:
+                return
+            if p.axis_ptr[t] == p.axis_ptr[t + 1]:
+                score[i] += work[p.out[t]]
+            cursor[1], cursor[2] = t + 1, 0
+            if budget <= 0 and t + 1 < n:
+                return
+        read_off(p, best, labels[label_ptr[i] : label_ptr[i] + n])
+        cursor[0], cursor[1] = i + 1, 0
+
+
+@njit(cache=True, nogil=True)
+def _load(p: EliminationPlan, g: Graph, t: int, example: int, node: F64, pool: F64, work: F64) -> None:
+    """Copy the unary scores and tables of a step into the work space.
+
+    Parameters
+    ----------
+    p : Plan
+        The elimination; read only.
+    g : Graph
+        Structure; read only.
+    t : int
+        The step.
+    example : int
+        The example.
+    node, pool : ndarray of float64
+        Unary scores and tables of all examples.
+    work : ndarray of float64
+        Written where the plan has the step's parts (``p.at``); messages are there already.
+    """
+    for q in range(p.part_ptr[t], p.part_ptr[t + 1]):
+        if p.kind[q] == NODE:
+            load_table(p, q, node, g.state_ptr[g.var_ptr[example] + p.ref[q]], work, p.at[q], NO)
+        elif p.kind[q] == FACTOR:
+            load_table(p, q, pool, g.table_ptr[g.factor_ptr[example] + p.ref[q]], work, p.at[q], NO)
+
+
+@njit(cache=True, nogil=True)
+def _max_block(p: EliminationPlan, t: int, outer: int, work: F64, best: U8, w: Walk) -> None:
+    """Write one block of a message and which states attain it."""
+    n, c = p.block[t], p.card[t]
+    to, at = p.out[t] + outer * n, p.arg[t] + outer * n
+    fill(p, t, ZERO, work, w, ZERO, NO)
+    for i in range(n):
+        work[to + i] = w.values[i]
+        best[at + i] = 0
+    if c <= 256:
+        for a in range(1, c):
+            fill(p, t, a, work, w, n, NO)
+            for i in range(n):
+                better = w.values[n + i] > work[to + i]
+                work[to + i] = w.values[n + i] if better else work[to + i]
+                best[at + i] = a if better else best[at + i]
+        return
+    high = at + p.size[t]
+    for i in range(n):
+        best[high + i] = 0
+    for a in range(1, c):
+        fill(p, t, a, work, w, n, NO)
+        for i in range(n):
+            if w.values[n + i] > work[to + i]:
+                work[to + i] = w.values[n + i]
+                best[at + i], best[high + i] = a & 255, a >> 8
+
+
+@njit(cache=True, nogil=True)
+def read_off(p: EliminationPlan, best: U8, labels: I32) -> None:
+    """Write the best states, last eliminated first."""
+    for t in range(len(p.variable) - 1, -1, -1):
+        at = 0
+        for k in range(p.axis_ptr[t], p.axis_ptr[t + 1]):
+            at = at * p.axis_size[k] + labels[p.axis_variable[k]]
+        state = np.int32(best[p.arg[t] + at])
+        if p.card[t] > 256:
+            state += np.int32(best[p.arg[t] + p.size[t] + at]) << 8
+        labels[p.variable[t]] = state
+
+
+def maximise(
+    compiled: Compiled, instance: Instance, ids: I64, label_ptr: I64, labels: I32, score: F64, positions: I64,
+    clock: Clock,
+) -> int:  # fmt: skip
+    """Write best labellings of examples with one structure, until time is up; return how many are done.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (m,)
+        Examples of the instance.
+    label_ptr : ndarray of int64, shape (m,)
+        Where the labels of each go.
+    labels : ndarray of int32
+    score : ndarray of float64
+        Scores without constants go to ``score[positions]``.
+    positions : ndarray of int64, shape (m,)
+    clock : Clock
+    """
+    plan = compiled.plan
+    work, best = np.empty(compiled.work), np.empty(int(plan.arg[-1]), dtype=np.uint8)
+    walk, mine, cursor = make_walk(plan, compiled.scratch), np.zeros(len(ids)), np.zeros(3, dtype=np.int64)
+    while cursor[0] < len(ids) and not clock.over:
+        max_steps(
+            plan, instance.graph, instance.node, instance.pool, ids, label_ptr, labels, mine, work, best, walk,
+            cursor, BUDGET,
+        )  # fmt: skip
+    done = int(cursor[0])
+    score[positions[:done]] = mine[:done]
+    return done

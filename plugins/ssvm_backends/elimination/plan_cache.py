@@ -1,0 +1,87 @@
+"""Plans of elimination for the examples of a program: identical graphs share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from ssvm_backends.elimination.plan import Compiled, compile_plan
+from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.ir import GIVE_UP, I64, Program, pointers, structure_keys, width_order
+
+#: Numbers (of 8 bytes) that all tables together may take, unless the option says otherwise: half a gigabyte.
+MAX_ENTRIES = 2**26
+
+
+class PlanCache:
+    """The examples of a program with the plans for their graphs.
+
+    Parameters
+    ----------
+    program : Program
+    max_entries : int
+        Numbers of 8 bytes that all tables together may take.
+    """
+
+    def __init__(self, program: Program, max_entries: int) -> None:
+        self.program, self.max_entries = program, max_entries
+        self.graph = build_graph(program)
+        self._keys: list[bytes] | None = None
+
+    def by_structure(self, reduced: Reduced) -> Iterator[tuple[bytes, I64]]:
+        """Yield (structure, positions among the examples asked for) of identical graphs."""
+        found: dict[bytes, list[int]] = {}
+        keys = self._structures(reduced)
+        for position, here in enumerate(reduced.ids.tolist()):
+            found.setdefault(keys[here], []).append(position)
+        for key, positions in found.items():
+            yield key, np.array(positions, dtype=np.int64)
+
+    def plan(self, key: bytes, keep: bool) -> Compiled:
+        """Return the plan for a structure.
+
+        Raises
+        ------
+        TooLargeError
+            It needs more memory than allowed.
+        """
+        elimination = width_order(key)
+        if not elimination.complete:
+            raise TooLargeError(too_large(elimination.log2_largest, None, self.max_entries))
+        compiled = _plan_of(key, keep)
+        needed = compiled.entries(with_states=not keep)
+        if needed > self.max_entries:
+            hint = "\n  hint: the option marginals='none' computes log Z alone, in less memory" if keep else ""
+            raise TooLargeError(too_large(compiled.log2_largest, needed, self.max_entries) + hint)
+        return compiled
+
+    def _structures(self, reduced: Reduced) -> list[bytes]:
+        """Return the structure of each example of the instance."""
+        graph = reduced.instance.graph
+        parts = graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope
+        if reduced.kept is not None:
+            return structure_keys(*parts)
+        if self._keys is None:
+            self._keys = structure_keys(*parts)
+        return self._keys
+
+
+@lru_cache(maxsize=256)
+def _plan_of(key: bytes, keep: bool) -> Compiled:
+    """Return the plan for a structure, from its key."""
+    numbers = np.frombuffer(key, dtype=np.int32)
+    n, m = int(numbers[0]), int(numbers[1])
+    slot_ptr = pointers(numbers[2 + n : 2 + n + m])
+    return compile_plan(numbers[2 : 2 + n], slot_ptr, numbers[2 + n + m :], width_order(key).order, keep)
+
+
+def too_large(log2_largest: float, entries: float | None, allowed: int) -> str:
+    """Return what is too large, in words."""
+    least = "at least " if log2_largest > GIVE_UP else ""
+    table = f"exact elimination meets a clique table of {least}{2.0**log2_largest:.2g} entries"
+    everything = "" if entries is None else f" and {entries:.2g} numbers ({8e-9 * entries:.2g} GB) in all"
+    return f"{table}{everything}; allowed are {allowed:.2g} numbers ({8e-9 * allowed:.2g} GB): option max_entries"

@@ -1,0 +1,109 @@
+"""Sessions of solvers for any graph: forbidden states out, solve what is left, labels back, scores anew.
+
+A backend that looks at one example at a time fills in :meth:`ReducedSession.solve_one`; everything around it
+(masks, clamps, deadlines, interruption, packing) is here.  One whose kernel runs over a batch of examples uses
+:func:`pack` alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_backends.graphs.graph import Instance, build_graph
+from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.ir import F64, I8, I32, I64, Primal, Program, Question, Solution, Theta, score_labels
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
+
+
+class ReducedSession(ABC):
+    """Solves example by example.
+
+    ``compact`` may be set by solvers that do not take variables of a single state.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+        The backend's options.
+    """
+
+    compact = False
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        self.program, self.options = program, options
+        self.graph = build_graph(program)
+
+    @abstractmethod
+    def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> ExampleAnswer:
+        """Answer for one example of an instance without forbidden states; it has at least one variable."""
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        ids, clock = question.ids(self.program), Clock.start(question.limits)
+        reduced = reduce_problem(self.program, self.graph, question, always=self.compact)
+        warm_of = question.warm if isinstance(question.warm, dict) else {}
+
+        def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
+            return self._one(reduced, place, int(reduced.ids[place]), mine, warm_of.get(example))
+
+        answers = answer_each(ids, clock, one, lambda why: ExampleAnswer(stop=why))
+        solution = pack(self.program, question.theta, ids, reduced, answers)
+        solution.warm = {int(e): a.warm for e, a in zip(ids, answers, strict=True) if a.warm is not None} or None
+        return solution
+
+    def _one(self, reduced: Reduced, number: int, here: int, clock: Clock, warm: Any) -> ExampleAnswer:
+        """Answer for one example; trivial ones do not reach the solver."""
+        graph = reduced.instance.graph
+        if not reduced.feasible[number]:
+            return ExampleAnswer(bound=-np.inf)
+        if graph.var_ptr[here] == graph.var_ptr[here + 1]:
+            return ExampleAnswer(np.zeros(0, np.int32), bound=float(reduced.instance.const[here]))
+        return self.solve_one(reduced.instance, here, clock, warm)
+
+
+def pack(program: Program, theta: Theta, ids: I64, reduced: Reduced, answers: list[ExampleAnswer]) -> Solution:
+    """Return the solution of several examples from the answers on what was left of them."""
+    ptr, n = reduced.label_ptr, len(ids)
+    labels = np.zeros(int(ptr[-1]), dtype=np.int32)
+    for i, answer in enumerate(answers):
+        if answer.labels is not None:
+            labels[ptr[i] : ptr[i + 1]] = answer.labels
+    bound = np.array([answer.bound for answer in answers], dtype=np.float64).reshape(n)
+    stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(n)
+    there = np.array([answer.labels is not None for answer in answers], dtype=bool).reshape(n)
+    solution = pack_arrays(program, theta, ids, reduced, labels, there, bound, stop)
+    solution.stats = {key: value for answer in answers for key, value in answer.stats.items()}
+    return solution
+
+
+def pack_arrays(
+    program: Program, theta: Theta, ids: I64, reduced: Reduced, labels: I32, there: NDArray[np.bool_], bound: F64,
+    stop: I8,
+) -> Solution:  # fmt: skip
+    """Return a solution from labels and bounds of what was left of the examples.
+
+    Scores are computed anew from the full labels; a bound that rounding left below its labelling's score is
+    lifted to it.
+
+    Parameters
+    ----------
+    labels : ndarray of int32
+        Packed over ``reduced.ids``.
+    there : ndarray of bool, shape (n,)
+        Whether there is a labelling.
+    bound : ndarray of float64, shape (n,)
+        Upper bounds, ``nan`` where there are none; ``-inf`` proves that there is no labelling.
+    stop : ndarray of int8, shape (n,)
+    """
+    full = reduced.lift(labels)
+    score = np.where(there, score_labels(program, theta, full, ids), -np.inf)
+    there &= score > -np.inf
+    bound = np.where(reduced.feasible, bound, -np.inf)
+    bound = np.where(bound < score, score, bound)
+    primal = np.where(there, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
+    return Solution(full, score, bound, stop, primal.astype(np.int8))

@@ -1,0 +1,181 @@
+"""A batch of factor graphs with scores, as flat arrays that kernels read: what solvers for any graph work on.
+
+A :class:`Graph` is the structure of a :class:`~ssvm_dsl.ir.Program` with the factors of all groups in one list,
+sorted by example.  A *slot* is one variable of one factor; ``scope`` lists the variable of every slot.  Messages
+between a factor and its variables have their place by slot: those of slot k are
+``message_ptr[k] : message_ptr[k + 1]``.
+
+An :class:`Instance` adds scores.  Solvers never meet a forbidden state or a variable without a choice: those
+are taken out first (:mod:`ssvm_backends.graphs.reduce`).  Forbidden joint states remain ``-inf`` in the tables, but
+every state that is left has, in each of its factors, a joint state that is allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I32, I64, Need, Program, Theta, owners, pointers, runs
+
+
+class Graph(NamedTuple):
+    """Variables and factors of B examples.
+
+    Parameters
+    ----------
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
+    state_ptr : ndarray of int64, shape (V + 1,)
+        States of each variable.
+    card : ndarray of int32, shape (V,)
+    factor_ptr : ndarray of int64, shape (B + 1,)
+        Factors of each example.
+    slot_ptr : ndarray of int64, shape (F + 1,)
+        Slots of each factor (two or more).
+    scope : ndarray of int32, shape (K,)
+        The variable of each slot.
+    table_ptr : ndarray of int64, shape (F,)
+        Where each factor's table starts in the pool (C order over its slots; tables may be shared).
+    table_size : ndarray of int64, shape (F,)
+    stride : ndarray of int64, shape (K,)
+        Step in the table when the state of this slot's variable grows by one.
+    touch_ptr : ndarray of int64, shape (V + 1,)
+        Slots of each variable: ``touch_slot[touch_ptr[v]:touch_ptr[v + 1]]``, in the order of their factors.
+    touch_slot : ndarray of int64, shape (K,)
+    slot_factor : ndarray of int64, shape (K,)
+        The factor of each slot.
+    message_ptr : ndarray of int64, shape (K + 1,)
+        Place of the messages of each slot, one number for each state of its variable.
+    """
+
+    var_ptr: I64
+    state_ptr: I64
+    card: I32
+    factor_ptr: I64
+    slot_ptr: I64
+    scope: I32
+    table_ptr: I64
+    table_size: I64
+    stride: I64
+    touch_ptr: I64
+    touch_slot: I64
+    slot_factor: I64
+    message_ptr: I64
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.var_ptr) - 1
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.card)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self.table_ptr)
+
+    @property
+    def max_arity(self) -> int:
+        """Largest number of variables in a factor (1 without factors)."""
+        return int(np.diff(self.slot_ptr).max(initial=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A graph with scores: ``const + sum_v node[v, y_v] + sum_f pool[table_ptr[f] + config(y, f)]``.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+    const : ndarray of float64, shape (B,)
+    """
+
+    graph: Graph
+    node: F64
+    pool: F64
+    const: F64
+
+
+def make_graph(
+    var_ptr: I64, card: I32, factor_ptr: I64, slot_ptr: I64, scope: I32, table_ptr: I64 | None = None
+) -> Graph:
+    """Return the graph of some factors; without ``table_ptr`` their tables lie one after the other."""
+    n_factors = len(slot_ptr) - 1
+    slot_card = card[scope].astype(np.int64)
+    stride, table_size = _strides(slot_ptr, slot_card)
+    touch_slot = np.argsort(scope, kind="stable").astype(np.int64)
+    return Graph(
+        var_ptr=var_ptr,
+        state_ptr=pointers(card),
+        card=card,
+        factor_ptr=factor_ptr,
+        slot_ptr=slot_ptr,
+        scope=scope,
+        table_ptr=pointers(table_size)[:-1] if table_ptr is None else table_ptr,
+        table_size=table_size,
+        stride=stride,
+        touch_ptr=pointers(np.bincount(scope, minlength=len(card))),
+        touch_slot=touch_slot,
+        slot_factor=np.repeat(np.arange(n_factors, dtype=np.int64), np.diff(slot_ptr)),
+        message_ptr=pointers(slot_card),
+    )
+
+
+def _strides(slot_ptr: I64, slot_card: I64) -> tuple[I64, I64]:
+    """Return (stride of each slot, size of each table), arity by arity."""
+    arity = np.diff(slot_ptr)
+    stride, size = np.ones(len(slot_card), dtype=np.int64), np.ones(len(arity), dtype=np.int64)
+    for r in np.unique(arity):
+        factors = np.flatnonzero(arity == r)
+        slots = slot_ptr[factors][:, None] + np.arange(r)
+        products = np.cumprod(slot_card[slots][:, ::-1], axis=1)[:, ::-1]
+        stride[slots[:, :-1]] = products[:, 1:]
+        size[factors] = products[:, 0]
+    return stride, size
+
+
+def build_graph(program: Program) -> Graph:
+    """Return the graph of a program; its tables lie in ``Theta.pool``."""
+    groups = program.groups
+    offsets = pointers(np.array([g.n_tables * g.n_configs for g in groups], dtype=np.int64))
+    owner = np.concatenate([owners(g.ptr) for g in groups]) if groups else np.zeros(0, np.int64)
+    arity = np.repeat([g.arity for g in groups], [g.n_factors for g in groups]).astype(np.int64)
+    start = [offsets[k] + g.table_rows().astype(np.int64) * g.n_configs for k, g in enumerate(groups)]
+    flat = np.concatenate([g.shapes.variables().ravel() for g in groups]) if groups else np.zeros(0, np.int32)
+    by_example = np.argsort(owner, kind="stable")
+    slots = runs(pointers(arity)[:-1][by_example], arity[by_example])
+    return make_graph(
+        program.var_ptr,
+        program.card,
+        pointers(np.bincount(owner, minlength=program.n_examples)),
+        pointers(arity[by_example]),
+        np.ascontiguousarray(flat[slots], dtype=np.int32),
+        np.concatenate(start)[by_example] if groups else np.zeros(0, np.int64),
+    )
+
+
+def graph_bytes(need: Need) -> float:
+    """Return the memory that :func:`build_graph` takes at its peak for the problems of a need."""
+    return 62.0 * need.n_slots + 60.0 * need.n_factors + 30.0 * need.n_variables
+
+
+def factor_origin(program: Program) -> tuple[I64, I64]:
+    """Return for each factor of :func:`build_graph` the group it comes from and its number there."""
+    groups = program.groups
+    owner = np.concatenate([owners(g.ptr) for g in groups]) if groups else np.zeros(0, np.int64)
+    group = np.repeat(np.arange(len(groups), dtype=np.int64), [g.n_factors for g in groups])
+    number = np.concatenate([np.arange(g.n_factors, dtype=np.int64) for g in groups]) if groups else group
+    by_example = np.argsort(owner, kind="stable")
+    return group[by_example], number[by_example]
+
+
+def instance_of(graph: Graph, theta: Theta) -> Instance:
+    """Return the instance of a program's graph and scores, nothing copied."""
+    return Instance(graph, theta.node, theta.pool, theta.const)

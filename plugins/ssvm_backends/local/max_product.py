@@ -1,0 +1,75 @@
+"""``max-product``: loopy belief propagation for good labellings of any graph; a heuristic.
+
+The messages of dynamic programming on trees, sent round and round (Pearl 1988; Weiss and Freeman 2001).  Exact when
+the graph is a forest; with cycles it may not converge, and what it converges to is good rather than optimal:
+no bound is claimed.  Factors are updated one after the other, forwards and backwards in turn, each message damped::
+
+    m_{f->v}(s) <- damping m_{f->v}(s) + (1 - damping) max over x_f with x_v = s of
+                   table_f(x_f) + sum_{u != v} (node_u + sum_{g != f} m_{g->u})(x_u)
+
+Each sweep decodes the best states by belief; the best labelling met is kept, and improved by local search in
+the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.graphs.graph import graph_bytes
+from ssvm_backends.local.session import BUDGET, Batch, HeuristicSession
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Clock, Verdict
+
+
+class MaxProduct:
+    """Loopy belief propagation: O(table entries x arity) for each sweep."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything."""
+        sweep = need.n_factors * float(need.max_table) * need.max_arity
+        n_bytes = graph_bytes(need) + 16.0 * need.n_slots * need.max_card
+        return Verdict(True, 100.0 * (need.n_variables * need.max_card + sweep), n_bytes=n_bytes)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> MaxProductSession:
+        """Return a session.
+
+        Raises
+        ------
+        OptionError
+            The damping is outside [0, 1).
+        """
+        if not 0.0 <= float(options["damping"]) < 1.0:
+            raise OptionError(f"option 'damping' of 'max-product' is in [0, 1), got {options['damping']!r}")
+        return MaxProductSession(program, options)
+
+
+class MaxProductSession(HeuristicSession):
+    """Messages until they settle."""
+
+    def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
+        """Improve the labels in at most so many sweeps."""
+        from ssvm_backends.local.max_product_kernel import Search, bp_steps
+
+        instance, n = batch.instance, len(batch.ids)
+        variables, states, messages = batch.largest()
+        search = Search(
+            np.zeros(messages), np.zeros(states), np.zeros(2 * self._factor_states(instance.graph)),
+            np.zeros(variables, dtype=np.int32), np.zeros(2 * variables, dtype=bool), np.zeros(2),
+            np.zeros(3, dtype=np.int64),
+        )  # fmt: skip
+        sweeps = min(int(self.options["sweeps"]), iterations)
+        score = np.full(n, -np.inf)
+        while search.cursor[0] < n and not clock.over:
+            bp_steps(
+                instance.graph, instance.node, instance.pool, batch.ids, batch.label_ptr, batch.labels, score,
+                batch.stop, float(self.options["damping"]), sweeps, bool(self.options["local_search"]), search, BUDGET,
+            )  # fmt: skip
+
+    @staticmethod
+    def _factor_states(graph: Any) -> int:
+        """Return the most states that the variables of one factor have together."""
+        return int(np.diff(graph.message_ptr[graph.slot_ptr]).max(initial=1))

@@ -1,0 +1,241 @@
+"""The kernel of ``max-product``: sweeps over the factors of one example after the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.local.search import score_of, settle
+from ssvm_dsl.ir import F64, I8, I32, I64, Bools
+from ssvm_dsl.kernels import assign, borrow, njit
+
+#: Messages have settled when none changes by more than this part of the largest.
+_SETTLED = 1e-7
+
+
+class Search(NamedTuple):
+    """Where the search is, and its work space.
+
+    Parameters
+    ----------
+    message : ndarray of float64
+        Messages of the example at hand, from each slot to its variable.
+    belief : ndarray of float64
+        Unary scores plus messages, for each state of the example.
+    work : ndarray of float64
+        For one factor, what its variables say without it, and new messages.
+    now : ndarray of int32
+        A labelling.
+    stale : ndarray of bool
+        For the local search in the end.
+    change : ndarray of float64, shape (2,)
+        Largest change, and largest message, of the sweep at hand.
+    cursor : ndarray of int64, shape (3,)
+        Example, sweep (-1: local search), factors done in this sweep.
+    """
+
+    message: F64
+    belief: F64
+    work: F64
+    now: I32
+    stale: Bools
+    change: F64
+    cursor: I64
+
+
+@njit(cache=True, nogil=True)
+def bp_steps(
+    graph: Graph, node: F64, pool: F64, ids: I64, label_ptr: I64, labels: I32, score: F64, stop: I8, damping: float,
+    sweeps: int, polish: bool, search: Search, budget: int,
+) -> None:  # fmt: skip
+    """Go on from where ``search.cursor`` says until about the budget is spent; improve labels and scores.
+
+    Parameters
+    ----------
+    graph : Graph
+        Structure; read only.
+    node, pool : ndarray of float64
+        Unary scores (finite) and tables, which may hold ``-inf`` but allow every state.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    label_ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        The best labellings so far, replaced by better ones.
+    score : ndarray of float64, shape (n,)
+        Written: their scores without the constants.
+    stop : ndarray of int8, shape (n,)
+        Becomes 0 where messages settled and 1 where the sweeps were used up.
+    damping : float
+        Share of the old message in a new one, in [0, 1).
+    sweeps : int
+        Sweeps over the factors for each example at most, there and back in turn.
+    polish : bool
+        Whether local search improves the best labelling in the end.
+    search : Search
+        Where the search is, in and out, and its work space.
+    budget : int
+        About how many table entries to look at.
+    """
+    g, z, node, pool = borrow(graph), borrow(search), borrow(node), borrow(pool)
+    cursor, left = z.cursor, budget
+    while cursor[0] < len(ids) and left > 0:
+        i = cursor[0]
+        e = ids[i]
+        lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
+        best, now = labels[label_ptr[i] : label_ptr[i + 1]], z.now[: hi - lo]
+        first, n_factors = g.factor_ptr[e], g.factor_ptr[e + 1] - g.factor_ptr[e]
+        if cursor[1] < 0:
+            if not settle(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
+                return
+            score[i] = score_of(g, node, pool, e, best)
+            cursor[0], cursor[1] = i + 1, 0
+            left -= g.state_ptr[hi] - g.state_ptr[lo]
+            continue
+        if cursor[2] == 0:
+            if cursor[1] == 0:
+                z.message[: _n_messages(g, e)] = 0.0
+                score[i] = score_of(g, node, pool, e, best)
+            _begin(g, node, e, z)
+        while cursor[2] < n_factors and left > 0 and sweeps > 0:
+            at = cursor[2] if cursor[1] % 2 == 0 else n_factors - 1 - cursor[2]
+            _update(g, pool, first + at, g.slot_ptr[first], g.state_ptr[lo], damping, z)
+            left -= g.table_size[first + at] * (g.slot_ptr[first + at + 1] - g.slot_ptr[first + at])
+            cursor[2] += 1
+        if cursor[2] < n_factors and sweeps > 0:
+            return
+        _decode(g, e, z.belief, now)
+        reached = score_of(g, node, pool, e, now)
+        if reached > score[i]:
+            score[i] = reached
+            assign(best, now)
+        left -= g.state_ptr[hi] - g.state_ptr[lo] + n_factors
+        settled = z.change[0] <= _SETTLED * z.change[1] and (sweeps > 0 or n_factors == 0)
+        cursor[1], cursor[2] = cursor[1] + 1, 0
+        if settled or cursor[1] >= sweeps:
+            stop[i] = 0 if settled else 1  # changes are zeros, too, where there was nothing to send
+            z.stale[: 2 * (hi - lo)] = True
+            cursor[1] = -1 if polish else 0
+            cursor[0] = i if polish else i + 1
+
+
+@njit(cache=True, nogil=True)
+def _n_messages(g: Graph, e: int) -> int:
+    """Return how many numbers the messages of an example are."""
+    last = g.slot_ptr[g.factor_ptr[e + 1]]
+    return int(g.message_ptr[last] - g.message_ptr[g.slot_ptr[g.factor_ptr[e]]])
+
+
+@njit(cache=True, nogil=True)
+def _begin(g: Graph, node: F64, e: int, z: Search) -> None:
+    """Add up beliefs anew (no rounding errors pile up)."""
+    lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
+    base, start = g.message_ptr[g.slot_ptr[g.factor_ptr[e]]], g.state_ptr[lo]
+    for s in range(start, g.state_ptr[hi]):
+        z.belief[s - start] = node[s]
+    for v in range(lo, hi):
+        for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
+            at = g.message_ptr[g.touch_slot[t]] - base
+            for s in range(g.card[v]):
+                z.belief[g.state_ptr[v] - start + s] += z.message[at + s]
+    z.change[0], z.change[1] = 0.0, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _update(g: Graph, pool: F64, f: int, first_slot: int, start: int, damping: float, z: Search) -> None:
+    """Send the messages of one factor to all its variables.
+
+    With d the damping, for each slot k of the factor and each state s of its variable::
+
+        new[k, s] = max_{c: c_k = s} table[c] + sum_{j != k} (belief[j, c_j] - message[j, c_j])
+        message[k, s] = d message[k, s] + (1 - d) (new[k, s] - max_s new[k, s])
+
+    All slots are updated from the messages before, and beliefs follow at once.
+
+    Parameters
+    ----------
+    g : Graph
+        Structure; read only.
+    pool : ndarray of float64
+        Tables.
+    f : int
+        The factor.
+    first_slot : int
+        The example's first slot: messages are numbered from there.
+    start : int
+        The example's first state: beliefs are numbered from there.
+    damping : float
+        Share of the old message in a new one.
+    z : Search
+        ``message``, ``belief`` and ``change`` are updated in place; ``work`` is overwritten.
+    """
+    lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
+    base, mine = g.message_ptr[first_slot], g.message_ptr[lo]
+    half = len(z.work) // 2
+    for k in range(lo, hi):
+        at, belief = g.message_ptr[k] - mine, g.state_ptr[g.scope[k]] - start
+        for s in range(g.card[g.scope[k]]):
+            z.work[at + s] = z.belief[belief + s] - z.message[g.message_ptr[k] - base + s]
+            z.work[half + at + s] = -np.inf
+    if hi - lo == 2:
+        _maxima_of_pair(pool, g.table_ptr[f], g.card[g.scope[lo]], g.card[g.scope[lo + 1]], z.work, half)
+    else:
+        _maxima(g, pool, f, z.work, half)
+    for k in range(lo, hi):
+        c, at = g.card[g.scope[k]], half + g.message_ptr[k] - mine
+        to, belief = g.message_ptr[k] - base, g.state_ptr[g.scope[k]] - start
+        top = -np.inf
+        for s in range(c):
+            top = max(top, z.work[at + s])
+        for s in range(c):
+            old = z.message[to + s]
+            new = damping * old + (1.0 - damping) * (z.work[at + s] - top)
+            z.message[to + s] = new
+            z.belief[belief + s] += new - old
+            z.change[0] = max(z.change[0], abs(new - old))
+            z.change[1] = max(z.change[1], abs(new))
+
+
+@njit(cache=True, nogil=True)
+def _maxima_of_pair(pool: F64, at: int, n: int, m: int, work: F64, half: int) -> None:
+    """Write for each state of two variables the best over the other's states."""
+    for s in range(n):
+        mine, best = work[s], -np.inf
+        for t in range(m):
+            x = pool[at + s * m + t]
+            y = x + work[n + t]
+            best = y if y > best else best
+            x += mine
+            to = half + n + t
+            work[to] = x if x > work[to] else work[to]
+        work[half + s] = best
+
+
+@njit(cache=True, nogil=True)
+def _maxima(g: Graph, pool: F64, f: int, work: F64, half: int) -> None:
+    """Write for each state of each variable of a factor the best over the others' states."""
+    lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
+    mine = g.message_ptr[lo]
+    for c in range(g.table_size[f]):
+        x = pool[g.table_ptr[f] + c]
+        if x == -np.inf:
+            continue
+        for k in range(lo, hi):
+            x += work[g.message_ptr[k] - mine + (c // g.stride[k]) % g.card[g.scope[k]]]
+        for k in range(lo, hi):
+            at = g.message_ptr[k] - mine + (c // g.stride[k]) % g.card[g.scope[k]]
+            work[half + at] = max(work[half + at], x - work[at])
+
+
+@njit(cache=True, nogil=True)
+def _decode(g: Graph, e: int, belief: F64, labels: I32) -> None:
+    """Write the state of largest belief of each variable."""
+    lo = g.var_ptr[e]
+    for v in range(lo, g.var_ptr[e + 1]):
+        at, best = g.state_ptr[v] - g.state_ptr[lo], 0
+        for s in range(1, g.card[v]):
+            if belief[at + s] > belief[at + best]:
+                best = s
+        labels[v - lo] = best

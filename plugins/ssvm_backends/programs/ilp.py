@@ -1,0 +1,76 @@
+"""``ilp``: exact maximisation as an integer program, by CP-SAT or HiGHS.
+
+The variables are those of the local polytope (:mod:`ssvm_backends.programs.local_polytope`), now 0 or 1; all rows are
+kept because each one propagates.  Any topology, arity and number of states; time is exponential in the worst case.
+
+Accuracy.  CP-SAT counts in whole numbers.  What a column loses against the best of its block is rounded to multiples
+of a power of two, chosen so that the rounding of a whole labelling stays below 2^-22 and below 2^-40 of what the
+example's blocks can lose together, as far as all of it fits 61 bits.  The bound that is reported contains the rounding
+error there really was.  HiGHS works in float64 with tolerances of its own, which its bound gets added.
+Where that leaves the bound of a finished answer above its score by more than 1e-9 of what the answer loses, the search
+is repeated from that answer, which closes every column with a larger loss and so allows a finer scale; if that does not
+help, the bound says how far from optimal the answer may be.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.programs.cp_sat import CpSat
+from ssvm_backends.programs.local_polytope import Priced, first_incumbent
+from ssvm_backends.programs.milp import highs_milp
+from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir import RELATIVE, Need, Program, Stop, Task
+from ssvm_dsl.plugin_api import Clock, Verdict, loading
+
+#: Joint states of the largest factor that is turned into columns.
+MAX_TABLE = 1 << 20
+
+
+class ILP:
+    """Integer programming over labellings."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept everything but factors with too large tables."""
+        if need.max_table > MAX_TABLE:
+            return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
+        columns = (need.n_variables * need.max_card + need.n_factors * need.max_table) / max(need.n_examples, 1)
+        cost = need.n_examples * (1e7 + 1e3 * float(columns) ** 2)
+        return Verdict(True, cost, n_bytes=COLUMN_BYTES * float(columns))
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
+        """Return a session."""
+        with loading():
+            importlib.import_module("scipy.optimize" if options["solver"] == "highs" else "ortools.sat.python.cp_model")
+        return ILPSession(program, options)
+
+
+class ILPSession(PolytopeSession):
+    """Integer programs of one program's examples."""
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        super().__init__(program, options, redundant=True)
+        self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
+
+    def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
+        """Solve one example; where there is no time to, the answer is the labelling that a search starts from."""
+        try:
+            answer = self._solver(priced, clock, warm)
+        except OutOfTime:
+            labels, _ = first_incumbent(priced, warm)
+            score, bound = priced.score_of(labels), priced.bound()
+            if score == -np.inf:
+                return ProgramAnswer(bound=bound, stop=Stop.TIME)
+            return ProgramAnswer(labels, score, max(bound, score), Stop.TIME, warm=labels)
+        if answer.stop is Stop.FINISHED and answer.labels is not None:
+            lost = max(0.0, priced.top - answer.score)
+            if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):
+                again = self._solver(priced, clock, answer.labels)
+                answer = replace(again, bound=min(again.bound, answer.bound))
+        return answer

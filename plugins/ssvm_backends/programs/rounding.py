@@ -1,0 +1,102 @@
+r"""From a fractional solution to a labelling, by the rule that the option ``rounding`` of ``lp`` names.
+
+* ``argmax``: each variable takes its most likely state.
+* ``threshold``: variable v takes the first state s with ``mu_v(0) + ... + mu_v(s) >= t``; the best labelling over
+  many t.  For two states and submodular scores every t gives an optimal labelling (Hochbaum 2002), for ordered
+  states and convex differences likewise.
+* ``conditional``: the method of conditional expectations (Raghavan 1988).  Variables are drawn independently with
+  probabilities mu_v in thought; one after the other is fixed to the state that keeps the expected score highest,
+  so the labelling is at least as good as that draw on average.  Forbidden joint states come first: states are
+  compared by the probability of meeting one, then by expected score.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.programs.local_polytope import PolytopeGroup, Priced
+from ssvm_dsl.ir import F64, I32, I64
+
+#: Thresholds that are tried at most.
+MAX_THRESHOLDS = 64
+
+#: A running sum this close to 1 is 1, so that no state without weight comes into reach behind it.
+_SAME_SUM = 1e-9
+
+#: Probabilities of forbidden joint states closer than this count as equal.
+_SAME_RISK = 1e-9
+
+
+def rounded(priced: Priced, mu: F64, rule: str) -> I32:
+    """Return a labelling near a fractional solution; its score may be ``-inf``.
+
+    Parameters
+    ----------
+    priced : Priced
+    mu : ndarray of float64, shape (n_columns,)
+        Not negative, summing to one in each block, zero where forbidden.
+    rule : {"argmax", "threshold", "conditional"}
+    """
+    if rule == "argmax":
+        return priced.polytope.labels_of(mu)
+    return _by_threshold(priced, mu) if rule == "threshold" else _by_expectation(priced, mu)
+
+
+def _by_threshold(priced: Priced, mu: F64) -> I32:
+    ptr = priced.polytope.state_ptr
+    node = mu[: ptr[-1]]
+    running = np.cumsum(node)
+    before = np.repeat(np.concatenate([[0.0], running])[ptr[:-1]], np.diff(ptr))
+    upto = running - before
+    upto[upto > 1.0 - _SAME_SUM] = 1.0
+    steps = np.unique(np.concatenate([[0.0], upto.round(9)]))
+    middles = (steps[1:] + steps[:-1]) / 2
+    if len(middles) > MAX_THRESHOLDS:
+        middles = middles[np.linspace(0, len(middles) - 1, MAX_THRESHOLDS).astype(np.int64)]
+    # a state without weight is never the first to reach a threshold that lies between two sums
+    labellings = [priced.polytope.labels_of((upto >= t).astype(np.float64)) for t in middles]
+    return max(labellings, key=priced.score_of)
+
+
+def _by_expectation(priced: Priced, mu: F64) -> I32:
+    polytope = priced.polytope
+    ptr = polytope.state_ptr
+    chance = [mu[ptr[v] : ptr[v + 1]].copy() for v in range(polytope.n_variables)]
+    touching = _touching(polytope.parts, polytope.n_variables)
+    labels = np.zeros(polytope.n_variables, dtype=np.int32)
+    for v in np.argsort([-one.max() for one in chance], kind="stable").tolist():
+        gain = np.where(chance[v] > 0.0, priced.score[ptr[v] : ptr[v + 1]], -np.inf)
+        risk = np.where(gain == -np.inf, np.inf, 0.0)
+        for p, f, k in touching[v]:
+            expected, forbidden = _expected(priced, polytope.parts[p], f, k, chance)
+            gain, risk = gain + expected, risk + forbidden
+        safe = risk <= risk.min() + _SAME_RISK
+        labels[v] = int(np.argmax(np.where(safe, gain, -np.inf)))
+        chance[v] = np.eye(len(gain))[labels[v]]
+    return labels
+
+
+def _touching(parts: tuple[PolytopeGroup, ...], n_variables: int) -> list[list[tuple[int, int, int]]]:
+    """Return for each variable its (part, factor within the part, place in the scope)."""
+    out: list[list[tuple[int, int, int]]] = [[] for _ in range(n_variables)]
+    for p, part in enumerate(parts):
+        for f, scope in enumerate(part.scope.tolist()):
+            for k, v in enumerate(scope):
+                out[v].append((p, f, k))
+    return out
+
+
+def _expected(priced: Priced, part: PolytopeGroup, factor: int, k: int, chance: list[F64]) -> tuple[F64, F64]:
+    """Return for each state of the k-th variable the factor's expected score and its risk of being forbidden."""
+    size = int(np.prod(part.cards))
+    start = part.columns.start + factor * size
+    table = priced.score[start : start + size].reshape(part.cards)
+    open_ = table > -np.inf
+    score, shut = np.where(open_, table, 0.0), (~open_).astype(np.float64)
+    scope: I64 = part.scope[factor]
+    for axis in reversed(range(len(part.cards))):
+        if axis != k:
+            weights = chance[scope[axis]]
+            score = np.tensordot(score, weights, axes=(axis, 0))
+            shut = np.tensordot(shut, weights, axes=(axis, 0))
+    return score, shut

@@ -1,0 +1,234 @@
+"""The session that ``lp`` and ``ilp`` share: example by example, each with its local polytope.
+
+A polytope is built when an example of its structure is first asked for and kept, up to :data:`KEPT_COLUMNS` in all;
+scores enter per call.  A solver fills in :meth:`PolytopeSession.answer`; masks, clamps, deadlines, interruption and
+packing are here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock, current_thread, main_thread
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, Structure, build_polytope, n_entries
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir import F64, I32, I64, Marginals, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
+from ssvm_dsl.plugin_api import Clock, answer_each
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+#: Columns of all structures a session keeps (100 to 300 bytes each, with what solvers make of them).
+KEPT_COLUMNS = 4_000_000
+
+#: Seconds for each entry of its equations that it takes to build a polytope.
+BUILD_SECONDS = 150e-9
+
+#: Seconds for each entry that it takes to read an example's structure and scores.
+PRICE_SECONDS = 10e-9
+
+#: Bytes that a solver takes for each column of an example while it runs.
+COLUMN_BYTES = 1000.0
+
+
+class Kept(Generic[K, T]):
+    """Remembers what was made from a key; forgets the oldest when there are too many columns.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the thing made from a key, and its number of columns; may take more arguments than the key.
+    """
+
+    def __init__(self, make: Callable[..., tuple[T, int]]) -> None:
+        self._make, self._lock = make, Lock()
+        self._made: dict[K, tuple[T, int]] = {}
+        self._columns = 0
+
+    def __call__(self, key: K, *how: Any) -> T:
+        """Return the thing made from a key; ``how`` is passed on where it is made now."""
+        with self._lock:
+            if key in self._made:
+                return self._made[key][0]
+        made = self._make(key, *how)
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = made
+                self._columns += made[1]
+            while self._columns > KEPT_COLUMNS and len(self._made) > 1:
+                self._columns -= self._made.pop(next(iter(self._made)))[1]
+        return made[0]
+
+
+@dataclass(frozen=True)
+class ProgramAnswer:
+    """What a solver says about one example.
+
+    Parameters
+    ----------
+    labels : ndarray of int32, optional
+        A labelling of finite score.
+    score : float
+        Its score; without labels that of ``mu``, or ``-inf``.
+    bound : float
+        Certified upper bound; ``-inf`` proves that there is no labelling.
+    stop : Stop
+    mu : ndarray of float64, optional
+        Fractional solution, one number for each column of the polytope.
+    warm : object
+        What to start from next time.
+    stats : dict
+    """
+
+    labels: I32 | None = None
+    score: float = -np.inf
+    bound: float = np.nan
+    stop: Stop = Stop.FINISHED
+    mu: F64 | None = None
+    warm: Any = None
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def primal(self) -> Primal:
+        """What there is to show."""
+        if self.labels is not None:
+            return Primal.FEASIBLE
+        if self.bound == -np.inf:
+            return Primal.INFEASIBLE
+        return Primal.NONE if self.mu is None else Primal.FRACTIONAL
+
+
+class PolytopeSession(ABC):
+    """Answers example by example.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+    redundant : bool
+        Which rows its polytopes have; see :func:`~ssvm_backends.programs.local_polytope.build_polytope`.
+    """
+
+    def __init__(self, program: Program, options: Mapping[str, Any], redundant: bool) -> None:
+        self.program, self.options = program, options
+
+        def build(structure: Structure, clock: Clock) -> tuple[LocalPolytope, int]:
+            clock.afford(BUILD_SECONDS * n_entries(program, structure.example))
+            polytope = build_polytope(program, structure.example, redundant)
+            return polytope, polytope.n_columns
+
+        self._polytope: Kept[Structure, LocalPolytope] = Kept(build)
+
+    @abstractmethod
+    def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
+        """Answer for one example; all its blocks have a column of finite score."""
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`.
+
+        ``Solution.warm`` maps numbers of examples to what their next answers start from.
+        """
+        theta, ids, clock = question.theta, question.ids(self.program), Clock.start(question.limits)
+        known: Mapping[int, Any] = question.warm if isinstance(question.warm, Mapping) else {}
+        node = question.open_node(self.program)
+
+        def one(place: int, example: int, mine: Clock) -> ProgramAnswer:
+            answer = self._one(theta, node, example, mine, known.get(example), question.task)
+            clock.tell(answer.score, answer.bound)
+            return answer
+
+        answers = answer_each(ids, clock, one, lambda why: ProgramAnswer(stop=why))
+        return self._packed(ids, question.label_ptr(self.program), answers, question.task)
+
+    def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
+        if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
+            const = float(theta.const[example])
+            return ProgramAnswer(np.zeros(0, np.int32), const, const, mu=np.zeros(0))
+        priced = None
+        try:
+            clock.afford(PRICE_SECONDS * n_entries(self.program, example))
+            polytope = self._polytope(Structure.of(self.program, example), clock)
+            priced = polytope.price(theta, node, self.program, example)
+            if (priced.peaks == -np.inf).any():
+                return ProgramAnswer(bound=-np.inf)
+            return self.answer(priced, clock, warm, task)
+        except OutOfTime:
+            return ProgramAnswer(bound=np.nan if priced is None else priced.bound(), stop=Stop.TIME)
+
+    def _packed(self, ids: I64, ptr: I64, answers: list[ProgramAnswer], task: Task) -> Solution:
+        n, labels = len(ids), np.zeros(int(ptr[-1]), dtype=np.int32)
+        for i, answer in enumerate(answers):
+            if answer.labels is not None:
+                labels[ptr[i] : ptr[i + 1]] = answer.labels
+        stats: dict[str, Any] = {}
+        for answer in answers:
+            for key, value in answer.stats.items():
+                stats[key] = stats.get(key, 0) + value
+        return Solution(
+            labels,
+            np.array([answer.score for answer in answers], dtype=np.float64).reshape(n),
+            np.array([answer.bound for answer in answers], dtype=np.float64).reshape(n),
+            np.array([answer.stop for answer in answers], dtype=np.int8).reshape(n),
+            np.array([answer.primal for answer in answers], dtype=np.int8).reshape(n),
+            warm={int(e): answer.warm for e, answer in zip(ids, answers, strict=True) if answer.warm is not None},
+            stats=stats,
+        )
+
+
+def pack_marginals(program: Program, ids: I64, mus: list[F64 | None]) -> Marginals:
+    """Return fractional solutions packed as a :class:`~ssvm_dsl.ir.Marginals`; zeros where there is none.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    mus : list of ndarray
+        For each of them the variables' states, then its factors' joint states group by group (the columns of a
+        :class:`~ssvm_backends.programs.local_polytope.LocalPolytope`).
+    """
+    first, last = program.var_ptr[ids], program.var_ptr[ids + 1]
+    sizes = [program.state_ptr[last] - program.state_ptr[first]]
+    sizes += [np.diff(group.ptr)[ids] * group.n_configs for group in program.groups]
+    widths = [1, *(group.n_configs for group in program.groups)]
+    out = []
+    for number, (size, width) in enumerate(zip(sizes, widths, strict=True)):
+        ptr, packed = pointers(size), np.zeros(int(size.sum()))
+        for i, mu in enumerate(mus):
+            if mu is not None:
+                start = int(sum(int(other[i]) for other in sizes[:number]))
+                packed[ptr[i] : ptr[i + 1]] = mu[start : start + int(size[i])]
+        out.append(packed if number == 0 else packed.reshape(-1, width))
+    return Marginals(out[0], tuple(out[1:]))
+
+
+def run_interruptibly(call: Callable[[], T], stop: Callable[[], None]) -> tuple[T, bool]:
+    """Return what a long compiled call returns, and whether Ctrl-C ended it early.
+
+    Python delivers Ctrl-C to the main thread, and only between two of its instructions.  So the main thread waits
+    and another one makes the call (which must release the global lock).
+
+    Parameters
+    ----------
+    call : callable
+    stop : callable
+        Asks the running call to come to an end; may be called several times, from another thread.
+    """
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    if current_thread() is not main_thread():
+        return call(), False
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+        try:
+            wait([future])
+            return future.result(), False
+        except KeyboardInterrupt:
+            while not future.done():
+                stop()
+                wait([future], timeout=0.02)
+            return future.result(), True

@@ -1,0 +1,116 @@
+"""``chain``: exact dynamic programming on disjoint chains (Viterbi 1967), the fastest path for sequences.
+
+Maximisation has a kernel of its own that walks each chain from end to end without the bookkeeping of trees;
+the other tasks are those of :mod:`ssvm_backends.trees.tree`, of which a chain is a special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.trees.forest import Forest, build_forest
+from ssvm_backends.trees.session import ForestSession
+from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta, add_marginals
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+
+
+class Chain:
+    """Viterbi: O(T c^2) for T variables of c states."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept every batch of disjoint chains."""
+        return Verdict(True, need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> ChainSession:
+        """Return a session; chains of equal cardinality in natural order get the fast kernel."""
+        forest = build_forest(program)
+        link = natural_links(program, forest)
+        return ChainSession(program, forest) if link is None else ViterbiSession(program, forest, link)
+
+
+class ChainSession(ForestSession):
+    """A session for chains in any order, with any numbers of states."""
+
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Return ``None``: marginals come from ``solve``; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        return None
+
+
+class ViterbiSession(ChainSession):
+    """A session whose maximisation uses the Viterbi kernel.
+
+    Parameters
+    ----------
+    program : Program
+    forest : Forest
+    link : ndarray of int64, shape (V,)
+        Where the table between a variable and the next starts, -1 at the end of a chain.
+    """
+
+    def __init__(self, program: Program, forest: Forest, link: I64) -> None:
+        super().__init__(program, forest)
+        self._link = link
+
+    def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
+        from ssvm_backends.trees.viterbi import viterbi
+
+        c = self.program.uniform_card
+        viterbi(self.forest, self._link, c, theta.pool, node, ids, ptr, labels, score)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.trees.viterbi_oracle import viterbi_oracle
+
+        program = self.program
+        header = np.array([program.uniform_card, program.n_examples], dtype=np.int64)
+        longs = np.concatenate([header, program.var_ptr, self._link])
+        longest = int(np.diff(program.var_ptr).max(initial=0))
+        return CompiledOracle(viterbi_oracle, np.zeros(1, np.int32), longs, (longest + 1) * program.uniform_card)
+
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Add weighted marginals and return log partitions; see :class:`~ssvm_dsl.plugin_api.SumSession`."""
+        from ssvm_backends.trees.chain_sum import expect_chains, linear_tables
+
+        theta, ids = question.theta, question.ids(self.program)
+        groups, c = self.program.groups, self.program.uniform_card
+        if len(groups) > 1:
+            return None
+        given = theta.tables[0] if groups else np.zeros((1, c * c))
+        factor, shift, shared = np.empty_like(given), np.zeros(len(given)), len(given) == 1
+        rows: slice | I64 = slice(None)
+        if len(given) > 64:
+            rows = groups[0].table_rows(ids).astype(np.int64)
+        linear_tables(given, rows, shift, factor)
+        own_node, log_z = question.open_node(self.program), np.empty(len(ids))
+        most = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])) if shared else 0
+        left, right = np.empty((most, c)), np.empty((most, c))
+        edges = expect_chains(
+            self.program.var_ptr, self._link, c, own_node, factor.reshape(-1), shift, ids, coef, shared,
+            node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right, log_z,
+        )  # fmt: skip
+        if shared and groups:
+            tables[0][0] += (left[:edges].T @ right[:edges]).ravel() * factor[0]
+        wide = np.flatnonzero(np.isnan(log_z))
+        log_z += theta.const[ids]
+        if len(wide):
+            solution = self._marginals(theta, own_node, ids[wide], Limits())
+            assert solution.log_partition is not None
+            assert solution.marginals is not None
+            log_z[wide] = solution.log_partition
+            add_marginals(self.program, solution.marginals, coef[wide], ids[wide], node, tables)
+        return log_z
+
+
+def natural_links(program: Program, forest: Forest) -> I64 | None:
+    """Return where each variable's table to the next one starts; ``None`` where chains are not that plain."""
+    linked = forest.parent >= 0
+    counts = np.diff(forest.entry_ptr)
+    following = forest.parent[linked] == np.flatnonzero(linked) + 1
+    if not program.uniform_card or not following.all() or (counts[linked] != 1).any() or forest.entry_flip.any():
+        return None
+    link = np.full(program.n_variables, -1, dtype=np.int64)
+    link[linked] = forest.entry_offset
+    return link

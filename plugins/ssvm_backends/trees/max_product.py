@@ -1,0 +1,166 @@
+"""Max-product on forests as one compiled kernel.
+
+Upwards, ``b_v(s) = node_v(s) + sum of messages`` and ``m(t) = max_s b_v(s) + T(s, t)`` with the destination
+state t innermost, so that the loop vectorises; only maxima are kept.  Downwards, each state is the argmax
+given its parent's, found again from the stored beliefs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_backends.trees.forest import Forest
+from ssvm_dsl.ir import F64, I32, I64
+from ssvm_dsl.kernels import assign, borrow, njit
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def edge_table(forest: Forest, pool: F64, v: int, c_v: int, c_p: int, out: F64) -> None:
+    """Write the sum of the tables on v's edge to ``out``, row: state of v, column: state of its parent."""
+    for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
+        base = forest.entry_offset[e]
+        fresh = e == forest.entry_ptr[v]
+        for s in range(c_v):
+            for t in range(c_p):
+                at = base + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)
+                out[s * c_p + t] = pool[at] if fresh else out[s * c_p + t] + pool[at]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def max_message(belief: F64, table: F64, c_v: int, c_p: int, out: F64) -> None:
+    """Write ``max_s belief[s] + table[s, t]`` for every t; four sources at a time keep ``out`` in registers."""
+    for t in range(c_p):
+        out[t] = -np.inf
+    s = 0
+    while s + 3 < c_v:
+        b0, b1, b2, b3 = belief[s], belief[s + 1], belief[s + 2], belief[s + 3]
+        r0 = table[s * c_p : (s + 1) * c_p]
+        r1 = table[(s + 1) * c_p : (s + 2) * c_p]
+        r2 = table[(s + 2) * c_p : (s + 3) * c_p]
+        r3 = table[(s + 3) * c_p : (s + 4) * c_p]
+        for t in range(c_p):
+            x, y = b0 + r0[t], b1 + r1[t]
+            x = x if x > y else y
+            y, z = b2 + r2[t], b3 + r3[t]
+            y = y if y > z else z
+            x = x if x > y else y
+            out[t] = x if x > out[t] else out[t]
+        s += 4
+    while s < c_v:
+        b, row = belief[s], table[s * c_p : (s + 1) * c_p]
+        for t in range(c_p):
+            x = b + row[t]
+            out[t] = x if x > out[t] else out[t]
+        s += 1
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def argmax(values: NDArray[np.float64]) -> int:
+    """Return the first position of the maximum."""
+    best = 0
+    for s in range(1, len(values)):
+        if values[s] > values[best]:
+            best = s
+    return best
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def eliminate(forest: Forest, lo: int, hi: int, pool: F64, beliefs: F64, work: F64) -> float:
+    """Send all messages upwards in ``beliefs`` (unary scores on entry) and return the best score."""
+    forest, pool, beliefs, work = borrow(forest), borrow(pool), borrow(beliefs), borrow(work)
+    first, total = forest.state_ptr[lo], 0.0
+    for position in range(lo, hi):
+        v = forest.order[position]
+        at, c_v, parent = forest.state_ptr[v] - first, forest.card[v], forest.parent[v]
+        belief = beliefs[at : at + c_v]
+        if parent < 0:
+            total += belief[argmax(belief)]
+            continue
+        c_p, e = forest.card[parent], forest.entry_ptr[v]
+        message, scratch = work[:c_p], work[c_p : c_p + c_v * c_p]
+        if forest.entry_ptr[v + 1] == e + 1 and not forest.entry_flip[e]:
+            table = pool[forest.entry_offset[e] : forest.entry_offset[e] + c_v * c_p]
+        else:
+            edge_table(forest, pool, v, c_v, c_p, scratch)
+            table = scratch
+        max_message(belief, table, c_v, c_p, message)
+        above = forest.state_ptr[parent] - first
+        for t in range(c_p):
+            beliefs[above + t] += message[t]
+    return total
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def descend(forest: Forest, lo: int, hi: int, pool: F64, beliefs: F64, work: F64, labels: I32) -> None:
+    """Write the best states from the roots down: each the argmax given its parent's state.
+
+    ``y_v = argmax_s belief_v(s) + T(s, y_parent)``, from the beliefs that :func:`eliminate` left.
+
+    Parameters
+    ----------
+    forest : Forest
+        Structure; read only.
+    lo, hi : int
+        First variable of the example, and the one after its last.
+    pool : ndarray of float64
+        Tables.
+    beliefs : ndarray of float64
+        Beliefs of the example's states, from 0 for its first one; read only.
+    work : ndarray of float64, shape (at least the most states of a variable,)
+        Work space.
+    labels : ndarray of int32, shape (hi - lo,)
+        Written.
+    """
+    forest, pool, beliefs, work = borrow(forest), borrow(pool), borrow(beliefs), borrow(work)
+    first = forest.state_ptr[lo]
+    for position in range(hi - 1, lo - 1, -1):
+        v = forest.order[position]
+        at, c_v, parent = forest.state_ptr[v] - first, forest.card[v], forest.parent[v]
+        column = work[:c_v]
+        assign(column, beliefs[at:])
+        if parent >= 0:
+            c_p, t = forest.card[parent], labels[parent - lo]
+            for e in range(forest.entry_ptr[v], forest.entry_ptr[v + 1]):
+                base = forest.entry_offset[e]
+                for s in range(c_v):
+                    column[s] += pool[base + (t * c_v + s if forest.entry_flip[e] else s * c_p + t)]
+        labels[v - lo] = argmax(column)
+
+
+@njit(cache=True, nogil=True)
+def max_product(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64) -> None:
+    """Write the best labelling and score (without constant) of each listed example.
+
+    Parameters
+    ----------
+    forest : Forest
+        Structure; read only.
+    pool, node : ndarray of float64
+        Tables, and unary scores with ``-inf`` at states that masks rule out.
+    examples : ndarray of int64, shape (n,)
+        The examples.
+    label_ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of each listed example start.
+    labels : ndarray of int32
+        Written; zeros where there is no labelling.
+    score : ndarray of float64, shape (n,)
+        Written; ``-inf`` where there is no labelling.
+    """
+    widest, biggest = 1, 1
+    for k in range(len(examples)):
+        lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
+        biggest = max(biggest, forest.state_ptr[hi] - forest.state_ptr[lo])
+        for v in range(lo, hi):
+            widest = max(widest, forest.card[v])
+    beliefs, work = np.empty(biggest), np.empty(widest + widest * widest)
+    for k in range(len(examples)):
+        lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
+        first, last = forest.state_ptr[lo], forest.state_ptr[hi]
+        assign(beliefs[: last - first], node[first:])
+        score[k] = eliminate(forest, lo, hi, pool, beliefs, work)
+        mine = labels[label_ptr[k] : label_ptr[k + 1]]
+        if score[k] == -np.inf:
+            mine[:] = 0
+        else:
+            descend(forest, lo, hi, pool, beliefs, work, mine)

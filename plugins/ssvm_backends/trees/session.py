@@ -1,0 +1,170 @@
+"""One session for all tasks of dynamic programming on forests; ``chain`` and ``tree`` share it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.trees.forest import Forest, build_forest
+from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.ir import (
+    F64,
+    I32,
+    I64,
+    CountTables,
+    Limits,
+    Marginals,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    Task,
+    Theta,
+    pointers,
+)
+from ssvm_dsl.plugin_api import CompiledOracle
+
+#: Bytes that the lists of the k best labellings of one example may take.
+MEMORY = 2.0**31
+
+
+class ForestSession:
+    """Exact dynamic programming on the forests of a program."""
+
+    def __init__(self, program: Program, forest: Forest | None = None) -> None:
+        self.program = program
+        self.forest = build_forest(program) if forest is None else forest
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        program, theta, task = self.program, question.theta, question.task
+        ids, node = question.ids(program), question.open_node(program)
+        if task is Task.MARGINALS:
+            return self._marginals(theta, node, ids, question.limits)
+        n_best = 1
+        if task is Task.KBEST:
+            n_best = question.k
+            check_memory(program, ids, n_best)
+        ptr = question.label_ptr(program)
+        labels = np.zeros((n_best, int(ptr[-1])), dtype=np.int32)
+        score = np.full((n_best, len(ids)), -np.inf)
+        reached = 0
+        for lo, hi in parts_within(len(ids), question.limits):
+            if task is Task.KBEST:
+                self._k_best(theta, node, ids[lo:hi], ptr[lo:], labels, score[:, lo:hi])
+            else:
+                self._map(theta, node, ids[lo:hi], ptr[lo:], labels[0], score[0, lo:hi])
+            reached = hi
+        score += np.where(score > -np.inf, theta.const[ids], 0.0)
+        if task is not Task.KBEST:
+            labels, score = labels[0], score[0]
+        return cut_off(Solution.exact(labels, score), reached)
+
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+        """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
+        from ssvm_backends.trees.count import best_by_count
+
+        theta, ids, ptr = question.theta, question.ids(self.program), question.label_ptr(self.program)
+        labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
+        node = question.open_node(self.program)
+        best_by_count(
+            self.forest, theta.pool, node, theta.const, tables.counts, tables.shape, tables.start, tables.offset,
+            tables.scale, ids, ptr, labels, worth,
+        )  # fmt: skip
+        return Solution.exact(labels, worth)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.trees.forest_oracle import forest_oracle
+
+        f, program = self.forest, self.program
+        header = np.array([program.n_examples, program.n_variables, len(f.entry_offset)], dtype=np.int64)
+        longs = np.concatenate([header, f.var_ptr, f.state_ptr, f.entry_ptr, f.entry_offset])
+        ints = np.concatenate([f.card, f.order, f.parent, f.entry_flip]).astype(np.int32)
+        widest = int(program.card.max(initial=1))
+        biggest = int(np.diff(program.state_ptr[program.var_ptr]).max(initial=0))
+        return CompiledOracle(forest_oracle, ints, longs, biggest + widest + widest * widest)
+
+    def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
+        from ssvm_backends.trees.max_product import max_product
+
+        max_product(self.forest, theta.pool, node, ids, ptr, labels, score)
+
+    def _k_best(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
+        from ssvm_backends.trees.kbest import k_best
+
+        k_best(self.forest, theta.pool, node, ids, ptr, labels, score)
+
+    def _marginals(self, theta: Theta, node: F64, ids: I64, limits: Limits) -> Solution:
+        from ssvm_backends.trees.sum_product import exp_tables, sum_product
+
+        program = self.program
+        shift, factor = exp_tables(program, theta, ids)
+        counts = program.state_ptr[program.var_ptr[ids + 1]] - program.state_ptr[program.var_ptr[ids]]
+        state_ptr = pointers(counts)
+        out_node = np.zeros(int(state_ptr[-1]))
+        first, rows, tables, pool = self._table_space(ids)
+        log_z = np.full(len(ids), -np.inf)
+        widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
+        reached = 0
+        for lo, hi in parts_within(len(ids), limits):
+            sum_product(
+                self.forest, theta.pool, factor, shift, node, ids[lo:hi], state_ptr[lo:], out_node,
+                first[:, lo:], rows, widths, pool, log_z[lo:hi],
+            )  # fmt: skip
+            reached = hi
+        log_z += np.where(log_z > -np.inf, theta.const[ids], 0.0)
+        n = len(ids)
+        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
+        empty = np.zeros(0, dtype=np.int32)
+        solution = Solution(
+            empty, np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int8), primal,
+            marginals=Marginals(out_node, tables), log_partition=log_z,
+        )  # fmt: skip
+        return cut_off(solution, reached)
+
+    def _table_space(self, ids: I64) -> tuple[I64, I64, tuple[F64, ...], F64]:
+        """Return (output row minus factor number per group and example, pool offset per group, views, pool)."""
+        groups = self.program.groups
+        counts = np.array([g.shapes.counts[ids] for g in groups], dtype=np.int64).reshape(len(groups), len(ids))
+        sizes = np.array([int(c.sum()) * g.n_configs for c, g in zip(counts, groups, strict=True)], dtype=np.int64)
+        offset = pointers(sizes)
+        pool = np.zeros(int(offset[-1]))
+        views = tuple(
+            pool[lo:hi].reshape(-1, g.n_configs) for lo, hi, g in zip(offset[:-1], offset[1:], groups, strict=True)
+        )
+        starts = np.concatenate([np.zeros((len(groups), 1), np.int64), counts.cumsum(axis=1)], axis=1)[:, :-1]
+        firsts = np.array([g.ptr[:-1][ids] for g in groups], dtype=np.int64).reshape(len(groups), len(ids))
+        first = starts - firsts
+        return (first if len(groups) else np.zeros((1, len(ids)), np.int64)), offset, views, pool
+
+
+def cut_off(solution: Solution, reached: int) -> Solution:
+    """Mark the answers after the first ``reached`` as not computed for lack of time."""
+    late = np.arange(len(solution.stop)) >= reached
+    if late.any():
+        solution.stop[late] = Stop.TIME
+        solution.primal[late] = Primal.NONE
+        solution.bound[late] = np.nan
+        solution.score[..., late] = -np.inf
+    return solution
+
+
+def check_memory(program: Program, ids: I64, k: int) -> None:
+    """Refuse a k whose lists do not fit.
+
+    Raises
+    ------
+    TooLargeError
+        They need more memory than allowed.
+    """
+    if not len(ids):
+        return
+    first, last = program.var_ptr[ids], program.var_ptr[ids + 1]
+    longest, states = float((last - first).max()), float((program.state_ptr[last] - program.state_ptr[first]).max())
+    each = 8.0 * states + 16.0 * longest * float(program.card.max(initial=1))
+    if k * each > MEMORY:
+        text = f"the {k} best labellings of {longest:.0f} variables need lists of {k * each / 2**30:.1f} GiB"
+        text += f" ({MEMORY / 2**30:g} are allowed); ask for at most {int(MEMORY // each)}"
+        raise TooLargeError(text)

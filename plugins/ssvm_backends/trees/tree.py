@@ -1,0 +1,22 @@
+"""``tree``: exact dynamic programming on forests (Pearl 1988; max-product, sum-product, k-best)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends.trees.session import ForestSession
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class Tree:
+    """Eliminates leaves towards a root: O(V c^2) for c states, times k log k for the k best."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept every forest; the cost is one table look-up per pair of states and variable."""
+        return Verdict(True, 1.2 * need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
+        """Return a session."""
+        return ForestSession(program)

@@ -1,0 +1,54 @@
+"""When trainers of the dual certify, and what they check about compiled oracles."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ssvm_dsl.errors import BackendFault, TrainingError
+from ssvm_dsl.plugin_api import StopRule, TrainProblem
+from ssvm_trainers.resumable import Stateful
+from ssvm_trainers.state_rules import COUNTS
+
+
+class CertificationSchedule(Stateful):
+    """Tells when a certificate, which costs a pass of the oracle, is worth it.
+
+    A pass meets the gap of each example at the weights of its visit.  Their sum estimates the duality gap at the
+    weights after the pass, from above as a rule; ``ratio`` is the certified gap over it, as measured last.
+    """
+
+    ratio: Annotated[float, COUNTS]
+
+    def __init__(self) -> None:
+        self.ratio = 0.6
+
+    def asks(self, stop: StopRule, dual: float, estimate: float, passes: float) -> bool:
+        """Return whether the gap is likely below the tolerance, or there is only one pass left."""
+        wanted = stop.tol * max(abs(dual + estimate), 1e-12)
+        return self.ratio * estimate <= wanted or passes + 1.0 >= stop.max_passes
+
+    def learn(self, certified: float, estimate: float) -> None:
+        """Compare a certified gap with its estimate."""
+        if estimate > 0.0:
+            # bounded above: an estimate of nothing but rounding must not put off the next certificate for ever
+            self.ratio = float(np.clip(certified / estimate, 1e-3, 10.0))
+
+
+def count_calls(problem: TrainProblem, n_calls: int, begin: float, off: float) -> None:
+    """Add calls of a compiled oracle since ``begin`` to the problem's; check the scores it reported.
+
+    Raises
+    ------
+    BackendFault
+        They differ from those of its labellings, by a largest relative difference ``off``.
+    TrainingError
+        They are no numbers.
+    """
+    problem.n_oracle_calls += n_calls
+    problem.oracle_seconds += problem.seconds() - begin
+    if not np.isfinite(off):
+        raise TrainingError("scores are no longer finite numbers: features or weights are too large")
+    if not off <= 1e-6:
+        raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")

@@ -1,0 +1,1 @@
+"""Cutting planes and bundles: a quadratic program over planes of the whole data."""

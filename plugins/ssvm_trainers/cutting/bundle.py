@@ -1,0 +1,69 @@
+"""``bundle``: the bundle method for regularised risk minimisation (BMRM), for any convex risk.
+
+Teo, Vishwanathan, Smola and Le (2010): each pass over the data gives one aggregated plane that touches the mean
+risk at the point asked for; the next point is where the model of all planes so far is least, and the least value
+of the model is a certified lower bound of the optimum.  Only values and subgradients are used, so every risk, to
+any power, smooth or not, is covered.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
+from ssvm_trainers.resumable import Resumable, Run
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+
+
+class Bundle(Resumable):
+    """The bundle method.
+
+    Parameters
+    ----------
+    stabilise : bool
+        Ask for points between the best one and the minimiser of the model; plain BMRM otherwise.
+    keep : int
+        Passes a plane may stay without dual weight before it is dropped.
+    random_state : int or None
+        Not used: the method is deterministic.
+    """
+
+    def __init__(self, stabilise: bool = True, keep: int = 50, random_state: int | None = None) -> None:
+        self.stabilise, self.keep = stabilise, keep
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return BundleRun(self, problem, start)
+
+
+class BundleRun(Run):
+    """The model of one run, and w: the point asked for next."""
+
+    model: Annotated[AggregatedModel, PART]
+    stabilizer: Annotated[Stabilizer, PART]
+    w: Annotated[F64, NUMBERS]  #: the point asked for next
+    passes: Annotated[float, COUNTS]
+    lowest: Annotated[float, OPEN]  #: objective so far
+
+    def __init__(self, options: Bundle, problem: TrainProblem, start: F64 | None) -> None:
+        self.problem, self.stabilizer = problem, Stabilizer(options.stabilise)
+        self.model = AggregatedModel(problem.objective, options.keep)
+        self.w = self.model.w if start is None else start
+        self.passes, self.lowest = 0.0, np.inf
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take the plane at w into the model, and choose the next w."""
+        w, model, objective, n = self.w, self.model, self.problem.objective, self.problem.n
+        found = self.problem.gradient(w)
+        self.passes += 1.0
+        primal, upper = objective.primal(w, found.value), objective.primal(w, found.bound)
+        model.add(-found.vector / n, found.offset / n)
+        self.lowest = min(self.lowest, primal)
+        model.solve(INNER * (self.lowest - model.dual))
+        self.w = self.stabilizer.next(w, primal, model.w)
+        extra = {"planes": float(len(model))}
+        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra, plane=model.plane)

@@ -1,0 +1,107 @@
+"""A lower bound of the optimum from the aggregated planes seen so far."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, stretches
+from ssvm_dsl.plugin_api import Objective
+from ssvm_trainers.resumable import Stateful
+from ssvm_trainers.state_rules import NUMBERS, Rule
+
+#: Relative error of a bound: some tens of roundings.
+ROUNDING = 1e-14
+
+
+class PlaneHull(Stateful):
+    """Keeps one aggregated plane, the best found convex combination of all planes given.
+
+    Each new plane is mixed in by line search on the dual value D(v, b), which is concave: batch Frank-Wolfe.
+
+    Parameters
+    ----------
+    objective : Objective
+    """
+
+    v: Annotated[F64 | None, Rule(shape=("dim",), optional=True)]
+    b: Annotated[float, NUMBERS]
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.v: F64 | None = None
+        self.b = 0.0
+
+    @property
+    def plane(self) -> tuple[F64, float] | None:
+        """The plane (v, b), not a copy; ``None`` before the first."""
+        return None if self.v is None else (self.v, self.b)
+
+    def add(self, v: F64, b: float) -> float:
+        """Mix in a plane and return the lower bound; a plane that is not finite is left out."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = bool(np.isfinite(b) and np.isfinite(np.dot(v, v)))
+        if not known:
+            return self._value()
+        if self.v is None:
+            self.v, self.b = v.copy(), b
+        else:
+            share = best_share(self.objective, self.v, v, b - self.b)
+            for part in stretches(len(v)):  # not v + share (other - v): a large v would leave its rounding behind
+                self.v[part] *= 1.0 - share
+                self.v[part] += share * v[part]
+            self.b = (1.0 - share) * self.b + share * b
+        return self._value()
+
+    def _value(self) -> float:
+        """Return the lower bound, less what rounding may add to the sums and products behind it."""
+        if self.v is None:
+            return -np.inf
+        value = self.objective.dual(self.v, self.b)
+        return value - ROUNDING * (2.0 * abs(self.b) + abs(value)) if np.isfinite(value) else -np.inf
+
+
+def best_share(objective: Objective, v: F64, other: F64, rise: float) -> float:
+    """Return the t in [0, 1] that maximises ``D(v + t (other - v), b + t rise)``, which is concave.
+
+    Where all weights are regularised and none has a lower bound, D is a parabola; with ``d = other - v``,
+
+        t = (rise - v . H d) / (d . H d) ,     H = diag(1 / (lam scale)) ;
+
+    otherwise it is found by bisection.
+
+    Parameters
+    ----------
+    objective : Objective
+    v, other : ndarray of float64, shape (dim,)
+    rise : float
+    """
+    if is_plain(objective):
+        fall, bend = 0.0, 0.0
+        for part in stretches(len(v)):
+            direction = other[part] - v[part]
+            curve = direction / (objective.lam * objective.scale[part])
+            fall += float(np.dot(v[part], curve))
+            bend += float(np.dot(direction, curve))
+        return float(np.clip((rise - fall) / bend, 0.0, 1.0)) if bend > 0.0 else float(rise > 0.0)
+    direction = other - v
+
+    def slope(t: float) -> float:
+        return rise - float(np.dot(direction, objective.weights(v + t * direction)))
+
+    low, high = 0.0, 1.0
+    if slope(1.0) >= 0.0:
+        return 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if slope(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def is_plain(objective: Objective) -> bool:
+    """Return whether all weights are regularised and none has a lower bound."""
+    return bool((objective.scale > 0).all() and (objective.lower == -np.inf).all())

@@ -1,0 +1,113 @@
+"""``one-slack``: cutting planes with one slack variable for the whole data set, and a cache of planes.
+
+Joachims, Finley and Yu (2009): the planes of all examples add up to one, so that the dual has one variable for each
+pass over the data, however many examples there are.  Planes of single examples are kept (their section 5.2), and
+cuts are made from them as long as they close much of the gap: with them, an exact pass comes only when the problem
+over the kept planes is nearly solved.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
+from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
+from ssvm_trainers.cutting.kept_planes import KeptPlanes
+from ssvm_trainers.resumable import Resumable, Run
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+
+#: Cuts from the cache end when the gap over the kept planes is this share of the certified gap.
+ENOUGH = 0.3
+
+#: The best point over the kept planes is asked for if the model there is below the objective by this share of the gap.
+LEAST = 0.1
+
+
+class OneSlack(Resumable):
+    """The one-slack cutting-plane method.
+
+    Parameters
+    ----------
+    cache : int
+        Planes kept for an example; 0 for none.
+    max_cached_cuts : int
+        Most cuts from the cache between two exact passes.
+    keep : int
+        Solves of the dual a plane may stay without weight before it is dropped.
+    random_state : int or None
+        Not used: the method is deterministic.
+    """
+
+    def __init__(
+        self, cache: int = 50, max_cached_cuts: int = 20, keep: int = 50, random_state: int | None = None
+    ) -> None:
+        self.cache, self.max_cached_cuts, self.keep = cache, max_cached_cuts, keep
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return OneSlackRun(self, problem, start)
+
+
+class OneSlackRun(Run):
+    """The model of one run, the cache of planes, and w: where the oracle is called next."""
+
+    model: Annotated[AggregatedModel, PART]
+    kept: Annotated[KeptPlanes, PART]
+    w: Annotated[F64, NUMBERS]  #: where the oracle is called next
+    passes: Annotated[float, COUNTS]
+    lowest: Annotated[float, OPEN]  #: objective so far
+    cuts: Annotated[int, COUNTS]  #: from the cache since the last exact pass
+
+    def __init__(self, options: OneSlack, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem = options, problem
+        self.model, self.kept = AggregatedModel(problem.objective, options.keep), KeptPlanes(problem, options.cache)
+        self.w = self.model.w if start is None else start
+        self.passes, self.lowest, self.cuts = 0.0, np.inf, 0
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take an exact pass, and cuts from the cache."""
+        w, model = self.w, self.model
+        primal, upper, planes = self.problem.evaluate(w)
+        self.passes += 1.0
+        self.lowest = min(self.lowest, primal)
+        model.add(*aggregated(self.problem, w, planes))
+        model.solve(INNER * (self.lowest - model.dual))
+        self.w = model.w
+        if self.options.cache > 0:
+            self.kept.add(planes)
+            self.w = self._cached_cuts(w)
+        extra = {"planes": float(len(model)), "cuts": float(self.cuts)}
+        return Iterate(w, self.passes, primal, upper, model.dual, extra=extra, plane=model.plane)
+
+    def _cached_cuts(self, w: F64) -> F64:
+        """Add cuts from the cache; return the point for the next exact pass.
+
+        ``self.lowest`` is the lowest objective of the exact passes, ``stabilizer.lowest`` that over the kept
+        planes only.
+        """
+        stabilizer, model = Stabilizer(stabilise=True), self.model
+        for _ in range(self.options.max_cached_cuts):
+            self.problem.pause()
+            value, v, b = self.kept.cut(w)
+            self.cuts += 1
+            model.add(v, b)
+            model.solve(INNER * (stabilizer.lowest - model.dual))
+            w = stabilizer.next(w, value, model.w)
+            if stabilizer.lowest - model.dual <= ENOUGH * (self.lowest - model.dual):
+                break
+        # the plane found next must cut something off: the model must be well below the objective there
+        if stabilizer.best is None or self.lowest - model.bound(stabilizer.best) < LEAST * (self.lowest - model.dual):
+            return model.w
+        return stabilizer.best
+
+
+def aggregated(problem: TrainProblem, w: F64, planes: Planes) -> tuple[F64, float]:
+    """Return the aggregated plane (v, b) of the planes of all examples that touch their risks at w."""
+    objective = problem.objective
+    coef = objective.slopes(planes.value) * objective.weight[planes.examples] / problem.n
+    v = problem.accumulate(planes, coef, np.zeros(problem.dim))
+    mean = float(np.dot(objective.weight[planes.examples], objective.powered(planes.value))) / problem.n
+    return v, mean + float(np.dot(v, w))

@@ -1,0 +1,1 @@
+"""Trainers whose variables are marginals: dual coordinates, exponentiated gradients, saddle points."""

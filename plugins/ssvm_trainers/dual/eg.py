@@ -1,0 +1,195 @@
+"""``eg``: exponentiated gradient on the dual (Bartlett et al. 2004; Collins, Globerson, Koo, Carreras, Bartlett 2008).
+
+The dual has a distribution q_i over the labellings of each example: with ``v(q) = 1/n sum_i weight_i E_q psi_i`` it is
+
+    margin rescaling     max_q  1/n sum_i weight_i E_q Delta  -  (value of the regulariser at v(q))
+    log-loss             max_q  1/n sum_i weight_i H(q_i)     -  (the same)
+
+(entropy and expected loss for softmax-margin), and w = v(q) / (lam scale) minimises the primal for it.  The updates
+
+    margin rescaling     q_i(y)  ~  q_i(y) exp(a (Delta(y) + w . Phi(x_i, y)))
+    log-loss             q_i(y)  ~  q_i(y)^(1 - a) exp(w . Phi(x_i, y))^a
+
+keep q_i in the form ``exp(t_i Delta(y) + u_i . Phi(x_i, y))``, with ``u_i <- u_i + a w, t_i <- t_i + a`` and
+``u_i <- (1 - a) u_i + a w``: one vector of weights (and a number) for each example stands for a distribution over all
+its labellings, and one call for marginals gives its expectations.  As in the paper each example has a step a of its
+own: halved when the dual would fall, lengthened after each success.
+
+The best q_i of the log-loss is inside the simplex, and convergence is linear; that of the margin is at its border,
+where t_i grows without end, and convergence is sublinear.  The dual value is a true bound all the same.
+
+Memory is two vectors of all weights for each example, so this is for small problems; the certificate is the dual.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, cast
+
+import numpy as np
+
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate, MixtureProblem, StopRule, TrainProblem
+from ssvm_trainers.resumable import Resumable, Run
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+
+#: Numbers kept for the examples at most: 1.6 GB.
+MAX_NUMBERS = 200_000_000
+
+#: A gain that is not more than this share of the dual value is none.
+ROUNDING = 1e-14
+
+#: Steps tried in one visit.
+MAX_TRIALS = 20
+
+
+class ExponentiatedGradient(Resumable):
+    """Exponentiated gradient, one example at a time.
+
+    Parameters
+    ----------
+    step_size : float
+        The first a of each example, above 0 and at most 1; for the margin in units of the inverse curvature of the
+        dual (from longer ones the way back is too long).
+    random_state : int or None
+        Seed of the random order.
+    """
+
+    def __init__(self, step_size: float = 0.5, random_state: int | None = None) -> None:
+        if not 0.0 < step_size <= 1.0:
+            raise OptionError(f"option 'step_size' is above 0 and at most 1, got {step_size!r}")
+        self.step_size, self.random_state = step_size, random_state
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> EGRun:
+        """Return a run; see :class:`~ssvm_trainers.resumable.Resumable`."""
+        return (_LogRun if problem.smooth else _MarginRun)(self, problem, start)
+
+
+class EGRun(Run):
+    """The distributions of all examples, each as weights ``u`` and a number ``t``, and what they add up to."""
+
+    u: Annotated[F64, NUMBERS]  #: shape (n, dim)
+    t: Annotated[F64, COUNTS]  #: shape (n,)
+    psi: Annotated[F64, NUMBERS]  #: expectation of each example, times its weight / n
+    offset: Annotated[F64, NUMBERS]  #: its part of b
+    step: Annotated[F64, COUNTS]  #: of each example
+    v: Annotated[F64, NUMBERS]  #: sum of psi
+    b: Annotated[float, NUMBERS]  #: sum of the offsets
+    value: Annotated[float, OPEN]  #: dual value
+    random: Annotated[np.random.Generator, PART]
+    n_passes: Annotated[int, COUNTS]
+    calls: Annotated[int, COUNTS]  #: of the oracle within visits
+
+    #: What a success does to a step, and the longest.
+    LONGER, LONGEST = 1.05, 1.0
+
+    def __init__(self, options: ExponentiatedGradient, problem: TrainProblem, start: F64 | None) -> None:
+        n, dim = problem.n, problem.dim
+        if 2 * n * dim > MAX_NUMBERS:
+            text = f"trainer 'eg' keeps two vectors of {dim} weights for each of {n} examples, which is too much memory"
+            raise TrainingError(f"{text}; use trainer='{'lbfgs' if problem.smooth else 'bcfw'}'")
+        self.options, self.problem = options, problem
+        self.u = np.tile(np.zeros(dim) if start is None else start, (n, 1))
+        self.t = np.full(n, float(start is not None))
+        self.psi, self.offset, self.step = np.zeros((n, dim)), np.zeros(n), np.zeros(n)
+        self.v, self.b, self.value = np.zeros(dim), 0.0, -np.inf
+        self.random = np.random.default_rng(options.random_state)
+        self.n_passes, self.calls = 0, 0
+
+    @abstractmethod
+    def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
+        """Return what a distribution of an example adds to (v, b) of the aggregated plane."""
+
+    @abstractmethod
+    def moved(self, i: int, w: F64, step: float) -> tuple[F64, float]:
+        """Return (u, t) after a step."""
+
+    @abstractmethod
+    def first_step(self, i: int) -> float:
+        """Return the first step of an example."""
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Visit all examples, and evaluate the result."""
+        if self.n_passes == 0:
+            for i in range(self.problem.n):
+                self.psi[i], self.offset[i] = self._asked(i, self.u[i], float(self.t[i]))
+                self.step[i] = self.first_step(i)
+        else:
+            for i in self.random.permutation(self.problem.n).tolist():
+                if self.problem.objective.weight[i] > 0.0:
+                    self.step[i] = self.visit(i, float(self.step[i]))
+        self.v, self.b = self.psi.sum(axis=0), float(self.offset.sum())  # afresh: rounding errors do not add up
+        self.value = self.problem.objective.dual(self.v, self.b)
+        w = self.problem.objective.weights(self.v)
+        primal, upper = self.problem.value(w)
+        self.n_passes += 1
+        spent = self.n_passes + self.calls / self.problem.n
+        return Iterate(w, spent, primal, upper, self.value, plane=self.plane())
+
+    def plane(self) -> tuple[F64, float]:
+        """Return the aggregated plane whose value is the dual."""
+        return self.v.copy(), self.b
+
+    def visit(self, i: int, step: float) -> float:
+        """Move the distribution of one example; return its next step."""
+        objective = self.problem.objective
+        w = objective.weights(self.v)
+        for _ in range(MAX_TRIALS):
+            u, t = self.moved(i, w, step)
+            psi, offset = self._asked(i, u, t)
+            v, b = self.v + (psi - self.psi[i]), self.b + (offset - self.offset[i])
+            value = objective.dual(v, b)
+            gain, rounding = value - self.value, ROUNDING * abs(self.value)
+            if gain >= 0.0:
+                self.u[i], self.t[i], self.psi[i], self.offset[i] = u, t, psi, offset
+                self.v, self.b, self.value = v, b, value
+            if gain > rounding:
+                return min(step * self.LONGER, self.LONGEST)
+            if gain >= -rounding:
+                return step
+            step *= 0.5
+        return step
+
+    def _asked(self, i: int, u: F64, t: float) -> tuple[F64, float]:
+        self.calls += 1
+        return self.ask(i, u, t)
+
+
+class _LogRun(EGRun):
+    """A run for a risk whose dual has the entropy of the distributions; t is not used."""
+
+    def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
+        """Return the tangent of the risk at u."""
+        found = self.problem.gradient(u, np.array([i], dtype=np.int64))
+        return -found.vector / self.problem.n, found.offset / self.problem.n
+
+    def moved(self, i: int, w: F64, step: float) -> tuple[F64, float]:
+        """Return (u, t) after a step towards w."""
+        return self.u[i] + step * (w - self.u[i]), 0.0
+
+    def first_step(self, i: int) -> float:
+        """Return the first step of an example."""
+        return self.options.step_size
+
+
+class _MarginRun(EGRun):
+    """A run for margin rescaling."""
+
+    LONGER, LONGEST = 1.2, np.inf
+
+    def ask(self, i: int, u: F64, t: float) -> tuple[F64, float]:
+        """Return the mixture of the planes of all labellings."""
+        share = float(self.problem.objective.weight[i]) / self.problem.n
+        psi, loss = cast("MixtureProblem", self.problem).mixed_plane(u, t, i)
+        return share * psi, share * loss
+
+    def moved(self, i: int, w: F64, step: float) -> tuple[F64, float]:
+        """Return (u, t) after a step along w."""
+        return self.u[i] + step * w, float(self.t[i]) + step
+
+    def first_step(self, i: int) -> float:
+        """Return the first step: the inverse curvature of the dual towards this example's plane, in units of loss."""
+        share = float(self.problem.objective.weight[i]) / self.problem.n
+        bend = float(np.dot(self.psi[i], self.problem.objective.weights(self.psi[i])))
+        return self.options.step_size * (share / bend if bend > 0.0 else 1.0)

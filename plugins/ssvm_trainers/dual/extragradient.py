@@ -1,0 +1,189 @@
+"""``extragradient``: training as a saddle-point problem over weights and marginals.
+
+With the maximum over the points mu_i of a polytope left in place, training is
+
+    min_{w >= lower} max_mu  lam/2 sum_j scale_j w_j^2
+                             + 1/n sum_i weight_i (loss_i . mu_i + const_i + w . Phi_i mu_i - w . Phi(x_i, y_i))
+
+(Taskar, Lacoste-Julien and Jordan 2006).  With u = (w, mu) and F(u) the gradient in w and the negative gradient in
+mu, the *extragradient* method looks ahead before it steps,
+
+    u' = P(u - a F(u)),      u <- P(u - a F(u')),      P the projection onto the set of all u,
+
+with a shortened until ``a |F(u) - F(u')| <= 0.9 |u - u'|`` and lengthened after easy steps (Korpelevich 1976; He and
+Liao 2002); as F is affine and the set is a polyhedron it converges linearly (Tseng 1995).  The *dual extragradient*
+method (Nesterov 2007; Taskar, Lacoste-Julien and Jordan 2006) adds up all F in one vector s and takes the average of
+
+    v = P(u_0 + a s),        u = P(v - a F(v)),        s <- s - F(u),
+
+whose error is O(1/t).  No oracle is called but for certificates: a step asks for projections onto the polytopes
+(:mod:`ssvm_trainers.dual.projection.polytopes`).
+
+Lengths are measured by ``|w|^2 = w . P w`` (:mod:`ssvm_trainers.dual.projection.weight_metric`) and
+``|mu|^2 = beta/n sum_i weight_i |mu_i|^2`` with beta the largest loss of a label over ``balance``, so that results do
+not depend on the units of features.  P holds the change of scores that w makes, so what ties w to mu is no larger than
+1 and F changes by at most 1.62 along a unit of length, however much alike features are.
+
+The lower bound is the plane of the marginals, the primal that of the weights.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Annotated
+
+import numpy as np
+
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_trainers.dual.polytope import polytope_of
+from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
+from ssvm_trainers.dual.projection.weight_metric import WeightMetric
+from ssvm_trainers.resumable import Resumable, Run
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
+
+#: Shares of a step's length that F may change by: more and the step is too long, less and the next may be longer.
+LONG, SHORT = 0.9, 0.4
+
+#: How much F changes at most along a unit of length, as lengths are taken here.
+LIPSCHITZ = 0.5 * (1.0 + np.sqrt(5.0))
+
+
+class Extragradient(Resumable):
+    """The extragradient method and the dual extragradient method.
+
+    Parameters
+    ----------
+    method : {"extragradient", "dual"}
+    balance : float
+        The largest loss of a label, divided by the length of a unit of marginals: more makes steps of the marginals
+        longer and those of the weights shorter.
+    evaluate_every : int
+        Steps between two certificates, each a pass of the oracle.
+    random_state : int or None
+        Not used; nothing is random.
+    """
+
+    def __init__(
+        self,
+        method: str = "extragradient",
+        balance: float = 0.3,
+        evaluate_every: int = 20,
+        random_state: int | None = None,
+    ) -> None:
+        self.method, self.balance = method, balance
+        self.evaluate_every, self.random_state = evaluate_every, random_state
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> ExtragradientRun:
+        """Return a run; see :class:`ssvm_trainers.resumable.Resumable`."""
+        run = _DualRun(self, problem) if self.method == "dual" else ExtragradientRun(self, problem)
+        if start is not None:
+            run.w, run.first_w = start.copy(), start.copy()
+        return run
+
+
+class ExtragradientRun(Run):
+    """One training run; w and x are the point: the weights, and the marginals of all examples (one for each cell)."""
+
+    w: Annotated[F64, NUMBERS]
+    x: Annotated[F64, NUMBERS]
+    mass: Annotated[F64, NUMBERS]  #: what x adds up to, by score
+    first_w: Annotated[F64, NUMBERS]  #: weights at the start
+    step: Annotated[float, Rule(least=1e-300)]  #: length of the next step
+    n_steps: Annotated[int, COUNTS]
+    passes: Annotated[float, COUNTS]
+    projection: Annotated[PolytopeProjection, PART]
+
+    def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
+        self.options, self.problem, self.polytope = options, problem, polytope_of(problem, "extragradient")
+        objective, polytope = problem.objective, self.polytope
+        self.share, program = objective.weight / problem.n, polytope.cliques.program
+        self.of_truth = polytope.truth_features(self.share)
+        self.projection = PolytopeProjection(program, self.share, None if polytope.used.all() else polytope.used)
+        self.w, self.x = objective.weights(np.zeros(problem.dim)), polytope.full(polytope.truth())
+        self.first_w, self.first_x = self.w.copy(), self.x
+        self.loss = np.zeros(self.projection.n_scores)
+        self.loss[: program.n_states] = problem.loss.node
+        _, self.mass, _ = self.projection.step(self.x, np.zeros_like(self.loss), 0.0)
+        self.counts = polytope.mass(polytope.full(self.share[polytope.owner]))
+        self.beta = float(np.abs(problem.loss.node).max(initial=0.0) or 1.0) / options.balance
+        counts = self.counts / self.beta
+        self.metric = WeightMetric(polytope.score_matrix(), counts, objective.lam * objective.scale, objective.lower)
+        self.step, self.n_steps, self.passes = LONG / LIPSCHITZ, 0, 0.0
+
+    def _score_length(self, scores: F64) -> float:
+        """Return the length of what scores are on the columns, with beta = 1."""
+        return float(np.sqrt(np.dot(self.counts * scores, scores)))
+
+    def field(self, w: F64, mass: F64) -> tuple[F64, F64]:
+        """Return F in the units of steps, for the marginals not of columns but of scores, which columns share."""
+        v = self.of_truth - self.polytope.score_features(mass)
+        objective = self.problem.objective
+        slope = objective.lam * objective.scale * w - v
+        return self.metric.solve(slope), -(self.loss + self.polytope.scores(w)) / self.beta
+
+    def bounded(self, w: F64) -> F64:
+        """Return the closest weights that are allowed."""
+        return np.maximum(w, self.problem.objective.lower)
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take some steps and certify where they led."""
+        for _ in range(self.options.evaluate_every):
+            self.problem.pause()
+            self.advance()
+            self.n_steps += 1
+        self.passes += 1.0
+        objective = self.problem.objective
+        v, b = self.polytope.plane(self.x[self.polytope.kept], objective.weight)
+        primal, upper = self.problem.value(self.w)
+        extra = {"steps": float(self.n_steps), "step_size": float(self.step)}
+        return Iterate(self.w, self.passes, primal, upper, objective.dual(v, b), extra=extra, plane=(v, b))
+
+    def advance(self) -> None:
+        """Take one step."""
+        w, project = self.w, self.projection.step
+        here = self.field(w, self.mass)
+        while True:
+            ahead = self.bounded(w - self.step * here[0])
+            _, mass, moved_x = project(self.x, here[1], -self.step)
+            there = self.field(ahead, mass)
+            moved = _length(self.metric, w - ahead, self.beta * moved_x)
+            changed = _length(self.metric, here[0] - there[0], self.beta * self._score_length(here[1] - there[1]) ** 2)
+            ratio = self.step * changed / max(moved, 1e-300)
+            if ratio <= LONG or moved == 0.0:
+                break
+            self.step *= 2.0 / 3.0 * min(1.0, 1.0 / ratio)
+        self.w = self.bounded(w - self.step * there[0])
+        self.x, self.mass, _ = project(self.x, there[1], -self.step)
+        if ratio <= SHORT:
+            self.step *= 1.5
+
+
+class _DualRun(ExtragradientRun):
+    """The dual method: s is the negative sum of all F, and the average of the points is what is certified."""
+
+    sum_w: Annotated[F64, NUMBERS]  #: s, its part for w
+    sum_scores: Annotated[F64, NUMBERS]  #: s, its part for x
+    near: Annotated[PolytopeProjection, PART]  #: projects from the start
+
+    def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
+        super().__init__(options, problem)
+        self.sum_w, self.sum_scores = np.zeros_like(self.w), np.zeros_like(self.mass)
+        self.step, self.near = 1.0 / LIPSCHITZ, copy(self.projection)  # each starts from its own last multipliers
+
+    def advance(self) -> None:
+        """Take one step."""
+        w = self.bounded(self.first_w + self.step * self.sum_w)
+        x, mass, _ = self.near.step(self.first_x, self.sum_scores, self.step)
+        at = self.field(w, mass)
+        w = self.bounded(w - self.step * at[0])
+        x, mass, _ = self.projection.step(x, at[1], -self.step)
+        at = self.field(w, mass)
+        self.sum_w, self.sum_scores = self.sum_w - at[0], self.sum_scores - at[1]
+        self.w = self.w + (w - self.w) / (self.n_steps + 1.0)
+        self.x = self.x + (x - self.x) / (self.n_steps + 1.0)
+
+
+def _length(metric: WeightMetric, w: F64, rest: float) -> float:
+    """Return the length of a difference of two points whose marginals have this squared length."""
+    return float(np.sqrt(metric.squared(w) + rest))

@@ -1,0 +1,1 @@
+"""Euclidean projection onto polytopes of marginals, and lengths of weights: steps of ``extragradient``."""

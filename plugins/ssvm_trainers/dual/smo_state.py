@@ -1,0 +1,160 @@
+"""The state of ``smo``: the marginals of every example, and the weights that belong to them.
+
+Memory is one number for each state of a variable and each joint state of a factor, whatever the number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I64, Theta, labelling_marginals, pointers
+from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
+from ssvm_trainers.dual.smo_kernels import aggregate, exact_pass, plain_pass
+from ssvm_trainers.dual.smo_pairs import SMOWorkspace, Trees
+from ssvm_trainers.planes.state import fixed_arrays, work_space
+from ssvm_trainers.resumable import Stateful
+from ssvm_trainers.state_rules import NUMBERS, ROUNDING, SHARES, require
+
+
+class SavedMarginals(NamedTuple):
+    """Marginals of all examples, the weights, and these without their lower bounds."""
+
+    mu: Annotated[F64, SHARES]
+    w: Annotated[F64, NUMBERS]
+    free: Annotated[F64, NUMBERS]
+
+
+class MarginalState(Stateful):
+    """Marginals, all on the truth at first, and weights.
+
+    ``free`` are the weights without their lower bounds: w itself when there are none.  ``gap`` has the share of each
+    example in the duality gap as its last visit found it: with the oracle, or within the support.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+        Its graphs are forests.
+    """
+
+    def __init__(self, problem: TrainProblem) -> None:
+        self.problem = problem
+        self.maps, self.fixed, self.work = problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1)
+        self.trees, self.space = root_trees(problem), work_room(problem)
+        self.mu = labelling_marginals(problem.parameters.program, problem.loss.truth)
+        self.w = np.zeros(problem.dim)
+        self.free = np.zeros(problem.dim) if self.fixed.bounded.any() else self.w
+        self.gap = np.zeros(problem.n)
+        program = problem.parameters.program
+        self.n_states = np.diff(program.state_ptr[program.var_ptr])
+
+    def take(self, planes: Planes) -> float:
+        """Visit the examples of new labellings; return the gain of the dual."""
+        return plain_pass(
+            self.maps, self.trees, self.fixed, self.space, self.work, self.mu, planes.examples, planes.ptr,
+            planes.labels, self.w, self.free, self.gap,
+        )  # fmt: skip
+
+    def ask(self, oracle: CompiledOracle, theta: Theta, oracle_work: F64, ids: I64) -> tuple[float, float]:
+        """Visit examples with a compiled oracle; return (gain of the dual, largest error of its scores)."""
+        return exact_pass(
+            oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool, self.maps, self.trees,
+            self.fixed, self.space, self.work, self.mu, ids, self.w, self.free, self.gap,
+        )  # fmt: skip
+
+    def within(self, ids: I64) -> float:
+        """Visit examples without the oracle; return the gain of the dual."""
+        none = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return plain_pass(
+            self.maps, self.trees, self.fixed, self.space, self.work, self.mu, ids, *none, self.w, self.free, self.gap
+        )
+
+    def refresh(self) -> tuple[float, tuple[F64, float]]:
+        """Recompute w from the marginals (rounding errors do not add up); return (dual value, plane)."""
+        problem, objective, v = self.problem, self.problem.objective, np.zeros(self.problem.dim)
+        aggregate(self.maps, self.trees, self.fixed, self.mu, v)
+        lost = self.mu[: len(problem.loss.node)] * problem.loss.node
+        b = float(np.dot(np.repeat(self.fixed.share, self.n_states), lost))
+        self.w[:] = objective.weights(v)
+        if self.free is not self.w:
+            self.free[:] = v / (objective.lam * objective.scale)
+        return objective.dual(v, b), (v, b)
+
+    def packed(self) -> SavedMarginals:
+        """Return the arrays, not copies."""
+        return SavedMarginals(self.mu, self.w, self.free)
+
+    def unpack(self, record: SavedMarginals) -> None:
+        """Write to the arrays: two of them may be one."""
+        for mine, saved in zip(self.packed(), record, strict=True):
+            mine[...] = saved
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse marginals that do not add up to 1, or whose factors do not agree with their variables."""
+        program, mu = self.problem.parameters.program, state["mu"]
+        node, first = mu[: program.n_states], program.n_states
+        total = np.add.reduceat(node, program.state_ptr[:-1]) if program.n_variables else np.zeros(0)
+        require((np.abs(total - 1.0) <= ROUNDING).all(), "'mu'", "marginals of variables that add up to 1")
+        for group in program.groups:
+            tables = mu[first : first + group.n_factors * group.n_configs].reshape(-1, *group.cards)
+            first += tables.size
+            scope = group.shapes.variables()
+            for k, card in enumerate(group.cards):
+                wanted = node[program.state_ptr[scope[:, k]][:, None] + np.arange(card)]
+                margin = tables.sum(axis=tuple(a for a in range(1, tables.ndim) if a != k + 1))
+                require((np.abs(margin - wanted) <= ROUNDING).all(), "'mu'", "factors that agree with their variables")
+
+
+def root_trees(problem: TrainProblem) -> Trees:
+    """Return the graphs of all examples, rooted as their elimination order says."""
+    parameters = problem.parameters
+    program, n = parameters.program, parameters.program.n_variables
+    rank = np.empty(n, dtype=np.int64)
+    rank[program.order] = np.arange(n)
+    sizes = np.array([group.n_factors * group.n_configs for group in program.groups], dtype=np.int64)
+    starts = program.n_states + pointers(sizes)
+    base = np.array([starts[m.group] if m.group >= 0 else -1 for m in parameters.maps], dtype=np.int64)
+    none = np.zeros(0, np.int64)
+    child, parent, of, factor, flip = [none], [none], [none], [none], [none]
+    for number, fmap in enumerate(parameters.maps):
+        if fmap.group >= 0:
+            scope = fmap.shapes.variables()
+            first, second = scope[:, 0], scope[:, 1]
+            turned = rank[first] > rank[second]
+            child.append(np.where(turned, second, first))
+            parent.append(np.where(turned, first, second))
+            of.append(np.full(fmap.n_factors, number))
+            factor.append(fmap.shapes.spread(np.arange(len(fmap.shapes.scope))))
+            flip.append(turned.astype(np.int64))
+    children = np.concatenate(child)
+    parents = np.full(n, -1, dtype=np.int32)
+    parents[children] = np.concatenate(parent)
+    by_child = np.argsort(children, kind="stable")
+    return Trees(
+        order=program.order,
+        parent=parents,
+        entry_ptr=pointers(np.bincount(children, minlength=n)),
+        entry_map=np.concatenate(of)[by_child],
+        entry_factor=np.concatenate(factor)[by_child],
+        entry_flip=np.concatenate(flip)[by_child],
+        base=base,
+    )
+
+
+def work_room(problem: TrainProblem) -> SMOWorkspace:
+    """Return work space for the largest example."""
+    program = problem.parameters.program
+    longest, widest = int(np.diff(program.var_ptr).max(initial=0)), int(program.card.max(initial=1))
+    n_factors = sum((fmap.shapes.counts for fmap in problem.parameters.maps), np.zeros(problem.n, np.int64))
+    most, size = int(n_factors.max(initial=0)), longest * widest
+    return SMOWorkspace(
+        n_open=np.zeros(longest, np.int32), states=np.zeros(size, np.int32),
+        mass=np.zeros(size), score=np.zeros(size), high=np.zeros(size), low=np.zeros(size),
+        weight=np.zeros(widest * widest), value=np.zeros(widest * widest),
+        pick_high=np.zeros(size, np.int32), pick_low=np.zeros(size, np.int32),
+        place=np.zeros(longest, np.int32), pair=np.zeros(2 * longest, np.int32),
+        which=np.zeros(most, np.int32), factor=np.zeros(most, np.int32),
+        toward=np.zeros(most, np.int32), away=np.zeros(most, np.int32), example=np.zeros(1, np.int64),
+    )  # fmt: skip

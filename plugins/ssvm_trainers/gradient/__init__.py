@@ -1,0 +1,1 @@
+"""Trainers of smooth risks: quasi-Newton and stochastic gradients."""

@@ -1,0 +1,73 @@
+"""Trainers whose steps may be too long say so, before a backend is blamed for scores that are no numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ssvm_dsl.errors import SsvmError, TrainingError
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate
+
+#: Weights beyond this are the trainer's fault when something else fails: scores have hardly any digits left.
+HUGE = 1e12
+
+
+class Runaway(TrainingError):
+    """Weights that have lost their digits, or are no longer numbers."""
+
+
+@contextmanager
+def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[None]:
+    """Run steps; errors of others at weights that are no numbers, or huge, become the trainer's.
+
+    Parameters
+    ----------
+    trainer : str
+    weights : callable
+        Returns the newest weights.
+    advice : str
+        What to set.
+
+    Raises
+    ------
+    Runaway
+        The weights ran away.
+    """
+    try:
+        yield
+    except SsvmError as err:
+        if _largest(weights()) <= HUGE:
+            raise
+        raise _runaway(trainer, weights(), advice) from err
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.dot(weights(), weights())
+    if not np.isfinite(square):
+        raise _runaway(trainer, weights(), advice)
+
+
+def checked(iterate: Iterate, trainer: str, advice: str) -> Iterate:
+    """Return an iterate whose objective is a number, or not known.
+
+    Raises
+    ------
+    Runaway
+        It overflows.
+    """
+    if np.isinf(iterate.primal):
+        raise _runaway(trainer, iterate.w, advice)
+    return iterate
+
+
+def _largest(w: F64) -> float:
+    """Return the size of the largest weight; infinite where one is not a number."""
+    most = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
+    return np.inf if np.isnan(most) else most
+
+
+def _runaway(trainer: str, w: F64, advice: str) -> Runaway:
+    size = _largest(w)
+    grown = f"have grown to {size:.1g}" if np.isfinite(size) else "are no longer finite"
+    return Runaway(f"trainer '{trainer}': its weights {grown}: steps are too long for these risks; {advice}")

@@ -1,0 +1,1 @@
+"""Trainers that take one example, or a few, for each step."""

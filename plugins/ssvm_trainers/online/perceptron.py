@@ -1,0 +1,203 @@
+"""``perceptron``: online updates that take one example at a time and minimise no regularised objective.
+
+With ``psi = Phi(x_i, y_i) - Phi(x_i, yhat)`` and the risk ``l = max_y [Delta(y) - w . psi(y)]`` of the example at the
+current weights, reached by yhat, an update is ``w <- w + tau psi`` with
+
+    perceptron   tau = 1                                      Collins 2002
+    pa           tau = l / |psi|^2                            Crammer et al. 2006
+    pa-i         tau = min(C, l / |psi|^2)
+    pa-ii        tau = l / (|psi|^2 + 1/(2C))
+    arow         w <- w + l / (psi' S psi + 1/C) S psi        Crammer, Kulesza and Dredze 2009, diagonal S
+                 S <- 1 / (1/S + C psi^2)
+
+C is the option ``aggressiveness`` (times the example's weight).  The risk says what the margin is: ``perceptron`` has
+none, so yhat is the best labelling and only the first update makes sense; ``margin`` and ``hm`` are loss-augmented.
+That is the *max-loss* update of Crammer et al. (2006, section 9); their *prediction-based* one takes for yhat the
+labelling of the highest score and for l its own ``Delta(yhat) - w . psi``: it needs no loss-augmented maximum, and an
+example that is predicted right changes nothing.
+The average of the weights after all examples met is returned, unless the option says otherwise.
+
+The regularisation strength does not enter.  The report holds the objective at the weights found, as for every
+trainer, but no lower bound: nothing here converges to the optimum.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import numpy as np
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Iterate, PredictingProblem, StopRule, TrainProblem
+from ssvm_trainers.resumable import Resumable, Run, Stateful
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, SHARES
+
+#: The option ``against`` for prediction-based updates.
+PREDICTION = "prediction"
+
+
+class Perceptron(Resumable):
+    """Perceptron, passive-aggressive and AROW updates.
+
+    Parameters
+    ----------
+    update : {"perceptron", "pa", "pa-i", "pa-ii", "arow"}
+        How far an update goes.
+    averaging : bool
+        Return the average of the weights over all examples met, instead of the last ones.
+    aggressiveness : float
+        The C of ``pa-i``, ``pa-ii`` and ``arow``.
+    order : {"stochastic", "incremental"}
+        A new random order in each pass, or the given one.
+    against : {"max-loss", "prediction"}
+        The labelling an update moves away from: the one that attains the risk, or the one that is predicted.
+    random_state : int or None
+        Seed of the random order.
+    """
+
+    def __init__(
+        self,
+        update: str = "perceptron",
+        averaging: bool = True,
+        aggressiveness: float = 1.0,
+        order: str = "stochastic",
+        against: str = "max-loss",
+        random_state: int | None = None,
+    ) -> None:
+        self.update, self.averaging, self.aggressiveness = update, averaging, aggressiveness
+        self.order, self.against, self.random_state = order, against, random_state
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return PerceptronRun(self, problem, start)
+
+    def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
+        """Learn one pass over more examples; see :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`."""
+        learner = PerceptronState(self, problem)
+        if state is not None:
+            learner.go_on(state)
+        learner.one_pass(problem)
+        return learner.weights(), learner.state()
+
+
+class PerceptronRun(Run):
+    """Passes over one problem, until one changes nothing."""
+
+    learner: Annotated[PerceptronState, PART]
+    changes: Annotated[int, COUNTS]
+
+    def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None) -> None:
+        self.problem, self.learner, self.changes = problem, PerceptronState(options, problem, start), 1
+
+    def iterate(self, stop: StopRule) -> Iterate | None:
+        """Take a pass; end after one without updates."""
+        if not self.changes:
+            return None
+        self.changes = self.learner.one_pass(self.problem)
+        extra = {"updates": float(self.changes)}
+        return Iterate(self.learner.weights(), float(self.learner.n_passes), extra=extra)
+
+
+class PerceptronState(Stateful):
+    """Weights after ``t`` examples, and ``moved``: each change of them times the number of examples before it.
+
+    The average of the weights over t examples is ``w - moved / t``.
+
+    Parameters
+    ----------
+    options : Perceptron
+    problem : TrainProblem
+        The first one; later passes may be over others with the same weights.
+    start : ndarray of float64, shape (dim,), optional
+    """
+
+    w: Annotated[F64, NUMBERS]
+    moved: Annotated[F64, NUMBERS]
+    variance: Annotated[F64, SHARES]  #: diagonal S of ``arow``
+    t: Annotated[int, COUNTS]
+    n_passes: Annotated[int, COUNTS]
+    random: Annotated[np.random.Generator, PART]
+
+    def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None = None) -> None:
+        if options.update != "perceptron" and not (problem.loss.node.any() or problem.loss.kind != "additive"):
+            text = f"update '{options.update}' needs a margin: a loss that is not zero; use risk='margin' or risk='hm'"
+            raise TrainingError(text)
+        self.options = options
+        self.w = np.maximum(np.zeros(problem.dim) if start is None else start, problem.objective.lower)
+        self.moved, self.variance = np.zeros(problem.dim), np.ones(problem.dim if options.update == "arow" else 0)
+        self.t, self.n_passes = 0, 0
+        self.random = np.random.default_rng(options.random_state)
+
+    def weights(self) -> F64:
+        """Return the average, or the last weights."""
+        if not (self.options.averaging and self.t):
+            return self.w.copy()
+        shift = self.moved / self.t
+        return np.subtract(self.w, shift, out=shift)
+
+    def one_pass(self, problem: TrainProblem) -> int:
+        """Look at each example once; return how many changed the weights."""
+        n = problem.n
+        order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
+        self.n_passes += 1
+        oracle = problem.compiled()
+        if oracle is None or self.options.update == "arow" or np.isfinite(problem.objective.lower).any():
+            return sum(self._step(problem, int(i)) for i in order)
+        from ssvm_trainers.online.perceptron_pass import compiled_pass
+
+        predicted = self.options.against == PREDICTION
+        changes = compiled_pass(
+            problem, oracle, order, self.w, self.moved, self.t, self.options.update, predicted, self._limit(problem)
+        )
+        self.t += n
+        return changes
+
+    def _limit(self, problem: TrainProblem) -> F64:
+        """Return the C of each example."""
+        return self.options.aggressiveness * problem.objective.weight
+
+    def _step(self, problem: TrainProblem, i: int) -> bool:
+        """Look at one example; return whether it changed the weights."""
+        before, self.t = self.t, self.t + 1
+        weight = float(problem.objective.weight[i])
+        ids = np.array([i], dtype=np.int64)
+        if self.options.against == PREDICTION:
+            planes = cast(PredictingProblem, problem).predicted(self.w, ids)
+        else:
+            planes = problem.oracle(self.w, ids)
+        psi = problem.accumulate(planes, np.ones(1), np.zeros(problem.dim))
+        if weight == 0.0 or not psi.any():
+            return False
+        direction = self.variance * psi if self.options.update == "arow" else psi
+        limit, risk = weight * self.options.aggressiveness, float(planes.value[0])
+        tau = length(self.options.update, weight, risk, float(np.dot(psi, direction)), limit)
+        new = np.maximum(self.w + tau * direction, problem.objective.lower)
+        if self.options.update == "arow":
+            self.variance /= 1.0 + limit * self.variance * psi**2
+        self.moved += before * (new - self.w)
+        self.w = new
+        return tau > 0.0
+
+
+def length(update: str, weight: float, risk: float, square: float, limit: float) -> float:
+    """Return how far an update goes along its direction.
+
+    Parameters
+    ----------
+    update : str
+    weight : float
+        Weight of the example.
+    risk : float
+    square : float
+        ``psi . direction``.
+    limit : float
+        The C of the example.
+    """
+    if update == "perceptron":
+        return weight
+    if update == "pa":
+        return risk / square
+    if update == "pa-i":
+        return min(limit, risk / square)
+    return risk / (square + (0.5 if update == "pa-ii" else 1.0) / limit)

@@ -1,0 +1,332 @@
+"""``subgradient``: the (online) subgradient method of Ratliff, Bagnell and Zinkevich (2007).
+
+Each step moves against a subgradient of the regularised risk of a few examples,
+
+    w <- Project( w - a_t (lam scale w + 1/|B| sum_{i in B} weight_i (Phi(x_i, yhat_i) - Phi(x_i, y_i))) ) ,
+
+with B all examples (``batch``), the next ones of a random order (``stochastic``) or of the given order
+(``incremental``).  Averaging the iterates (Polyak; weighted by t: Lacoste-Julien, Schmidt and Bach 2012) makes
+the last passes count most.  Evaluated iterates also give aggregated planes; the best convex combination of
+them, found by line search, is a certified lower bound of the optimum.
+
+Risks raised to a power have slopes that grow with the risk, and steps ``1/(lam t)`` that are long at first make the
+next slope larger than the last.  For these the steps are as long as the subgradients met allow (distance over
+gradients: Ivgi, Hinder and Carmon 2023),
+
+    a_t = max(d, max_{s <= t} |w_s - w_0|) / sqrt(sum_{s <= t} |g_s|^2) ,        d = risk_1 / |grad risk_1| ,
+
+where d is how far it is to where the first risk, taken as linear, would be 0.  No step is longer than all the way so
+far, and steps that overshoot meet large subgradients, which shorten all later ones.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Annotated, Any
+
+import numpy as np
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import F64, I64, stretches
+from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
+from ssvm_trainers.cutting.lower_bound import PlaneHull
+from ssvm_trainers.guard import checked, steps_of
+from ssvm_trainers.online.online_newton import OnlineNewton
+from ssvm_trainers.resumable import Resumable, Run, Stateful
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
+
+#: The radius that is sure to hold the optimum.
+PEGASOS = "pegasos"
+
+#: The name of the trainer, and what to do about steps that are too long.
+NAME = "subgradient"
+ADVICE = "set trainer_options={'schedule': 'distance'}, a smaller 'step_size', or 'radius': 'pegasos'"
+
+#: Steps as long as the subgradients met allow.
+DISTANCE = "distance"
+
+#: The exponent of t in a step's length.
+DECAY = {"constant": 0.0, "1/t": -1.0, "1/sqrt(t)": -0.5, "1/(lam t)": -1.0}
+
+
+class Subgradient(Resumable):
+    """The subgradient method.
+
+    Parameters
+    ----------
+    order : {"stochastic", "incremental", "batch"}
+        Which examples a step takes.
+    batch_size : int
+        How many (except for ``batch``).
+    schedule : {"auto", "1/(lam t)", "distance", "1/sqrt(t)", "1/t", "constant"}
+        How steps shrink with the number of steps t.  ``auto`` is ``1/(lam t)``, and ``distance`` (see above) for
+        risks raised to a power.
+    step_size : float
+        Factor of the schedule.
+    averaging : {"weighted", "uniform", "none"}
+        Which average of the iterates is returned.
+    radius : float, "pegasos" or None
+        Project onto the ball ``|w| <= radius`` after each step.  The optimum lies in the ball of radius
+        ``sqrt(R(0) / (lam min scale))`` with the mean risk R(0) of no weights at all, which is ``"pegasos"``: for
+        losses of at most 1 it is the ``1/sqrt(lam)`` of Shalev-Shwartz et al. (2007).
+    metric : {"identity", "newton"}
+        Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.online_newton`).
+    ridge : float
+        What ``newton`` adds to the diagonal of its matrix.
+    best_iterate : bool
+        Return the evaluated iterate with the lowest objective, instead of the last one.
+    evaluate_every : int
+        Passes between two evaluations of the objective (each is a pass with the oracle of its own; ``batch``
+        steps come with theirs).
+    random_state : int or None
+        Seed of the random order.
+    """
+
+    def __init__(
+        self,
+        order: str = "stochastic",
+        batch_size: int = 1,
+        schedule: str = "auto",
+        step_size: float = 1.0,
+        averaging: str = "weighted",
+        radius: float | str | None = None,
+        best_iterate: bool = True,
+        evaluate_every: int = 5,
+        metric: str = "identity",
+        ridge: float = 1.0,
+        random_state: int | None = None,
+    ) -> None:
+        self.order, self.batch_size = order, batch_size
+        self.schedule, self.step_size = schedule, step_size
+        self.averaging, self.radius = averaging, radius
+        self.best_iterate, self.evaluate_every = best_iterate, evaluate_every
+        self.metric, self.ridge = metric, ridge
+        self.random_state = random_state
+
+    def begin(self, problem: TrainProblem, start: F64 | None) -> Run:
+        """Return a run that has not made an iterate yet."""
+        return SubgradientRun(self, problem, start)
+
+    def partial(self, problem: TrainProblem, state: dict[str, Any] | None = None) -> tuple[F64, dict[str, Any]]:
+        """Learn one pass over more examples; see :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`."""
+        run = Descent(self, problem.dim)
+        if state is not None:
+            run.go_on(state)
+        run.ball = 0.0  # that of another problem
+        with run.guard():
+            run.one_pass(problem)
+        return run.weights().copy(), run.state()
+
+
+class SubgradientRun(Run):
+    """Passes over one problem, and the lower bound they give."""
+
+    descent: Annotated[Descent, PART]
+    hull: Annotated[PlaneHull, PART]
+
+    def __init__(self, options: Subgradient, problem: TrainProblem, start: F64 | None) -> None:
+        self.options, self.problem = options, problem
+        self.descent, self.hull = Descent(options, problem.dim, start), PlaneHull(problem.objective)
+        self.warm = start is not None
+
+    def iterate(self, stop: StopRule) -> Iterate:
+        """Take a pass, and evaluate the objective when it is time."""
+        with self.descent.guard():
+            return checked(self._iterate(stop), NAME, ADVICE)
+
+    def newest(self) -> F64:
+        """Return the weights after the steps so far."""
+        return self.descent.weights()
+
+    def _iterate(self, stop: StopRule) -> Iterate:
+        descent, problem, hull = self.descent, self.problem, self.hull
+        if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
+            return descent.evaluated(problem, hull)
+        if self.options.order == "batch":
+            return descent.batch_step(problem, hull)
+        dual = hull.add(*descent.one_pass(problem))
+        due = descent.n_passes % self.options.evaluate_every == 0 or descent.spent + 2 > stop.max_passes
+        if due:
+            return descent.evaluated(problem, hull)
+        return Iterate(descent.weights(), descent.spent, dual=dual, plane=hull.plane)
+
+
+class Descent(Stateful):
+    """Weights, their average, and the number of steps.
+
+    Parameters
+    ----------
+    options : Subgradient
+    dim : int
+    start : ndarray of float64, shape (dim,), optional
+    """
+
+    w: Annotated[F64, NUMBERS]  #: the newest weights
+    average: Annotated[F64, NUMBERS]  #: of the iterates
+    average_weight: Annotated[float, COUNTS]  #: sum of the shares in it
+    t: Annotated[int, COUNTS]  #: steps so far
+    n_passes: Annotated[int, COUNTS]  #: passes so far
+    spent: Annotated[float, COUNTS]  #: passes, those of evaluations too
+    ball: Annotated[float, COUNTS]  #: radius of the ball; 0: not known yet
+    reach: Annotated[float, COUNTS]  #: largest distance from the start so far
+    squares: Annotated[float, COUNTS]  #: sum of the squares of the subgradients
+    newton: Annotated[OnlineNewton | None, Rule(optional=True)]  #: with ``metric='newton'``
+    random: Annotated[np.random.Generator, PART]
+
+    def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:
+        self.options = options
+        self.w = np.zeros(dim) if start is None else start.copy()
+        self.average = np.zeros(dim)
+        self.average_weight = 0.0
+        self.t = 0
+        self.n_passes = 0
+        self.spent = 0.0
+        self.ball = 0.0  # not known yet
+        self.start, self.reach, self.squares = start, 0.0, 0.0
+        self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
+        self.random = np.random.default_rng(options.random_state)
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Return what reports steps that are too long."""
+        return steps_of(NAME, lambda: self.w, ADVICE)
+
+    def weights(self) -> F64:
+        """Return the weights the options ask for: the average or the current ones."""
+        return self.average if self.options.averaging != "none" and self.average_weight > 0.0 else self.w
+
+    def batch_step(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
+        """Take one step with the subgradient of the whole objective; evaluates w on the way."""
+        w = self.w.copy()
+        found = problem.gradient(w)
+        self.spent += 1.0
+        primal, upper = objectives(problem, w, found)
+        dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
+        self._move(problem, found)
+        if self.options.averaging == "none":
+            return Iterate(w, self.spent, primal, upper, dual, plane=hull.plane)
+        return Iterate(self.weights(), self.spent, dual=dual, plane=hull.plane)
+
+    def one_pass(self, problem: TrainProblem) -> tuple[F64, float]:
+        """Step through all examples once; return the aggregated plane of all planes met."""
+        n = problem.n
+        order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
+        oracle = problem.compiled()
+        if oracle is None or not self._single_steps(problem):
+            plane = self._batched_pass(problem, order)
+        else:
+            from ssvm_trainers.online.subgradient_pass import compiled_pass
+
+            average = None if self.options.averaging == "none" else self.add_to_average
+            plane = compiled_pass(problem, oracle, order, self.w, *self.next_steps(n, problem), average)
+        self.n_passes += 1
+        self.spent += 1.0
+        return plane
+
+    def _batched_pass(self, problem: TrainProblem, order: I64) -> tuple[F64, float]:
+        v, b = np.zeros(problem.dim), 0.0
+        for lo in range(0, problem.n, self.options.batch_size):
+            batch = np.sort(order[lo : lo + self.options.batch_size])
+            found = problem.gradient(self.w, batch)
+            for part in stretches(problem.dim):
+                v[part] -= found.vector[part] / problem.n
+            b += found.offset / problem.n
+            self._move(problem, found)
+        return v, b
+
+    def _single_steps(self, problem: TrainProblem) -> bool:
+        """Whether the compiled kernel takes these options and this risk."""
+        from ssvm_trainers.online.subgradient_pass import applies
+
+        plain = self.options.batch_size == 1 and self.options.radius is None and self.newton is None
+        plain = plain and self.schedule(problem) != DISTANCE
+        return plain and problem.objective.power == 1.0 and applies(problem)
+
+    def schedule(self, problem: TrainProblem) -> str:
+        """Return the name of the step rule."""
+        auto = "1/(lam t)" if problem.objective.power == 1.0 else DISTANCE
+        return auto if self.options.schedule == "auto" else self.options.schedule
+
+    def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
+        """Return the current iterate with its objective and the lower bound."""
+        w = self.weights()
+        found = problem.gradient(w)
+        self.spent += 1.0
+        v = found.vector
+        v /= -problem.n
+        dual = hull.add(v, found.offset / problem.n)
+        return Iterate(w, self.spent, *objectives(problem, w, found), dual, plane=hull.plane)
+
+    def next_steps(self, n: int, problem: TrainProblem) -> tuple[F64, F64]:
+        """Return (length, share in the average) of the next n steps, and count them; lengths by ``t`` alone."""
+        t: F64 = np.arange(self.t + 1.0, self.t + n + 0.5)
+        self.t += n
+        o, schedule = self.options, self.schedule(problem)
+        factor = o.step_size / problem.objective.lam if schedule == "1/(lam t)" else o.step_size
+        return factor * t ** DECAY.get(schedule, 0.0), t if o.averaging == "weighted" else np.ones(n)
+
+    def add_to_average(self, summed: F64, share: float) -> None:
+        """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
+        self.average_weight += share
+        for part in stretches(len(summed)):
+            self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight
+
+    def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
+        """Take one step against a subgradient of the mean risk of a few examples."""
+        objective = problem.objective
+        lengths, shares = self.next_steps(1, problem)
+        step, share, n = float(lengths[0]), float(shares[0]), len(found.value)
+        if self.newton is None and self.schedule(problem) != DISTANCE:
+            for part in stretches(problem.dim):
+                self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
+                self.w[part] -= step / n * found.vector[part]
+        else:
+            grad, adaptive = found.vector, self.schedule(problem) == DISTANCE
+            if adaptive and self.reach == 0.0:
+                slope = float(np.linalg.norm(grad))
+                self.reach = max(found.offset + float(np.dot(grad, self.w)), 0.0) / slope if slope > 0.0 else 0.0
+            for part in stretches(problem.dim):
+                grad[part] /= n
+                grad[part] += objective.lam * objective.scale[part] * self.w[part]
+            direction = grad if self.newton is None else self.newton.direction(grad)
+            direction *= step * self._length(float(np.linalg.norm(direction))) if adaptive else step
+            self.w -= direction
+        np.maximum(self.w, objective.lower, out=self.w)
+        if self.options.radius is not None:
+            self.w *= min(1.0, self._radius(problem) / max(float(np.linalg.norm(self.w)), 1e-300))
+        if self.options.averaging != "none":
+            self.add_to_average(share * self.w, share)
+
+    def _length(self, size: float) -> float:
+        """Return distance over gradients for one more direction of some size."""
+        self.reach = max(self.reach, self._gone())
+        self.squares += size * size
+        return self.reach / float(np.sqrt(self.squares)) if self.squares > 0.0 else 0.0
+
+    def _gone(self) -> float:
+        """Return the distance from the weights at the start."""
+        if self.start is None:
+            return float(np.linalg.norm(self.w))
+        square = 0.0
+        for part in stretches(len(self.w)):
+            moved = self.w[part] - self.start[part]
+            square += float(np.dot(moved, moved))
+        return float(np.sqrt(square))
+
+    def _radius(self, problem: TrainProblem) -> float:
+        """Return the radius of the ball; that of Pegasos takes a pass to know the risk of no weights."""
+        if not isinstance(self.options.radius, str):
+            assert self.options.radius is not None
+            return self.options.radius
+        if not self.ball:
+            objective = problem.objective
+            if not (objective.scale > 0).all():
+                raise TrainingError(f"radius={PEGASOS!r} needs every factor regularised; give a number")
+            at_zero, _ = problem.value(np.zeros(problem.dim))
+            self.ball = float(np.sqrt(at_zero / (objective.lam * objective.scale.min())))
+            self.spent += 1.0
+        return self.ball
+
+
+def objectives(problem: TrainProblem, w: F64, found: RiskGradient) -> tuple[float, float]:
+    """Return (objective, certified upper bound or nan) at w from the risks of all examples."""
+    return problem.objective.primal(w, found.value), problem.objective.primal(w, found.bound)

@@ -1,0 +1,1 @@
+"""Block-coordinate Frank-Wolfe: one or several cutting planes for each example."""

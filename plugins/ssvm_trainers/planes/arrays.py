@@ -1,0 +1,132 @@
+"""The arrays that plane kernels work on: cached planes, what stays fixed, and work space."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ssvm_dsl.ir import F64, I8, I32, I64
+
+#: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
+CACHE_LINE = 8
+
+
+class Cache(NamedTuple):
+    """Planes of every example; K is the capacity.
+
+    Parameters
+    ----------
+    n_planes : ndarray of int32, shape (n,)
+    alpha, loss : ndarray of float64, shape (n, K)
+        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
+    gram : ndarray of float64, shape (n, K, K)
+        ``psi_k . psi_l`` in the metric of the regulariser.
+    age : ndarray of int32, shape (n, K)
+        Iteration in which the plane last had weight.
+    labels : ndarray of int32, shape ((K + 1) * V,)
+        Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
+    """
+
+    n_planes: I32
+    alpha: F64
+    loss: F64
+    gram: F64
+    age: I32
+    labels: I32
+
+
+class Fixed(NamedTuple):
+    """What stays the same while training.
+
+    Parameters
+    ----------
+    var_ptr, state_ptr : ndarray of int64
+    truth : ndarray of int32, shape (V,)
+    metric : ndarray of float64, shape (M,)
+        ``1 / scale`` of each map's weights.
+    bounded : ndarray of int8, shape (M,)
+        Maps whose weights have a lower bound.
+    lower : ndarray of float64, shape (M,)
+        Lower bound of each map's weights.
+    share : ndarray of float64, shape (n,)
+        ``weight_i / n``.
+    lam : float
+    node_loss, bonus : ndarray of float64, shape (S,)
+        Loss of each state; the same with ``-inf`` where masks rule it out.
+    """
+
+    var_ptr: I64
+    state_ptr: I64
+    truth: I32
+    metric: F64
+    bounded: I8
+    lower: F64
+    share: F64
+    lam: float
+    node_loss: F64
+    bonus: F64
+
+
+class Parts(NamedTuple):
+    """The parts of a few labellings of one example: each factor on which one differs from the truth, in a joint state.
+
+    Work space for one thread; K is the capacity of the cache, F the most factors of an example.  The parts of one
+    factor follow each other, the truth's first.
+
+    Parameters
+    ----------
+    map, factor, config : ndarray of int32, shape (F (K + 2),)
+        Feature map, factor (of the example's shape) and joint state of each part.
+    number : ndarray of float64, shape (F (K + 2),)
+        Product of each part with some weights, or its coefficient.
+    first : ndarray of int32, shape (F,)
+        The truth's part of each factor.
+    which : ndarray of int32, shape (F (K + 1),)
+        The part each labelling has of each factor.
+    joint : ndarray of int32, shape (K + 1,)
+        Joint states of one factor.
+    example : ndarray of int64, shape (1,)
+        Whose parts they are.
+    """
+
+    map: I32
+    factor: I32
+    config: I32
+    number: F64
+    first: I32
+    which: I32
+    joint: I32
+    example: I64
+
+
+class Work(NamedTuple):
+    """Work space of the kernels, for one thread; K is the capacity of the cache.
+
+    Parameters
+    ----------
+    slope, delta : ndarray of float64, shape (K + 1,)
+        Slope of each plane; how far its dual weight moves.
+    counter : ndarray of int64, shape (1,)
+        What was done, in multiply-adds or what takes as long.
+    labels, loss : ndarray
+        The candidate plane.
+    unit : ndarray of float64, shape (K + 1,)
+        Zero between visits.
+    unbounded : ndarray of int8, shape (M,)
+        Zeros.
+    ones : ndarray of float64, shape (M,)
+    direction : ndarray of float64, shape (dim,)
+        Zero between visits.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    """
+
+    slope: F64
+    delta: F64
+    counter: I64
+    labels: I32
+    loss: F64
+    unit: F64
+    unbounded: I8
+    ones: F64
+    direction: F64
+    scores: F64

@@ -1,0 +1,331 @@
+"""Steps on the marginals of one factor of two variables, in closed form for two states each.
+
+See :mod:`ssvm_trainers.planes.factors.kernels` for what is maximised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.kernels import njit
+from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
+
+#: Offsets without a sign: numba looks at the sign of every index that may have one.
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
+@njit(cache=True, nogil=True)
+def pair_step(
+    rows: int, columns: int, mu: F64, at: int, value: F64, penalty: float, curvature: float, n_steps: int, tol: float,
+    margin: F64, x_at: int,
+) -> None:  # fmt: skip
+    """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
+
+    The steps are those of :func:`~ssvm_trainers.planes.factors.kernels.factor_step`; but the gradient is updated here,
+    and not computed anew.
+
+    Parameters
+    ----------
+    rows, columns : int
+        States of the two variables.
+    mu : ndarray of float64
+    at : int
+        The marginals are ``mu[at : at + rows * columns]``, row by row; changed in place.
+    value : ndarray of float64
+        Begins with the gradient of these, and follows.
+    penalty, curvature : float
+    n_steps : int
+        Steps at most.
+    tol : float
+        Differences of gradients up to this end the steps.
+    margin : ndarray of float64
+    x_at : int
+        ``margin[x_at:]`` begins with the margins of both variables, one after the other, and follows.
+    """
+    for _ in range(n_steps):
+        high, low, top, bottom = 0, -1, value[0], np.inf
+        for c in range(rows * columns):
+            if value[c] > top:
+                high, top = c, value[c]
+            if mu[at + c] > 0.0 and value[c] < bottom:
+                low, bottom = c, value[c]
+        if top - bottom <= tol:
+            return
+        a, b = high // columns, low // columns
+        i, j = high - a * columns, low - b * columns
+        bend = 2.0 * (curvature + penalty * ((a != b) + (i != j)))
+        step = mu[at + low] if bend * mu[at + low] <= top - bottom else (top - bottom) / bend
+        mu[at + high] += step
+        mu[at + low] = max(mu[at + low] - step, 0.0)
+        value[high] -= curvature * step
+        value[low] += curvature * step
+        if a != b:
+            margin[x_at + a] += step
+            margin[x_at + b] -= step
+            for k in range(columns):
+                value[a * columns + k] -= penalty * step
+                value[b * columns + k] += penalty * step
+        if i != j:
+            margin[x_at + rows + i] += step
+            margin[x_at + rows + j] -= step
+            for k in range(rows):
+                value[k * columns + i] -= penalty * step
+                value[k * columns + j] += penalty * step
+
+
+@njit(cache=True, nogil=True, inline="always")
+def binary_step(
+    mu: F64, at: int, scores: F64, first: int, messages: F64, message: int, a: int, b: int, penalty: float,
+    curvature: float, n_steps: int, tol: float, margin: F64, x_at: int,
+) -> bool:  # fmt: skip
+    """Write gradient and margins, and take the steps, for two variables of two states; return if anything changed.
+
+    The four marginals stay in registers: no loops over states, and none of the work space.
+
+    Parameters
+    ----------
+    mu, at : ndarray of float64, and int
+        The four marginals of the factor are ``mu[at:]``; changed in place.
+    scores, first : ndarray of float64, and int
+        Its table is ``scores[first:]``; read only.
+    messages, message : ndarray of float64, and int
+        The messages to the states of both variables are ``messages[message:]``; read only.
+    a, b : int
+        Where the marginals of its variables are in ``mu``; all places are unsigned.
+    penalty, curvature : float
+    n_steps : int
+        Steps at most.
+    tol : float
+        Differences of gradients up to this end the steps.
+    margin, x_at : ndarray of float64, and int
+        The margins of both variables are written to ``margin[x_at:]``.
+    """
+    q0, q1, q2, q3 = mu[at], mu[at + ONE], mu[at + TWO], mu[at + THREE]
+    up = messages[message] + penalty * (q0 + q1 - mu[a])
+    down = messages[message + ONE] + penalty * (q2 + q3 - mu[a + ONE])
+    left = messages[message + TWO] + penalty * (q0 + q2 - mu[b])
+    right = messages[message + THREE] + penalty * (q1 + q3 - mu[b + ONE])
+    v0, v1 = scores[first] - up - left, scores[first + ONE] - up - right
+    v2, v3 = scores[first + TWO] - down - left, scores[first + THREE] - down - right
+    changed = False
+    for _ in range(n_steps):
+        high, top = 0, v0
+        if v1 > top:
+            high, top = 1, v1
+        if v2 > top:
+            high, top = 2, v2
+        if v3 > top:
+            high, top = 3, v3
+        low, bottom, most = -1, np.inf, 0.0
+        if q0 > 0.0:
+            low, bottom, most = 0, v0, q0
+        if q1 > 0.0 and v1 < bottom:
+            low, bottom, most = 1, v1, q1
+        if q2 > 0.0 and v2 < bottom:
+            low, bottom, most = 2, v2, q2
+        if q3 > 0.0 and v3 < bottom:
+            low, bottom, most = 3, v3, q3
+        if top - bottom <= tol:
+            break
+        # indices are 2 (state of the first variable) + (state of the second)
+        differ = high ^ low  # bit 1: another state of the first variable, bit 0: of the second
+        bend = 2.0 * (curvature + penalty * ((differ >> 1) + (differ & 1)))
+        step = min(most, (top - bottom) / bend)
+        d0, d1 = step * ((high == 0) - (low == 0)), step * ((high == 1) - (low == 1))
+        d2, d3 = step * ((high == 2) - (low == 2)), step * ((high == 3) - (low == 3))
+        q0, q1, q2, q3 = q0 + d0, q1 + d1, q2 + d2, q3 + d3
+        row, column = penalty * (d0 + d1), penalty * (d0 + d2)  # what the other row and column get is minus this
+        v0, v1 = v0 - curvature * d0 - row - column, v1 - curvature * d1 - row + column
+        v2, v3 = v2 - curvature * d2 + row - column, v3 - curvature * d3 + row + column
+        changed = True
+    if changed:
+        mu[at], mu[at + ONE], mu[at + TWO], mu[at + THREE] = q0, q1, q2, q3
+    margin[x_at], margin[x_at + ONE], margin[x_at + TWO], margin[x_at + THREE] = q0 + q1, q2 + q3, q0 + q2, q1 + q3
+    return changed
+
+
+@njit(cache=True, nogil=True, inline="always")
+def table_step(
+    rows: int, columns: int, mu: F64, at: int, scores: F64, table: int, messages: F64, message: int, a: int, b: int,
+    penalty: float, curvature: float, n_steps: int, tol: float, margin: F64, x_at: int, pull: F64, value: F64,
+) -> None:  # fmt: skip
+    """Do the same as :func:`binary_step` for any numbers of states.
+
+    Parameters
+    ----------
+    rows, columns : int
+        States of the two variables.
+    mu, at, scores, messages, message, a, b, penalty, curvature, n_steps, tol, margin, x_at
+        As for :func:`binary_step`; places may be signed.
+    table : int
+        The factor's table is ``scores[table:]``.
+    pull, value : ndarray of float64, shape (at least rows + columns,) and (at least rows * columns,)
+        Work space.
+    """
+    for k in range(rows):
+        total = 0.0
+        for j in range(columns):
+            total += mu[at + k * columns + j]
+        margin[x_at + k] = total
+        pull[k] = messages[message + k] + penalty * (total - mu[a + k])
+    for j in range(columns):
+        total = 0.0
+        for k in range(rows):
+            total += mu[at + k * columns + j]
+        margin[x_at + rows + j] = total
+        pull[rows + j] = messages[message + rows + j] + penalty * (total - mu[b + j])
+    for k in range(rows):
+        for j in range(columns):
+            value[k * columns + j] = scores[table + k * columns + j] - pull[k] - pull[rows + j]
+    pair_step(rows, columns, mu, at, value, penalty, curvature, n_steps, tol, margin, x_at)
+
+
+@njit(cache=True, nogil=True)
+def pair_run(
+    factors: Factors, i: int, first: int, end: int, lo: int, state_ptr: I64, zero: int, dual: Dual, penalty: float,
+    step: float, curvature: Curvature, n_steps: int, tol: float, space: SweepWorkspace, entry: int, x_at: int,
+) -> int:  # fmt: skip
+    """Take steps on the factors ``first..end-1`` of example i up to the first that is not of two variables.
+
+    All in one function, because handing the arrays on takes longer than the steps.  Writes margins and beliefs; moves
+    weights of their own, and writes how others should move.
+
+    Parameters
+    ----------
+    factors : Factors
+        Read only.
+    i : int
+        The example.
+    first, end : int
+        The factors, counted over all shapes.
+    lo : int
+        The first variable of the example.
+    state_ptr : ndarray of int64, shape (V + 1,)
+    zero : int
+        The first state of the example.
+    dual : Dual
+        ``mu`` is changed at the factors, ``w`` where they have weights of their own; ``messages`` are read.
+    penalty : float
+    step : float
+        ``share / lam``.
+    curvature : Curvature
+        That of each factor for ``step`` 1.
+    n_steps : int
+        Steps of each factor at most.
+    tol : float
+        Differences of gradients up to this end the steps.
+    space : SweepWorkspace
+        ``margin`` and ``delta`` are written; ``message + penalty margin`` is added to ``belief``.
+    entry, x_at : int
+        Where the first factor's joint states are in ``delta``, and its slots in ``margin``.
+
+    Returns
+    -------
+    int
+        The factor it stopped at.
+    """
+    mu, messages, margin, value, before = dual.mu, dual.messages, space.margin, space.value, space.before
+    belief, pull, delta, w = space.belief, space.pull, space.delta, dual.w
+    message_at, bends = factors.message_at[i], curvature.at[i]
+    for f in range(first, end):
+        g = factors.group[f]
+        if factors.arity[g] != 2:
+            return f
+        at, message = factors.mu_at[i, g] + factors.mu[f], message_at + factors.message[f]
+        own, slot = factors.own[f], factors.slot[f]
+        u, v = lo + factors.variable[slot], lo + factors.variable[slot + 1]
+        a, b, n = state_ptr[u], state_ptr[v], factors.n_configs[g]
+        rows, columns = state_ptr[u + 1] - a, state_ptr[v + 1] - b
+        bend, rate = step * curvature.factor[bends + f], step * factors.rate[g]
+        scores, table = (space.pool, factors.table_at[i, g] + factors.table[f]) if own < 0 else (w, own)
+        if rows == 2 and columns == 2:
+            q, m, t, x = np.uint64(at), np.uint64(message), np.uint64(table), np.uint64(x_at)
+            pa, pb, ba, bb = np.uint64(a), np.uint64(b), np.uint64(a - zero), np.uint64(b - zero)
+            q0, q1, q2, q3 = mu[q], mu[q + ONE], mu[q + TWO], mu[q + THREE]
+            changed = binary_step(mu, q, scores, t, messages, m, pa, pb, penalty, bend, n_steps, tol, margin, x)
+            if own < 0:
+                e = np.uint64(entry)
+                delta[e], delta[e + ONE] = step * (q0 - mu[q]), step * (q1 - mu[q + ONE])
+                delta[e + TWO], delta[e + THREE] = step * (q2 - mu[q + TWO]), step * (q3 - mu[q + THREE])
+            elif changed:
+                w[t] += rate * (q0 - mu[q])
+                w[t + ONE] += rate * (q1 - mu[q + ONE])
+                w[t + TWO] += rate * (q2 - mu[q + TWO])
+                w[t + THREE] += rate * (q3 - mu[q + THREE])
+            # the linear part of the variables' problems, which are solved once all factors are done
+            belief[ba] += messages[m] + penalty * margin[x]
+            belief[ba + ONE] += messages[m + ONE] + penalty * margin[x + ONE]
+            belief[bb] += messages[m + TWO] + penalty * margin[x + TWO]
+            belief[bb + ONE] += messages[m + THREE] + penalty * margin[x + THREE]
+            entry, x_at = entry + 4, x_at + 4
+            continue
+        for c in range(n):
+            before[c] = mu[at + c]
+        table_step(
+            rows, columns, mu, at, scores, table, messages, message, a, b, penalty, bend, n_steps, tol, margin, x_at,
+            pull, value,
+        )  # fmt: skip
+        if own < 0:
+            for c in range(n):
+                delta[entry + c] = step * (before[c] - mu[at + c])
+        else:
+            for c in range(n):
+                w[own + c] += rate * (before[c] - mu[at + c])
+        for k in range(rows):
+            belief[a - zero + k] += messages[message + k] + penalty * margin[x_at + k]
+        for j in range(rows, rows + columns):
+            belief[b - zero + j - rows] += messages[message + j] + penalty * margin[x_at + j]
+        entry, x_at = entry + n, x_at + rows + columns
+    return end
+
+
+@njit(cache=True, nogil=True)
+def update_messages(
+    factors: Factors,
+    i: int,
+    first: int,
+    end: int,
+    lo: int,
+    state_ptr: I64,
+    dual: Dual,
+    penalty: float,
+    space: SweepWorkspace,
+) -> None:
+    """Add ``penalty (margin - p)`` to the messages of the factors ``first..end-1``: all of example i.
+
+    Parameters
+    ----------
+    factors, i, first, end, lo, state_ptr
+        As for :func:`pair_run`; read only.
+    dual : Dual
+        ``messages`` are changed, ``mu`` holds the new p.
+    penalty : float
+    space : SweepWorkspace
+        ``margin`` is read from its start; the squared differences, and how many there are, are added to ``totals``.
+    """
+    x, total, mu, messages, margin = np.int64(0), 0.0, dual.mu, dual.messages, space.margin
+    for f in range(first, end):
+        g, message, slot = factors.group[f], factors.message_at[i] + factors.message[f], factors.slot[f]
+        if factors.width[g] == 4 and factors.n_configs[g] == 4 and factors.arity[g] == 2:
+            a, b = state_ptr[lo + factors.variable[slot]], state_ptr[lo + factors.variable[slot + 1]]
+            pa, pb, m, k = np.uint64(a), np.uint64(b), np.uint64(message), np.uint64(x)
+            up, down = margin[k] - mu[pa], margin[k + ONE] - mu[pa + ONE]
+            left, right = margin[k + TWO] - mu[pb], margin[k + THREE] - mu[pb + ONE]
+            messages[m] += penalty * up
+            messages[m + ONE] += penalty * down
+            messages[m + TWO] += penalty * left
+            messages[m + THREE] += penalty * right
+            total += (up * up + down * down) + (left * left + right * right)
+            x += 4
+            continue
+        message -= x  # x goes on over all factors; messages start anew for each
+        for at in range(slot, slot + factors.arity[g]):
+            v = lo + factors.variable[at]
+            for s in range(state_ptr[v], state_ptr[v + 1]):
+                off = margin[x] - mu[s]
+                messages[message + x] += penalty * off
+                total += off * off
+                x += 1
+    space.totals[0] += total
+    space.totals[2] += x

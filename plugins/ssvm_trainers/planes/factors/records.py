@@ -1,0 +1,141 @@
+"""Records that the kernels of ``bcfw`` by factors read and write."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ssvm_dsl.ir import F64, I32, I64
+
+
+class Factors(NamedTuple):
+    """The factors of each shape of an example, in the order of their entries (:class:`Entries`).
+
+    Those of example i are ``start[shape[i]] : start[shape[i] + 1]``; m in all shapes together.  What differs from
+    example to example is a number for each example and group.
+
+    Parameters
+    ----------
+    shape : ndarray of int32, shape (n,)
+    start : ndarray of int64, shape (K + 1,)
+    group : ndarray of int64, shape (m,)
+        The group of each.
+    table, mu, message : ndarray of int64, shape (m,)
+        Where its scores are in the pool, and its marginals and messages among all, counted from the next three.
+    table_at, mu_at : ndarray of int64, shape (n, G)
+    message_at : ndarray of int64, shape (n + 1,)
+    own : ndarray of int64, shape (m,)
+        Where its weights are that are its scores, and move with its marginals at once; -1 if there are none.
+    slot : ndarray of int64, shape (m,)
+        Where its variables are in ``variable``.
+    variable : ndarray of int32
+        Counted from the first one of the example.
+    degree : ndarray of float64, shape (V,)
+        Slots of each variable.
+    arity, n_configs, width : ndarray of int64, shape (G,)
+        Of the factors of each group; the width is the number of states of all its variables.
+    rate : ndarray of float64, shape (G,)
+        ``1 / scale`` of such weights.
+    place_at : ndarray of int64, shape (G,)
+        Where the rows of a group start in ``place``.
+    place : ndarray of int64
+        For each joint state and each slot of it, the place of its state among those of all slots.
+    """
+
+    shape: I32
+    start: I64
+    group: I64
+    table: I64
+    mu: I64
+    message: I64
+    table_at: I64
+    mu_at: I64
+    message_at: I64
+    own: I64
+    slot: I64
+    variable: I32
+    degree: F64
+    arity: I64
+    n_configs: I64
+    width: I64
+    rate: F64
+    place_at: I64
+    place: I64
+
+
+class Curvature(NamedTuple):
+    """How far the dual of an example curves along marginals of each variable and factor, for ``lam`` and share 1.
+
+    That of factor f of example i is ``factor[at[i] + f]``: examples of one shape share it where pairs have no features.
+
+    Parameters
+    ----------
+    at : ndarray of int64, shape (n,)
+    node : ndarray of float64, shape (V,)
+    factor : ndarray of float64
+        Bounds of ``|Phi d|^2 / |d|^2`` over changes d of one variable's or one factor's marginals, in the metric of the
+        regulariser, times the number of those that share weights with it.
+    """
+
+    node: F64
+    factor: F64
+    at: I64
+
+
+class Dual(NamedTuple):
+    """What changes: marginals, messages, weights, and weights without their lower bounds.
+
+    Parameters
+    ----------
+    mu : ndarray of float64
+        Marginals of all variables, state by state, then of the factors of each group: p and q above.
+    messages : ndarray of float64, or of float32 where there are many
+        The multipliers d, factor by factor and slot by slot.
+    w, free : ndarray of float64, shape (dim,)
+    """
+
+    mu: F64
+    messages: F64
+    w: F64
+    free: F64
+
+
+class SweepWorkspace(NamedTuple):
+    """Work space for one example, of all that follow from it.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+        Scores, as in :class:`~ssvm_dsl.ir.Theta`.
+    delta : ndarray of float64
+        By how much the weights are to move along each entry of the example.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    ones : ndarray of float64, shape (M,)
+    value, before : ndarray of float64, shape (most n_configs,)
+        Gradient of one factor's marginals, and these before the steps.
+    margin : ndarray of float64
+        Margins of all factors, slot by slot.
+    belief : ndarray of float64
+        ``node`` and what factors add to it: the linear part of each variable's problem, then its new marginals.
+    order : ndarray of float64, shape (most states,)
+        Of the sorting in :func:`project`.
+    pull : ndarray of float64, shape (most width,)
+        What is taken from one factor's scores for each state of each slot.
+    totals : ndarray of float64, shape (3,)
+        Squared residuals, added up until the caller sets them to zero: of margins, and of the change of p; and how many
+        margins there were.
+    """
+
+    node: F64
+    pool: F64
+    delta: F64
+    scores: F64
+    ones: F64
+    value: F64
+    before: F64
+    margin: F64
+    belief: F64
+    order: F64
+    pull: F64
+    totals: F64

@@ -1,0 +1,435 @@
+"""Compiled block-coordinate steps over cached fractional planes: what ``bcfw`` does for the relaxed risk.
+
+As in :mod:`ssvm_trainers.planes.kernels`, but a plane is a vector of marginals, one number for each score of its
+example: first the states of its variables, then the joint states of its factors, group by group.  Such planes may be
+mixed: when the cache of an example is full, its two planes of least dual weight become one, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I8, I64
+from ssvm_dsl.kernels import N_CONFIGS, SCOPE, FlatMaps, borrow, factor_add, factors_of, njit, score_example
+from ssvm_trainers.planes.kernels import pairwise_steps
+from ssvm_trainers.planes.products import copy_entries
+
+
+class Entries(NamedTuple):
+    """Where the numbers of each example's planes belong.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n + 1,)
+        Entries of each example.
+    where : ndarray of int64
+        The score of each entry, in ``[theta.node, theta.pool]``.
+    truth_ptr : ndarray of int64, shape (n + 1,)
+    truth : ndarray of int64
+        The entries of the truth, counted within the example.
+    first : ndarray of int64, shape (M, n)
+        Where the entries of each map's factors start within the example; -1 for maps of single variables.
+    var_ptr, state_ptr : ndarray of int64
+    """
+
+    ptr: I64
+    where: I64
+    truth_ptr: I64
+    truth: I64
+    first: I64
+    var_ptr: I64
+    state_ptr: I64
+
+
+class Metric(NamedTuple):
+    """The regulariser, and the weight of each example.
+
+    Parameters
+    ----------
+    metric : ndarray of float64, shape (M,)
+        ``1 / scale`` of each map's weights.
+    bounded : ndarray of int8, shape (M,)
+        Maps whose weights have a lower bound.
+    lower : ndarray of float64, shape (M,)
+    share : ndarray of float64, shape (n,)
+        ``weight_i / n``.
+    lam : float
+    """
+
+    metric: F64
+    bounded: I8
+    lower: F64
+    share: F64
+    lam: float
+
+
+class Store(NamedTuple):
+    """Planes of every example; K is the capacity.
+
+    Parameters
+    ----------
+    n_planes : ndarray of int64, shape (n,)
+    alpha, loss : ndarray of float64, shape (n, K)
+        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
+    gram : ndarray of float64, shape (n, K, K)
+    values : ndarray of float64
+        Example i's planes one after the other from ``K * ptr[i]``.
+    """
+
+    n_planes: I64
+    alpha: F64
+    loss: F64
+    gram: F64
+    values: F64
+
+
+class FractionalWorkspace(NamedTuple):
+    """Work space; K is the capacity of the cache.
+
+    Parameters
+    ----------
+    flat, node, pool : ndarray of float64
+        Scores, all in one array, and two views of it: those of states, shape (S,), and those of tables.
+    direction : ndarray of float64, shape (dim,)
+        Zero between visits.
+    delta : ndarray of float64
+        By how much the marginals of one example change, entry by entry.
+    slope, before : ndarray of float64, shape (K + 1,)
+        Slope of each plane, and its dual weight before the steps.
+    scores : ndarray of float64
+        Work space of the scoring kernel.
+    nothing : ndarray of float64, shape (S,)
+        Zeros.
+    ones : ndarray of float64, shape (M,)
+    unbounded : ndarray of int8, shape (M,)
+        Zeros.
+    counter : ndarray of int64, shape (1,)
+        What was done, roughly, in multiply-adds.
+    """
+
+    flat: F64
+    node: F64
+    pool: F64
+    direction: F64
+    delta: F64
+    slope: F64
+    before: F64
+    scores: F64
+    nothing: F64
+    ones: F64
+    unbounded: I8
+    counter: I64
+
+
+@njit(cache=True, nogil=True)
+def move(
+    maps: FlatMaps, entries: Entries, metric: F64, bounded: I8, lower: F64, i: int, delta: F64, w: F64, free: F64,
+    clear: bool,
+) -> None:  # fmt: skip
+    """Add ``metric_m Phi' delta`` to w, map by map, or set all weights it touches to zero.
+
+    Parameters
+    ----------
+    maps, entries : FlatMaps, Entries
+        Read only.
+    metric : ndarray of float64, shape (M,)
+        What each map's entries are multiplied by.
+    bounded : ndarray of int8, shape (M,)
+        Maps that move ``free``, and have ``w = max(free, lower)``; zeros where w is no weights.
+    lower : ndarray of float64, shape (M,)
+        Lower bound of each map's weights.
+    i : int
+        The example.
+    delta : ndarray of float64
+        A number for each entry of the example, as in a plane; read only.  Where it is 0, nothing is touched.
+    w, free : ndarray of float64, shape (dim,)
+        Changed in place; may be one array where no map is bounded.
+    clear : bool
+        Whether to set ``w = 0`` at the features of ``delta``, which must be those that were added.
+    """
+    desc, ints, longs, features, values = borrow(maps)
+    state_ptr, delta, w, free = borrow(entries.state_ptr), borrow(delta), borrow(w), borrow(free)
+    zero = state_ptr[entries.var_ptr[i]]
+    for m in range(len(desc)):
+        n, start = desc[m, N_CONFIGS], entries.first[m, i]
+        lo, hi = factors_of(desc, ints, longs, m, i)
+        target = free if bounded[m] else w
+        for f in range(lo, hi):
+            at = state_ptr[entries.var_ptr[i] + ints[desc[m, SCOPE] + f]] - zero if start < 0 else start + (f - lo) * n
+            for c in range(n):
+                if delta[at + c] == 0.0:
+                    continue
+                if clear:
+                    copy_entries(maps, m, i, f, c, w, w, 0.0, -np.inf)
+                else:
+                    factor_add(desc, ints, longs, features, values, m, i, f, c, delta[at + c] * metric[m], target)
+                    if bounded[m]:
+                        copy_entries(maps, m, i, f, c, free, w, 1.0, lower[m])
+
+
+@njit(cache=True, nogil=True)
+def products(
+    maps: FlatMaps, entries: Entries, store: Store, space: FractionalWorkspace, i: int, n: int, w: F64, out: F64
+) -> None:
+    """Write ``w . psi_k`` of the first n planes of example i to ``out``: its scores at w, times each plane.
+
+    Parameters
+    ----------
+    maps, entries, store : FlatMaps, Entries, Store
+        Read only; one plane may be behind those counted in ``store.n_planes``.
+    space : FractionalWorkspace
+        ``flat`` and ``scores`` are written, ``counter`` grows.
+    i, n : int
+        The example, and how many planes.
+    w : ndarray of float64, shape (dim,)
+        Read only.
+    out : ndarray of float64, shape (at least n,)
+        Written.
+    """
+    lo, size = entries.ptr[i], entries.ptr[i + 1] - entries.ptr[i]
+    score_example(
+        maps, i, entries.var_ptr[i], entries.var_ptr[i + 1], entries.state_ptr, space.nothing, w, space.ones,
+        space.scores, space.node, space.pool,
+    )  # fmt: skip
+    flat, where, values = borrow(space.flat), borrow(entries.where), borrow(store.values)
+    of_truth = 0.0
+    for t in range(entries.truth_ptr[i], entries.truth_ptr[i + 1]):
+        of_truth += flat[where[lo + entries.truth[t]]]
+    at = store.alpha.shape[1] * lo
+    for k in range(n):
+        total = 0.0
+        for e in range(size):
+            total += values[at + e] * flat[where[lo + e]]
+        out[k] = of_truth - total
+        at += size
+    space.counter[0] += size * (n + 2)
+
+
+@njit(cache=True, nogil=True)
+def add_plane(entries: Entries, store: Store, i: int, k: int, coef: float, delta: F64) -> None:
+    """Add ``coef (truth - plane k)`` of example i to ``delta``."""
+    lo, size = entries.ptr[i], entries.ptr[i + 1] - entries.ptr[i]
+    at = store.alpha.shape[1] * lo + k * size
+    for e in range(size):
+        delta[e] -= coef * store.values[at + e]
+    for t in range(entries.truth_ptr[i], entries.truth_ptr[i + 1]):
+        delta[entries.truth[t]] += coef
+
+
+@njit(cache=True, nogil=True)
+def mix(entries: Entries, store: Store, i: int, a: int, b: int) -> None:
+    """Replace plane a of example i by its mixture with plane b, by dual weight, and plane b by the last one."""
+    count, alpha, loss, gram, values = store
+    size, last = entries.ptr[i + 1] - entries.ptr[i], count[i] - 1
+    at, total = alpha.shape[1] * entries.ptr[i], alpha[i, a] + alpha[i, b]
+    u = alpha[i, a] / total if total > 0.0 else 1.0
+    v = 1.0 - u
+    for e in range(size):
+        values[at + a * size + e] = u * values[at + a * size + e] + v * values[at + b * size + e]
+        values[at + b * size + e] = values[at + last * size + e]  # after the mixture, as a may be the last one
+    loss[i, a] = u * loss[i, a] + v * loss[i, b]
+    own = u * u * gram[i, a, a] + 2.0 * u * v * gram[i, a, b] + v * v * gram[i, b, b]
+    for k in range(count[i]):
+        gram[i, a, k] = u * gram[i, a, k] + v * gram[i, b, k]
+        gram[i, k, a] = gram[i, a, k]
+    gram[i, a, a] = own  # the loop has overwritten what it is made of
+    alpha[i, a] = total
+    loss[i, b], alpha[i, b] = loss[i, last], alpha[i, last]
+    for k in range(count[i]):
+        gram[i, b, k] = gram[i, last, k]
+    for k in range(count[i]):
+        gram[i, k, b] = gram[i, k, last]
+    alpha[i, last] = 0.0
+    count[i] = last
+
+
+@njit(cache=True, nogil=True)
+def remove_oldest(entries: Entries, store: Store, i: int) -> None:
+    """Bring a full example to one plane less: the two planes of least dual weight become one."""
+    a, b = 0, 1
+    if store.alpha[i, b] > store.alpha[i, a]:
+        a, b = b, a
+    for k in range(2, store.n_planes[i]):  # b has the least, a the least of the others
+        if store.alpha[i, k] < store.alpha[i, b]:
+            a, b = b, k
+        elif store.alpha[i, k] < store.alpha[i, a]:
+            a = k
+    mix(entries, store, i, a, b)
+
+
+@njit(cache=True, nogil=True)
+def insert(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, i: int, loss: float
+) -> None:
+    """Make the plane behind those of example i one of them: its Gram row, no dual weight yet.
+
+    Parameters
+    ----------
+    maps, entries, fixed : FlatMaps, Entries, Metric
+        Read only.
+    store : Store
+        ``n_planes[i]`` grows by one, and what belongs to the new plane is written, but its values, which are there.
+    space : FractionalWorkspace
+        Work space.
+    i : int
+        The example.
+    loss : float
+        Of the plane.
+    """
+    k, size = store.n_planes[i], entries.ptr[i + 1] - entries.ptr[i]
+    store.n_planes[i] = k + 1
+    store.alpha[i, k], store.loss[i, k] = 0.0, loss
+    space.delta[:size] = 0.0
+    add_plane(entries, store, i, k, 1.0, space.delta)
+    direction = space.direction
+    move(
+        maps, entries, fixed.metric, space.unbounded, fixed.lower, i, space.delta, direction, direction, np.bool_(False)
+    )
+    products(maps, entries, store, space, i, k + 1, direction, store.gram[i, k])
+    for j in range(k):
+        store.gram[i, j, k] = store.gram[i, k, j]
+    move(
+        maps, entries, fixed.metric, space.unbounded, fixed.lower, i, space.delta, direction, direction, np.bool_(True)
+    )
+
+
+@njit(cache=True, nogil=True)
+def visit(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, i: int, candidate: bool,
+    loss: float, w: F64, free: F64,
+) -> tuple[float, float]:  # fmt: skip
+    """Visit example i: slopes at w, pairwise steps, move w; return (gain of the dual, gap of the example before).
+
+    With ``candidate`` the plane behind its planes is new; it is kept if it beats all others at w.  The gap is less the
+    share of the example.
+
+    Parameters
+    ----------
+    maps, entries, fixed : FlatMaps, Entries, Metric
+        The features, where entries belong, and the regulariser; read only.
+    store : Store
+        Changed: the planes of example i, their dual weights and Gram matrix.
+    space : FractionalWorkspace
+        Work space.
+    i : int
+        The example.
+    candidate : bool
+    loss : float
+        Of the candidate; not read without one.
+    w, free : ndarray of float64, shape (dim,)
+        Changed in place: the weights, and, for maps with a lower bound, what they would be without it.
+    """
+    count, slope, before = store.n_planes[i], space.slope, space.before
+    products(maps, entries, store, space, i, count + candidate, w, slope)
+    best, mean = 0.0, 0.0
+    for k in range(count):
+        slope[k] = store.loss[i, k] - slope[k]
+        best = max(best, slope[k])
+        mean += store.alpha[i, k] * slope[k]
+    new = 0.0
+    if candidate:
+        slope[count] = loss - slope[count]
+        new = slope[count]
+        if new > best + 1e-10 * (1.0 + best):
+            insert(maps, entries, fixed, store, space, i, loss)
+            count += 1
+    for k in range(count):
+        before[k] = store.alpha[i, k]
+    step = fixed.share[i] / fixed.lam
+    gain = pairwise_steps(store.alpha[i], store.gram[i], slope, count, step, 4 * (count + 1))
+    changed = False
+    space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
+    for k in range(count):
+        change = store.alpha[i, k] - before[k]
+        if change != 0.0:
+            add_plane(entries, store, i, k, step * change, space.delta)
+            changed = True
+    if changed:
+        move(maps, entries, fixed.metric, fixed.bounded, fixed.lower, i, space.delta, w, free, np.bool_(False))
+    return fixed.share[i] * gain, max(best, new) - mean
+
+
+@njit(cache=True, nogil=True)
+def plane_pass(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, examples: I64, ptr: I64,
+    values: F64, losses: F64, w: F64, free: F64, gap: F64, last_gain: F64,
+) -> float:  # fmt: skip
+    """Visit the listed examples with a new plane each; return the gain of the dual.
+
+    Parameters
+    ----------
+    maps, entries, fixed, store, space, w, free
+        As for :func:`visit`; ``store``, ``w`` and ``free`` are changed.
+    examples : ndarray of int64, shape (n_listed,)
+    ptr : ndarray of int64, shape (n_listed + 1,)
+    values : ndarray of float64
+        The new planes, each a vector of marginals, packed by ``ptr``; read only.
+    losses : ndarray of float64, shape (n_listed,)
+        Their losses.
+    gap, last_gain : ndarray of float64, shape (n,)
+        Changed: duality gap before, and gain of, each example's last visit.
+    """
+    total, capacity = 0.0, store.alpha.shape[1]
+    for j in range(len(examples)):
+        i = examples[j]
+        size = ptr[j + 1] - ptr[j]
+        if store.n_planes[i] == capacity - 1:  # deliberately before it is known whether the candidate will be kept
+            remove_oldest(entries, store, i)
+        at = capacity * entries.ptr[i] + store.n_planes[i] * size
+        for e in range(size):
+            store.values[at + e] = values[ptr[j] + e]
+        last_gain[i], gap[i] = visit(maps, entries, fixed, store, space, i, np.bool_(True), losses[j], w, free)
+        total += last_gain[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cached_pass(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, examples: I64, w: F64,
+    free: F64, last_gain: F64, threshold: float,
+) -> float:  # fmt: skip
+    """Visit the listed examples without the oracle; return the gain of the dual.
+
+    Parameters
+    ----------
+    maps, entries, fixed, store, space, w, free
+        As for :func:`visit`; ``store``, ``w`` and ``free`` are changed.
+    examples : ndarray of int64, shape (n_listed,)
+    last_gain : ndarray of float64, shape (n,)
+        Gain of each example's last visit; changed.
+    threshold : float
+        Examples whose last visit gained less are skipped.
+    """
+    total = 0.0
+    for i in examples:
+        if last_gain[i] >= threshold and store.n_planes[i] > 0:
+            last_gain[i], _ = visit(maps, entries, fixed, store, space, i, np.bool_(False), 0.0, w, free)
+            total += last_gain[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def aggregate(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, v: F64
+) -> None:
+    """Add ``sum_i share_i sum_k alpha_k psi_k`` to v."""
+    for i in range(len(store.n_planes)):
+        space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
+        for k in range(store.n_planes[i]):
+            add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], space.delta)
+        move(maps, entries, space.ones, space.unbounded, fixed.lower, i, space.delta, v, v, np.bool_(False))
+
+
+def pack(entries: Entries, examples: I64, ptr: I64, group_sizes: list[I64], node: F64, tables: list[F64]) -> F64:
+    """Return marginals packed by kind as marginals packed by example; ``group_sizes`` are numbers of entries."""
+    from ssvm_dsl.ir import runs
+
+    out = np.empty(int(ptr[-1]))
+    states = entries.state_ptr[entries.var_ptr]
+    sizes, at = states[examples + 1] - states[examples], ptr[:-1].copy()
+    for size, values in zip([sizes, *(sizes_of[examples] for sizes_of in group_sizes)], [node, *tables], strict=True):
+        out[runs(at, size)] = values.ravel()
+        at += size
+    return out

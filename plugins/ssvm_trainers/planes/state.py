@@ -1,0 +1,226 @@
+"""The state of block-coordinate methods: weights and cached planes.
+
+For each example a few planes are kept, each as a labelling with its loss, its dual weight, and its row of the
+Gram matrix of joint-feature differences ``psi = Phi(x, y) - Phi(x, labelling)``.  The plane of the truth is
+zero and implicit.  Memory is O(cached labels), whatever the number of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir import F64, I32, runs
+from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.planes.arrays import Cache, Fixed, Parts, Work
+from ssvm_trainers.resumable import Stateful
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, Rule, require
+
+#: Planes kept for an example at first; the cache grows when an example needs more at once.
+FIRST_CAPACITY = 8
+
+
+class SavedPlanes(NamedTuple):
+    """The cached planes (:class:`~ssvm_trainers.planes.arrays.Cache`), and what follows from them."""
+
+    n_planes: Annotated[I32, Rule(least=0, shape=("n",), dtype="int32")]
+    alpha: Annotated[F64, Rule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
+    loss: Annotated[F64, Rule(shape=("n", "planes"))]
+    gram: Annotated[F64, Rule(shape=("n", "planes", "planes"))]
+    age: Annotated[I32, Rule(least=0, shape=("n", "planes"), dtype="int32")]
+    labels: Annotated[I32, Rule(least=0, shape=("labels",), dtype="int32")]
+    w: Annotated[F64, NUMBERS]
+    free: Annotated[F64, NUMBERS]
+    gap: Annotated[F64, NUMBERS]
+    gain: Annotated[F64, NUMBERS]
+    operations: Annotated[int, COUNTS]
+
+
+@dataclass(eq=False)
+class DualState(Stateful):
+    """Weights and planes of a block-coordinate method.
+
+    ``free`` are the weights without their lower bounds: w itself when there are none.
+    """
+
+    problem: TrainProblem
+    fixed: Fixed
+    cache: Cache
+    work: Work
+    parts: Parts
+    w: F64
+    free: F64
+    gap: F64
+    gain: F64
+
+    @property
+    def capacity(self) -> int:
+        """Planes an example can hold."""
+        return self.cache.alpha.shape[1]
+
+    def packed(self) -> SavedPlanes:
+        """Return the arrays, not copies."""
+        return SavedPlanes(*self.cache, self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse labels that are no states, and dual weights that are too much for an example."""
+        n_planes, alpha, program = state["n_planes"], state["alpha"], self.problem.parameters.program
+        k = sizes["planes"]
+        doubled = k in [FIRST_CAPACITY << step for step in range(24)]
+        require(doubled, "'alpha'", f"a capacity of {FIRST_CAPACITY} planes, or a multiple by a power of 2")
+        require((n_planes <= k).all(), "'n_planes'", f"at most {k} planes of an example")
+        there = np.arange(k) < n_planes[:, None]
+        require(not alpha[~there].any(), "'alpha'", "dual weights of planes that are there")
+        require((alpha.sum(axis=1) <= 1 + ROUNDING).all(), "'alpha'", "dual weights that add up to at most 1")
+        sizes_of = np.diff(program.var_ptr)
+        require(sizes["labels"] == (k + 1) * int(program.var_ptr[-1]), "'labels'", "labels of all planes")
+        variable = runs(np.repeat(program.var_ptr[:-1], k + 1), np.repeat(sizes_of, k + 1))
+        require((state["labels"] < program.card[variable]).all(), "'labels'", "states of the variables")
+        if program.allowed is not None:
+            allowed = program.allowed[program.state_ptr[variable] + state["labels"]]
+            used = np.append(there, np.zeros((len(there), 1), dtype=bool), axis=1).ravel()
+            used = np.repeat(used, np.repeat(sizes_of, k + 1))
+            require(allowed[used].all(), "'labels'", "states that are not ruled out")
+
+    def unpack(self, record: SavedPlanes) -> None:
+        """Take over the planes; write to the other arrays, two of which may be one."""
+        while self.capacity < record.alpha.shape[1]:
+            self.grow()
+        self.cache = Cache(record.n_planes, record.alpha, record.loss, record.gram, record.age, record.labels)
+        self.w[:], self.free[:], self.gap[:], self.gain[:] = record.w, record.free, record.gap, record.gain
+        self.work.counter[0] = record.operations
+
+    def grow(self) -> None:
+        """Double the capacity."""
+        k, n = self.capacity, len(self.cache.n_planes)
+        var_ptr = self.fixed.var_ptr
+        labels = np.zeros((2 * k + 1) * int(var_ptr[-1]), dtype=np.int32)
+        for lo, hi in pairwise(var_ptr):
+            size = k * (hi - lo)
+            labels[(2 * k + 1) * lo :][:size] = self.cache.labels[(k + 1) * lo :][:size]
+        wide = [np.zeros((n, 2 * k), dtype=a.dtype) for a in (self.cache.alpha, self.cache.loss, self.cache.age)]
+        for new, old in zip(wide, (self.cache.alpha, self.cache.loss, self.cache.age), strict=True):
+            new[:, :k] = old
+        gram = np.zeros((n, 2 * k, 2 * k))
+        gram[:, :k, :k] = self.cache.gram
+        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels)
+        self.work = self.work._replace(**_plane_space(2 * k))
+        self.parts = parts_space(self.problem, 2 * k)
+
+    def aggregate(self) -> tuple[F64, float]:
+        """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
+        from ssvm_trainers.planes.kernels import aggregate_planes
+
+        v = np.zeros(self.problem.dim)
+        aggregate_planes(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, v)
+        b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
+        return v, b
+
+    @property
+    def kept_planes(self) -> Cache:
+        """The planes."""
+        return self.cache
+
+    def vectors(self, out: F64) -> None:
+        """Add the cached planes, example by example, to rows of zeros."""
+        from ssvm_trainers.planes.joint_kernels import plane_rows
+
+        plane_rows(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, out)
+
+    def refresh(self) -> tuple[float, tuple[F64, float]]:
+        """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""
+        v, b = self.aggregate()
+        objective = self.problem.objective
+        self.w[:] = objective.weights(v)
+        if self.free is not self.w:
+            self.free[:] = v / (objective.lam * objective.scale)
+        return objective.dual(v, b), (v, b)
+
+
+def fixed_arrays(problem: TrainProblem) -> Fixed:
+    """Return what stays the same while training."""
+    parameters, objective = problem.parameters, problem.objective
+    program = parameters.program
+    return Fixed(
+        var_ptr=program.var_ptr,
+        state_ptr=program.state_ptr,
+        truth=problem.loss.truth,
+        metric=1.0 / map_scales(problem),
+        bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
+        lower=np.array([objective.lower[m.block.offset] if m.block.size else -np.inf for m in parameters.maps]),
+        share=objective.weight / problem.n,
+        lam=float(objective.lam),
+        node_loss=problem.loss.node,
+        bonus=problem.loss.node if program.allowed is None else np.where(program.allowed, problem.loss.node, -np.inf),
+    )
+
+
+def start_state(problem: TrainProblem) -> DualState:
+    """Return the state in which every example's dual weight lies on its truth: w = 0; ``refresh`` it."""
+    n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
+    cache = Cache(
+        np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),
+        np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32),
+    )  # fmt: skip
+    w, fixed = np.zeros(dim), fixed_arrays(problem)
+    return DualState(
+        problem,
+        fixed,
+        cache,
+        work_space(problem, k),
+        parts_space(problem, k),
+        w=w,
+        free=np.zeros(dim) if fixed.bounded.any() else w,
+        gap=np.zeros(n),
+        gain=np.zeros(n),
+    )
+
+
+def map_scales(problem: TrainProblem) -> F64:
+    """Return the relative regularisation of each map's weights; ``shape (M,)``."""
+    scale = problem.objective.scale
+    return np.array([scale[m.block.offset] if m.block.size else 1.0 for m in problem.parameters.maps])
+
+
+def _plane_space(k: int) -> dict[str, NDArray[Any]]:
+    """Return the work arrays whose size follows the capacity."""
+    return {name: np.zeros(k + 1) for name in ("slope", "delta", "unit")}
+
+
+def parts_space(problem: TrainProblem, k: int) -> Parts:
+    """Return work space for the parts of k + 1 labellings of any example."""
+    factors = np.zeros(problem.n, np.int64)
+    for fmap in problem.parameters.maps:
+        factors += fmap.shapes.counts
+    most = int(factors.max(initial=1))
+    return Parts(
+        map=np.zeros(most * (k + 2), np.int32),
+        factor=np.zeros(most * (k + 2), np.int32),
+        config=np.zeros(most * (k + 2), np.int32),
+        number=np.zeros(most * (k + 2)),
+        first=np.zeros(most, np.int32),
+        which=np.zeros(most * (k + 1), np.int32),
+        joint=np.zeros(k + 1, np.int32),
+        example=np.zeros(1, np.int64),
+    )
+
+
+def work_space(problem: TrainProblem, k: int) -> Work:
+    """Return work space for caches of capacity k."""
+    maps = problem.parameters.maps
+    longest = int(np.diff(problem.parameters.program.var_ptr).max(initial=1))
+    return Work(
+        **_plane_space(k),
+        counter=np.zeros(1, np.int64),
+        labels=np.zeros(longest, np.int32),
+        loss=np.zeros(1),
+        unbounded=np.zeros(len(maps), np.int8),
+        ones=np.ones(len(maps)),
+        direction=np.zeros(problem.dim),
+        scores=np.zeros(max((m.n_basis for m in maps), default=1)),
+    )

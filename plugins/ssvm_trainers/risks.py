@@ -1,0 +1,129 @@
+"""The bundled risks: their descriptions; one file of ``ssvm_dsl.learning.risks`` has each.
+
+With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, the risk of example i is
+
+    margin          max_y [Delta(y) + s(y)] - s(y_i)              Taskar et al. 2003, Tsochantaridis et al. 2005
+    slack           max_y Delta(y) (1 + s(y) - s(y_i))            Tsochantaridis et al. 2005
+    hm              max_{y != y_i} [1 + s(y)] - s(y_i), or 0      Altun et al. 2003 (HM-SVM); the unstructured margin
+    perceptron      max_y s(y) - s(y_i)                           Collins 2002
+    relaxed         max_{mu} [Delta(mu) + s(mu)] - s(y_i)         over the local polytope: Finley and Joachims 2008
+    log             log sum_y exp s(y) - s(y_i)                   Lafferty et al. 2001 (conditional random field)
+    softmax-margin  log sum_y exp(Delta(y) + s(y)) - s(y_i)       Gimpel and Smith 2010
+    weston-watkins  sum_{y != y_i} max(0, Delta(y) + s(y) - s(y_i))   models of one label: Weston and Watkins 1999
+    smooth-hinge    the same of smooth hinges                     models of one label: Rennie and Srebro 2005
+    regression      |max_y s(y) - v_i|, up to epsilon             Ratliff et al. 2007 (MMSR); values v_i
+
+and any power q >= 1 of it (q = 2: squared slacks).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ssvm_dsl.ir import Task
+from ssvm_dsl.plugin_api import AddedLoss, Alias, RiskForm, RiskSpec
+
+_HERE = "ssvm_dsl.learning.risks"
+_MARGIN = f"{_HERE}.margin:MarginProblem"
+_SMOOTH = f"{_HERE}.smooth:SmoothProblem"
+_MARGINALS = frozenset({Task.MARGINALS})
+
+
+def also(*names: str, **settings: Any) -> tuple[Alias, ...]:
+    """Return names that stand for a plug-in with the same settings besides."""
+    return tuple(Alias(name, settings) for name in names)
+
+
+RISKS = (
+    RiskSpec(
+        "margin",
+        _MARGIN,
+        "margin rescaling: the declared loss is the margin",
+        form=RiskForm.PLANES,
+        mixtures=f"{_HERE}.mixture:MarginMixtureProblem",
+        upper_bound="relaxed",
+        aliases=(
+            *also("margin-rescaling", "max-margin", "m3n", "hinge", "structured-hinge", "binary-hinge"),
+            *also("crammer-singer"),
+            *also("squared-hinge", power=2, trainer="bundle"),
+        ),
+    ),
+    RiskSpec(
+        "slack",
+        f"{_HERE}.slack:SlackProblem",
+        "slack rescaling: the declared loss scales the violation",
+        form=RiskForm.SCALED,
+        bounded=True,
+        aliases=also("slack", "slack-rescaling", trainer="bundle"),
+    ),
+    RiskSpec(
+        "hm",
+        _MARGIN,
+        "a margin of 1 to every labelling but the truth (HM-SVM)",
+        form=RiskForm.PLANES,
+        loss=AddedLoss.ZERO_ONE,
+        aliases=also("hm-svm", "unstructured-margin"),
+    ),
+    RiskSpec(
+        "perceptron",
+        _MARGIN,
+        "no margin: the best labelling against the truth",
+        form=RiskForm.PLANES,
+        loss=AddedLoss.NONE,
+    ),
+    RiskSpec(
+        "relaxed",
+        f"{_HERE}.relaxed:RelaxedProblem",
+        "margin rescaling over the local polytope: an upper bound of margin",
+        form=RiskForm.FRACTIONAL,
+        additive=True,
+        tasks=frozenset({Task.RELAXED}),
+        aliases=also("lp-relaxed", "lp-relaxation"),
+    ),
+    RiskSpec(
+        "log",
+        _SMOOTH,
+        "negative log-likelihood (conditional random field)",
+        form=RiskForm.SMOOTH,
+        loss=AddedLoss.NONE,
+        additive=True,
+        tasks=_MARGINALS,
+        aliases=(
+            *also("log", "crf", "conditional-random-field", "log-loss", "log-likelihood", "nll", trainer="lbfgs"),
+            *also("logistic", "cross-entropy", "maxent", "softmax", "crf-lbfgs", "l-bfgs", trainer="lbfgs"),
+            *also("crf-sgd", "l2sgd", "sag", "saga", trainer="svrg"),
+        ),
+    ),
+    RiskSpec(
+        "softmax-margin",
+        _SMOOTH,
+        "log-loss of scores with the declared loss added",
+        form=RiskForm.SMOOTH,
+        additive=True,
+        tasks=_MARGINALS,
+        aliases=also("softmax-margin", trainer="lbfgs"),
+    ),
+    RiskSpec(
+        "weston-watkins",
+        f"{_HERE}.single_label:WestonWatkins",
+        "the sum of the hinges of all wrong classes (one label)",
+        one_label=True,
+        aliases=also("weston-watkins", "ww", trainer="bundle"),
+    ),
+    RiskSpec(
+        "smooth-hinge",
+        f"{_HERE}.single_label:SmoothHinge",
+        "the sum of the smooth hinges of all wrong classes (one label)",
+        form=RiskForm.SMOOTH,
+        one_label=True,
+        aliases=also("smooth-hinge", "smoothed-hinge", trainer="lbfgs"),
+    ),
+    RiskSpec(
+        "regression",
+        f"{_HERE}.regression:RegressionProblem",
+        "scores are to be values, up to epsilon (MMSR)",
+        loss=AddedLoss.NONE,
+        values=True,
+        aliases=also("mmsr", "svr", "epsilon-insensitive"),
+    ),
+)

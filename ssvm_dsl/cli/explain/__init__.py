@@ -1,0 +1,1 @@
+"""``ssvm explain``: a model, its size, and what every backend says to it."""

@@ -1,0 +1,1 @@
+"""``ssvm plugins``: list, describe, check and start plug-ins; one file for each subcommand."""

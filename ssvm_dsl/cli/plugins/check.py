@@ -1,0 +1,61 @@
+"""``ssvm plugins check NAME``: the conformance kit on a backend or trainer, without pytest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.screen import aside, console, write_json
+
+if TYPE_CHECKING:
+    from ssvm_dsl.testing.report import ConformanceReport
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm plugins check``."""
+    parser.add_argument("name", metavar="NAME", help="a backend or trainer from `ssvm plugins list`")
+    parser.add_argument(
+        "--problems", type=positive_int, default=40, metavar="N", help="random problems, for backends (default: 40)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
+    parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Check a backend or a trainer, or both where they share a name; the exit status is 1 when one fails."""
+    from ssvm_dsl.cli.plugins.describe import find_all
+    from ssvm_dsl.errors import PluginError
+    from ssvm_dsl.registry import registry
+
+    kinds = sorted({facts["kind"] for facts in find_all(args.name, registry())})
+    able = [kind for kind in kinds if kind in ("backend", "trainer")]
+    if not able:
+        text = f"the conformance kits check backends and trainers; '{args.name}' is a {', '.join(kinds)}"
+        raise PluginError(text)
+    reports = [_check(args, kind) for kind in able]
+    if args.json:
+        write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])
+    else:
+        for report in reports:
+            console().print(str(report), markup=False)
+    return 0 if all(report.ok for report in reports) else 1
+
+
+def _check(args: Namespace, kind: str) -> ConformanceReport:
+    from ssvm_dsl.testing import check_backend, check_trainer
+
+    side = aside()
+    side.quiet = args.json
+    with side.status(f"checking {kind} '{args.name}'") as shown:
+
+        def tell(check: str) -> None:
+            shown.update(f"checking {kind} '{args.name}': {check}")
+
+        if kind == "trainer":
+            return check_trainer(args.name, seed=args.seed, only=args.only, progress=tell)
+        return check_backend(args.name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
+
+
+COMMAND = Command("check", "check a backend or trainer in everything it claims", run, arguments)

@@ -1,0 +1,100 @@
+"""``ssvm plugins new NAME``: writes a plug-in package that works, installs and passes its own tests."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from ssvm_dsl.cli.command import Command
+from ssvm_dsl.cli.screen import console
+
+#: Lower-case words joined by hyphens: good as a distribution, and with underscores as a module.
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm plugins new``."""
+    parser.add_argument("name", metavar="NAME", help="name of the plug-in and of its package, e.g. my-solver")
+    parser.add_argument("--trainer", action="store_true", help="write a trainer (default: a backend)")
+    parser.add_argument(
+        "--dir", type=Path, default=Path(), metavar="DIR", help="where to put the folder NAME (default: here)"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Write the package and say what to do next."""
+    folder = args.dir / args.name
+    kind = "trainer" if args.trainer else "backend"
+    check_name(args.name, folder, kind)
+    written = write_package(args.name, folder, kind)
+    screen = console()
+    for path in written:
+        screen.print(f"wrote {path}", markup=False)
+    screen.print("\n[bold]Next[/bold]")
+    screen.print(f"  pip install --editable {folder}", markup=False)
+    screen.print(f"  ssvm plugins check {args.name}", markup=False)
+    screen.print(f"  python -m pytest {folder}", markup=False)
+    return 0
+
+
+def check_name(name: str, folder: Path, kind: str) -> None:
+    """Refuse names that cannot be used, before anything is written.
+
+    Raises
+    ------
+    OptionError
+        Says what is wrong with the name, or what is in the way.
+    """
+    from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.plugin_api.specs import BackendSpec, TrainerSpec
+    from ssvm_dsl.registry import registry
+
+    module = module_name(name)
+    if not NAME.fullmatch(name):
+        raise OptionError(f"NAME: lower-case words joined by hyphens, e.g. my-solver, got {name!r}")
+    known = registry()
+    if any(spec.name == name for spec in known.specs(TrainerSpec if kind == "trainer" else BackendSpec)):
+        raise OptionError(f"there is a {kind} '{name}' already; choose another name")
+    if folder.exists():
+        raise OptionError(f"{folder} is there already; choose another name or another --dir")
+    if module in sys.stdlib_module_names or find_spec(module) is not None:
+        raise OptionError(f"a module '{module}' is installed already; choose another name")
+
+
+def module_name(name: str) -> str:
+    """Return the module of a distribution: ``my-solver`` -> ``my_solver``."""
+    return name.replace("-", "_")
+
+
+def write_package(name: str, folder: Path, kind: str) -> list[Path]:
+    """Write the files of a plug-in package and return their paths.
+
+    Raises
+    ------
+    OptionError
+        The folder cannot be written.
+    """
+    from ssvm_dsl.cli.plugins.backend_template import FILES
+    from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
+    from ssvm_dsl.errors import OptionError
+
+    what = {"trainer": "The trainer", "backend": "The inference backend"}[kind]
+    words = {"{name}": name, "{module}": module_name(name), "{what}": what}
+    written = []
+    try:
+        for path, text in (TRAINER_FILES if kind == "trainer" else FILES).items():
+            for word, value in words.items():
+                path, text = path.replace(word, value), text.replace(word, value)
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            written.append(target)
+    except OSError as err:
+        raise OptionError(f"cannot write {folder}: {err}") from err
+    return written
+
+
+COMMAND = Command("new", "write a package with a backend or trainer that works, to start your own from", run, arguments)

@@ -1,0 +1,185 @@
+"""One question of ``ssvm solve`` to one backend, and what its verified answer is worth.
+
+The status is derived, never taken over:
+
+* ``optimal``: a labelling that counts, with ``bound - score`` within tolerance (``Solution.optimal``);
+* ``infeasible``: the certified bound says that no labelling counts;
+* ``interrupted``, ``feasible`` (a labelling, not proved optimal), ``bound only``, ``no answer``: what is left;
+* for marginals ``exact`` or ``approximate``, by what the backend guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, isnan, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32
+from ssvm_dsl.inference.deadline import Deadline, answer_within
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
+
+#: Statuses that answer the question.
+ANSWERED = ("optimal", "feasible", "exact", "approximate")
+
+
+@dataclass(frozen=True, eq=False)
+class SolveRequest:
+    """What is asked about a problem.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+    marginals : bool
+        Marginals and log Z instead of the best labelling.
+    clamp : ndarray of int32, shape (V,), optional
+        Observed states, -1 where free.
+    time_limit : float, optional
+        Seconds, opening the backend included, compiling its kernels not.
+    """
+
+    problem: GraphProblem
+    marginals: bool = False
+    clamp: I32 | None = None
+    time_limit: float | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task to plan for."""
+        if self.marginals:
+            return Task.MARGINALS
+        return Task.MAP if self.clamp is None else Task.MAP_CLAMPED
+
+
+@dataclass(frozen=True, eq=False)
+class SolveAnswer:
+    """What a backend answered.
+
+    Parameters
+    ----------
+    plan : Plan
+    status : str
+    seconds : float
+    score, bound : float
+        ``nan`` where there is none.
+    labels : list of int, optional
+    log_partition : float, optional
+        For marginals; ``nan`` where there is none.
+    node : ndarray of float64, optional
+        Marginals of all states of all variables.
+    note : str
+        What else there is to know.
+    """
+
+    plan: Plan
+    status: str
+    seconds: float
+    score: float = nan
+    bound: float = nan
+    labels: list[int] | None = None
+    log_partition: float | None = None
+    node: NDArray[np.float64] | None = None
+    note: str = ""
+
+    @property
+    def gap(self) -> float:
+        """``bound - score``, ``nan`` where one is missing."""
+        return self.bound - self.score if isfinite(self.bound) and isfinite(self.score) else nan
+
+    @property
+    def answered(self) -> bool:
+        """Whether it answers the question."""
+        return self.status in ANSWERED or self.labels is not None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the content of ``--json``."""
+        facts: dict[str, Any] = {
+            "score": _finite(self.score),
+            "bound": _finite(self.bound),
+            "gap": _finite(self.gap),
+            "status": self.status,
+            "labels": self.labels,
+            "backend": self.plan.backend,
+            "seconds": self.seconds,
+        }
+        if self.log_partition is not None:
+            facts["log_partition"] = _finite(self.log_partition)
+        return facts
+
+
+def ask(plan: Plan, request: SolveRequest, progress: Callable[[float, float], None] | None = None) -> SolveAnswer:
+    """Return a backend's answer; an interrupt that the backend does not catch leaves no labelling.
+
+    Raises
+    ------
+    SsvmError
+        The backend broke its contract.
+    """
+    deadline = Deadline(inf if request.time_limit is None else request.time_limit)
+    try:
+        session = open_plan(plan, request.problem.program)
+        solution = _solve(session, request, progress, deadline)
+    except KeyboardInterrupt:
+        return SolveAnswer(plan, "interrupted", deadline.spent, log_partition=nan if request.marginals else None)
+    seconds, plan = deadline.spent, session.plan
+    if request.marginals:
+        return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
+    return _of_labels(plan, request.problem, solution, seconds)
+
+
+def _solve(
+    session: PlannedSession, request: SolveRequest, progress: Callable[[float, float], None] | None, deadline: Deadline
+) -> Solution:
+    theta, clamp = request.problem.theta, request.clamp
+    if request.marginals and clamp is not None:
+        theta, clamp = request.problem.given(clamp), None
+    question = Question(theta, task=request.task, clamp=clamp, limits=Limits(progress=progress))
+    return answer_within(session, deadline, question)
+
+
+def _of_labels(plan: Plan, problem: GraphProblem, solution: Solution, seconds: float) -> SolveAnswer:
+    score, bound = float(solution.score[0]), float(solution.bound[0])
+    there = solution.primal[0] == Primal.FEASIBLE and score > -inf
+    counts, note = there and score > problem.floor, ""
+    if there and not counts:
+        note = f"the best labelling found has score {score:.10g}; the file asks for more than {problem.floor:.10g}"
+    status = _status(bool(solution.optimal()[0]), counts, bound, problem.floor, int(solution.stop[0]))
+    labels = solution.labels.tolist() if counts else None
+    return SolveAnswer(plan, status, seconds, score if counts else nan, bound, labels, note=note)
+
+
+def _status(optimal: bool, counts: bool, bound: float, floor: float, stop: int) -> str:
+    if optimal and counts:
+        return "optimal"
+    if bound <= floor:
+        return "infeasible"
+    if stop == Stop.INTERRUPTED:
+        return "interrupted"
+    if counts:
+        return "feasible"
+    return "bound only" if isfinite(bound) else "no answer"
+
+
+def _of_marginals(plan: Plan, exact: bool, solution: Solution, seconds: float) -> SolveAnswer:
+    log_z = nan if solution.log_partition is None else float(solution.log_partition[0])
+    node = None if solution.marginals is None else solution.marginals.node
+    stop = int(solution.stop[0])
+    if stop == Stop.INTERRUPTED:
+        return SolveAnswer(plan, "interrupted", seconds, log_partition=nan)
+    if isnan(log_z) or (exact and stop != Stop.FINISHED):
+        return SolveAnswer(plan, "no answer", seconds, log_partition=nan)
+    if log_z == -inf:
+        return SolveAnswer(plan, "infeasible" if exact else "no answer", seconds, log_partition=nan)
+    return SolveAnswer(plan, "exact" if exact else "approximate", seconds, log_partition=log_z, node=node)
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

@@ -1,0 +1,186 @@
+"""``ssvm solve FILE``: the best labelling, or the marginals, of a factor graph in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from contextlib import nullcontext
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Command, add_json, positive
+from ssvm_dsl.cli.screen import aside, complain, console, write_json
+
+if TYPE_CHECKING:
+    from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
+    from ssvm_dsl.inference.planner import Plan
+    from ssvm_dsl.io.graph_problem import GraphProblem
+    from ssvm_dsl.ir.need import Need
+
+#: Exit statuses.
+SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm solve``."""
+    parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp or .fg file, possibly with .gz behind")
+    parser.add_argument("--format", help="the format, when the name of the file does not tell it")
+    parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
+    parser.add_argument("--task", choices=("map", "marginals"), default="map", help="what to ask (default: map)")
+    parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
+    parser.add_argument(
+        "--option", type=_option, action="append", default=[], metavar="K=V",
+        help="an option of the named backend (may be repeated)",
+    )  # fmt: skip
+    parser.add_argument("--time-limit", type=positive, metavar="S", help="seconds for each backend")
+    parser.add_argument("--all", action="store_true", help="ask every backend that fits, one after the other")
+    parser.add_argument("--labels", action="store_true", help="show the labelling (or the marginals)")
+    add_json(parser)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Read ``K=V``; the value is JSON where it can be, else a string."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def run(args: Namespace) -> int:
+    """Solve a problem; the exit status is 1 when it has no answer or no backend fits."""
+    from ssvm_dsl.errors import OptionError
+
+    if args.all and (args.backend != "auto" or args.option):
+        raise OptionError("--all asks every backend with its own defaults: leave out --backend and --option")
+    if args.option and args.backend == "auto":
+        raise OptionError(f"--option {args.option[0][0]}=... belongs to one backend: name it with --backend")
+    request, read = _request(args)
+    return _run_all(args, request, read) if args.all else _run_one(args, request, read)
+
+
+def _request(args: Namespace) -> tuple[SolveRequest, float]:
+    """Return what the files ask, and the seconds it took to read them."""
+    from ssvm_dsl.cli.solve.answer import SolveRequest
+    from ssvm_dsl.errors import OptionError
+    from ssvm_dsl.io.formats.uai import read_evidence
+    from ssvm_dsl.io.read_problem import FORMATS, format_of, read_problem
+
+    start = perf_counter()
+    if os.path.isdir(args.file):
+        raise OptionError(f"{args.file}: expected a file, found a folder")
+    format_name = args.format or format_of(args.file)
+    if format_name not in FORMATS:
+        what = f"unknown format {format_name!r}" if format_name else "the name does not tell the format"
+        raise OptionError(f"{args.file}: {what}; set --format to one of: {', '.join(FORMATS)}")
+    problem = read_problem(args.file, format_name)
+    clamp = read_evidence(args.evidence, problem) if args.evidence else None
+    observed = clamp if clamp is not None and (clamp >= 0).any() else None
+    return SolveRequest(problem, args.task == "marginals", observed, args.time_limit), perf_counter() - start
+
+
+def _need(request: SolveRequest) -> Need:
+    from ssvm_dsl.ir.analysis.properties import table_properties
+    from ssvm_dsl.ir.need import Need
+
+    problem = request.problem
+    known = table_properties(problem.program, problem.theta)
+    return Need.of(problem.program, frozenset({request.task}), properties=known)
+
+
+def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
+    from ssvm_dsl.cli.solve.show import show_answer
+    from ssvm_dsl.errors import NoBackendError
+
+    need = _need(request)
+    try:
+        plan = _plan(request.problem, need, args.backend, dict(args.option))
+    except NoBackendError as err:
+        complain(str(err) + _weaker(need, args.backend))
+        return UNSOLVED
+    answer = _ask(plan, request)
+    if args.json:
+        write_json(answer.summary())
+    else:
+        show_answer(console(), request, answer, read, args.labels)
+    if answer.answered:
+        return SOLVED
+    return INTERRUPTED if answer.status == "interrupted" else UNSOLVED
+
+
+def _plan(problem: GraphProblem, need: Need, backend: str, options: dict[str, Any]) -> Plan:
+    """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
+    from ssvm_dsl.inference.planner import accepted_guarantee, plan_program
+
+    return plan_program(problem.program, replace(need, guarantee=accepted_guarantee(backend)), backend, options)
+
+
+def _weaker(need: Need, backend: str) -> str:
+    """Return a hint that names the backends which would fit if no proof were asked for."""
+    from ssvm_dsl.inference.planner import AUTO
+
+    if backend != AUTO:
+        return ""
+    fitting = [f"{plan.backend} ({word})" for plan, word in _fitting(need)[0]]
+    if not fitting:
+        return ""
+    return f"\n  hint: without a proof of optimality these would fit, name one with --backend: {', '.join(fitting)}"
+
+
+def _fitting(need: Need) -> tuple[list[tuple[Plan, str]], dict[str, str]]:
+    """Return ((plan, its guarantee) of each backend that fits, reasons of those that refuse)."""
+    from ssvm_dsl.errors import NoBackendError
+    from ssvm_dsl.inference.planner import accepted_guarantee, plan
+    from ssvm_dsl.plugin_api.specs import BackendSpec
+    from ssvm_dsl.registry import registry
+
+    fitting, refused = [], {}
+    for spec in registry().specs(BackendSpec):
+        try:
+            made = plan(replace(need, guarantee=accepted_guarantee(spec.name)), spec.name)
+        except NoBackendError as err:
+            refused[spec.name] = "; ".join(err.refusals[0][1])
+        else:
+            fitting.append((made, spec.caps.guarantee.value))
+    return fitting, refused
+
+
+def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
+    from ssvm_dsl.cli.solve.show import show_comparison
+    from ssvm_dsl.errors import SsvmError
+
+    fitting, refused = _fitting(_need(request))
+    answers: list[SolveAnswer] = []
+    for plan, _ in fitting:
+        if answers and answers[-1].status == "interrupted":
+            refused[plan.backend] = "not asked: interrupted"
+            continue
+        try:
+            answers.append(_ask(plan, request))
+        except (SsvmError, MemoryError) as err:  # one that fails must not hide what the others say
+            refused[plan.backend] = " ".join(f"failed: {type(err).__name__}: {err}".split())
+    if args.json:
+        write_json({"answers": [answer.summary() for answer in answers], "refused": refused})
+    else:
+        show_comparison(console(), request, answers, refused, read)
+    return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
+
+
+def _ask(plan: Plan, request: SolveRequest) -> SolveAnswer:
+    """Ask one backend, with a live line where standard error is a terminal."""
+    from ssvm_dsl.cli.solve.answer import ask
+    from ssvm_dsl.report.compiling import announce_compiling
+    from ssvm_dsl.report.solve_progress import SolveProgress
+
+    screen = aside()
+    announce_compiling()
+    live = SolveProgress(plan.backend, screen) if screen.is_terminal else nullcontext()
+    with live as progress:
+        return ask(plan, request, progress)
+
+
+COMMAND = Command("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)

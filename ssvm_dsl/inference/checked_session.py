@@ -1,0 +1,219 @@
+"""A session of one backend whose answers are verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from threading import RLock
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.errors import BackendFault, TooLargeError
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.portioned_session import open_session
+from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
+from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
+from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.need import Ability, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.protocols import missing_methods
+from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.registry import Registry
+
+
+class CheckedSession:
+    """A session whose answers are verified; opened by :func:`~ssvm_dsl.inference.session.open_plan`.
+
+    Where ``auto`` chose the backend and it cannot be opened, or refuses for its memory when asked, the next one in the
+    plan's order answers, and ``plan`` says so.
+
+    Parameters
+    ----------
+    plan : Plan
+    program : Program
+    plugins : Registry
+    outwards : bool
+        Whether bounds are rounded outwards.
+    """
+
+    def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
+        self.program, self._plugins, self._outwards, self._moving = program, plugins, outwards, RLock()
+        self._open(plan)
+
+    def _open(self, plan: Plan) -> None:
+        """Open the backend of a plan, or the next one that can be opened."""
+        try:
+            self._open_only(plan)
+        except Exception as err:
+            following = plan.following(err, self._plugins)
+            if following is None:
+                raise
+            self._open(following)
+
+    def _open_only(self, plan: Plan) -> None:
+        """Open the backend of a plan."""
+        program, plugins = self.program, self._plugins
+        spec = plugins.find(BackendSpec, plan.backend)
+        owner = plugins.owner(spec)
+        origin = "" if owner.bundled else str(owner)
+        self._foreign = not owner.bundled
+        self._fault = partial(BackendFault, spec.name, origin=origin)
+        self._contained = contained(plugins.whose(spec), self._fault)
+        self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
+        with self._contained, self._turn:
+            if owner.bundled:
+                self._session: Any = open_session(plugins.load(spec)(), program, plan.options)
+            else:
+                opened = plugins.load(spec)().open(read_only(program), dict(plan.options))
+                if lacking := missing_methods(opened, spec.caps):
+                    raise self._fault(lacking)
+                self._session = ForeignSession(opened, program, self._fault)
+        self._verify = Verifier(program, spec.name, spec.caps, foreign=origin)
+        self.plan, self.spec = plan, spec
+
+    def _move_on(self, refused: Plan, err: Exception) -> bool:
+        """Open the next backend in place of one that refused, if that is not done; return whether there is one."""
+        with self._moving:
+            if self.plan is not refused:
+                return True
+            following = refused.following(err, self._plugins)
+            if following is not None:
+                self._open(following)
+            return following is not None
+
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
+        """Answer a question (see :class:`~ssvm_dsl.plugin_api.Session`) and verify the answer.
+
+        Raises
+        ------
+        BackendFault
+            The backend crashed, or its answer breaks the contract.
+        TooLargeError
+            It needs more memory than it is allowed, and no other fits.
+        """
+        plan = self.plan
+        try:
+            solution = self._ask(question)
+        except (TooLargeError, MemoryError) as err:
+            if not self._move_on(plan, err):
+                raise
+            return self.solve(question.but(warm=None), known)
+        solution = self._verify(question, solution, known)
+        return round_outwards(self.program, question, solution) if self._outwards else solution
+
+    def _ask(self, question: Question) -> Any:
+        """Return what the backend answers; waiting for its turn counts against the time limit."""
+        begin = perf_counter()
+        with self._contained, self._turn:
+            limits = question.limits
+            if not self.spec.caps.thread_safe and limits.time is not None:
+                left = max(0.0, limits.time - (perf_counter() - begin))
+                question = question.but(limits=replace(limits, time=left))
+            return self._session.solve(question)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What an answer is worth."""
+        return self.spec.caps.guarantee
+
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions the backend answers."""
+        return self.spec.caps.tasks
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What the backend announces, as far as it may be used: constraints reach ``solve`` alone.
+
+        Calls from within kernels of trainers cannot wait for their turn, so that a backend that is not thread safe is
+        not called from there.
+        """
+        if self.program.constraints:
+            return frozenset()
+        caps = self.spec.caps
+        return caps.abilities if caps.thread_safe else caps.abilities - {Ability.COMPILED}
+
+    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
+        """Answer by counts (see :class:`~ssvm_dsl.plugin_api.CountingSession`) and verify the answer.
+
+        Raises
+        ------
+        BackendFault
+            The backend crashed, or its answer breaks the contract.
+        """
+        with self._contained, self._turn:
+            solution: Solution = self._session.best_by_count(question, tables)
+        return self._verify.counted(question, solution, tables, known)
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the session's compiled oracle, where it has one (see :class:`~ssvm_dsl.plugin_api.CompiledOracle`)."""
+        if Ability.COMPILED not in self.abilities:
+            return None
+        with self._contained:
+            oracle: CompiledOracle | None = self._session.compiled()
+            if oracle is not None and self._foreign and self.program.n_examples:
+                check_oracle(oracle, self.program, self.solve, self._verify)
+        return oracle
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return the session's compiled message passing (see :class:`~ssvm_dsl.plugin_api.CompiledMessages`).
+
+        ``None`` where it offers none, takes one call at a time, or masks rule states out.
+        """
+        usable = Ability.MESSAGES in self.abilities and self.program.allowed is None and self.spec.caps.thread_safe
+        if not usable:
+            return None
+        with self._contained:
+            offer: CompiledMessages | None = self._session.compiled_messages()
+            if offer is not None and self._foreign and self.program.n_examples:
+                check_messages(offer, self.program, self.solve, self._fault)
+        return offer
+
+    def slope(self, question: Question) -> Marginals | None:
+        """Return where the dual bound is attained (see :class:`~ssvm_dsl.plugin_api.MessageSession`), where known."""
+        if Ability.MESSAGES not in self.abilities:
+            return None
+        with self._contained, self._turn:
+            found: Marginals | None = self._session.slope(question)
+            return found
+
+    def expect(
+        self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None
+    ) -> F64 | None:
+        """Let the session add weighted marginals (see :class:`~ssvm_dsl.plugin_api.SumSession`), where it can.
+
+        ``known`` are scores that labellings are known to have: no log partition is below.
+        """
+        if Ability.SUMMED_MARGINALS not in self.abilities:
+            return None
+        with self._contained, self._turn:
+            log_z: F64 | None = self._session.expect(question, coef, node, tables)
+        if log_z is not None and (log_z.shape != coef.shape or np.isnan(log_z).any() or (log_z == np.inf).any()):
+            raise self._fault(f"expect returned log partitions of shape {log_z.shape}, nan or inf")
+        if log_z is not None and known is not None:
+            self._verify.log_partitions(question, log_z, known)
+        return log_z
+
+
+def round_outwards(program: Program, question: Question, solution: Solution) -> Solution:
+    """Return the solution with bounds that rounding cannot have left below the best score.
+
+    They then hold for exact arithmetic on the scores given (:mod:`ssvm_dsl.ir.analysis.tolerance`).
+    """
+    task = question.task
+    if task is not Task.MARGINALS:
+        score = solution.best if task is not Task.RELAXED else np.full_like(solution.bound, -np.inf)
+        solution.terms = Terms.of(program, question.theta, question.examples)
+        solution.bound = solution.terms.outwards(solution.bound, score, labelled=task is not Task.RELAXED)
+    return solution

@@ -1,0 +1,168 @@
+"""A session for large batches of few shapes: portions are answered one after the other, by sessions they share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import I64
+from ssvm_dsl.ir.analysis.portions import Portion, portion_share, portions
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.messages import Messages
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, join_solutions
+from ssvm_dsl.plugin_api.compiled import CompiledMessages
+from ssvm_dsl.plugin_api.protocols import Backend
+
+#: Sessions that are kept: portions of one size, and what is left over.
+KEPT = 2
+
+
+def open_session(backend: Backend, program: Program, options: Mapping[str, Any]) -> Any:
+    """Return a backend's session; one that answers in portions where a batch is large and of few shapes."""
+    if portion_share(program) == 1.0:
+        return backend.open(program, options)
+    return PortionedSession(backend, program, options)
+
+
+class PortionedSession:
+    """Answers for some examples at a time, so that memory does not grow with the factors of all.
+
+    What has an entry for every factor by its nature (slopes of dual bounds, compiled message passing, tables of counts)
+    is asked of one session on all examples.
+
+    Parameters
+    ----------
+    backend : Backend
+    program : Program
+    options : mapping
+    """
+
+    def __init__(self, backend: Backend, program: Program, options: Mapping[str, Any]) -> None:
+        self._backend, self.program, self._options = backend, program, options
+        self._sessions: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
+        self._lock = Lock()
+        self._all: Any = None
+        self._session(Portion.of(program, next(_first(program))))  # a backend that refuses does so now
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question portion by portion; the time that is left is shared among those to come."""
+        ids, limits = question.ids(self.program), question.limits
+        end = None if limits.time is None else perf_counter() + limits.time
+        parts = list(portions(self.program, ids))
+        ptr = pointers(np.diff(self.program.var_ptr)[ids])
+        found: list[Solution] = []
+        for number, part in enumerate(parts):
+            some, left = ids[part], limits
+            if found and (found[-1].stop == Stop.INTERRUPTED).any():
+                found.append(_unanswered(question, int(ptr[part.stop] - ptr[part.start]), len(some)))
+                continue
+            if end is not None:
+                left = replace(limits, time=max(0.0, end - perf_counter()) / (len(parts) - number))
+            found.append(self._answer(question, some, left))
+        return _joined(question, found, [ids[part] for part in parts])
+
+    def _answer(self, question: Question, ids: I64, limits: Any) -> Solution:
+        portion = Portion.of(self.program, ids)
+        clamp, variables = question.clamp, None
+        if clamp is not None:
+            variables = np.concatenate([np.arange(*self.program.var_ptr[i : i + 2]) for i in ids])
+            clamp = np.ascontiguousarray(clamp[variables])
+        asked = question.but(
+            theta=portion.theta(question.theta, ids), examples=None, clamp=clamp, limits=limits,
+            warm=_warm_of(question.warm, ids),
+        )  # fmt: skip
+        solution: Solution = self._session(portion).solve(asked)
+        return solution
+
+    def _session(self, portion: Portion) -> Any:
+        """Return the session of portions of this structure."""
+        key = portion.key()
+        with self._lock:
+            if key not in self._sessions:
+                self._sessions[key] = self._backend.open(portion.program, self._options)
+                while len(self._sessions) > KEPT:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(key)
+            return self._sessions[key]
+
+    def slope(self, question: Question) -> Marginals | None:
+        """Return where the dual bound is attained, if the backend says so; from a session on all examples."""
+        slope: Marginals | None = self._whole().slope(question)
+        return slope
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return compiled message passing on all examples, if the backend offers it."""
+        offer: CompiledMessages | None = self._whole().compiled_messages()
+        return offer
+
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+        """Answer by counts; from a session on all examples."""
+        solution: Solution = self._whole().best_by_count(question, tables)
+        return solution
+
+    def _whole(self) -> Any:
+        """Return a session on all examples, which is opened when it is first asked for."""
+        with self._lock:
+            if self._all is None:
+                self._all = self._backend.open(self.program, self._options)
+            return self._all
+
+
+def _first(program: Program) -> Any:
+    """Yield the examples of the first portion."""
+    ids = np.arange(program.n_examples, dtype=np.int64)
+    return (ids[part] for part in portions(program, ids))
+
+
+def _warm_of(warm: Any, ids: I64) -> Any:
+    """Return what was kept of these examples, numbered as in their portion."""
+    if isinstance(warm, Messages):
+        place = {int(example): k for k, example in enumerate(warm.ids)}
+        there = [(n, place[int(example)]) for n, example in enumerate(ids) if int(example) in place]
+        values = [warm.values[warm.ptr[k] : warm.ptr[k + 1]] for _, k in there]
+        ptr = pointers(np.array([len(one) for one in values], dtype=np.int64))
+        numbers = np.array([n for n, _ in there], dtype=np.int64)
+        return Messages(numbers, ptr, np.concatenate([np.zeros(0), *values]))
+    if isinstance(warm, dict):
+        return {n: warm[int(example)] for n, example in enumerate(ids) if int(example) in warm}
+    return None
+
+
+def _joined_warm(found: list[Solution], ids: list[I64]) -> Any:
+    kinds = {type(one.warm) for one in found}
+    if kinds == {Messages}:
+        lengths = np.concatenate([np.diff(one.warm.ptr) for one in found])
+        numbers = np.concatenate([mine[one.warm.ids] for one, mine in zip(found, ids, strict=True)])
+        return Messages(numbers, pointers(lengths), np.concatenate([one.warm.values for one in found]))
+    if dict in kinds and kinds <= {dict, type(None)}:
+        pairs = zip(found, ids, strict=True)
+        return {int(mine[n]): state for one, mine in pairs for n, state in (one.warm or {}).items()}
+    return None
+
+
+def _joined(question: Question, found: list[Solution], ids: list[I64]) -> Solution:
+    """Return the answers on portions as one."""
+    if not found:
+        nothing = np.zeros((question.k, 0) if question.task is Task.KBEST else 0)
+        return Solution.exact(nothing.astype(np.int32), nothing)
+    warm, whole = _joined_warm(found, ids), join_solutions(found)
+    whole.warm = warm
+    return whole
+
+
+def _unanswered(question: Question, n_variables: int, n: int) -> Solution:
+    """Return no answer, for examples that an interruption came before."""
+    rows = (question.k,) if question.task is Task.KBEST else ()
+    stop, primal = np.full(n, Stop.INTERRUPTED, np.int8), np.full(n, Primal.NONE, np.int8)
+    labels, score = np.zeros((*rows, n_variables), np.int32), np.full((*rows, n), -np.inf)
+    return Solution(labels, score, np.full(n, np.nan), stop, primal)

@@ -1,0 +1,86 @@
+"""``Threads``: where oracle calls run, a pool of threads of this process.
+
+Compiled kernels and BLAS release the interpreter lock, so threads share the program and the scores without
+copying them.  Results come back in the order of the parts, whichever finished first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from ctypes import c_ulong, py_object, pythonapi
+from functools import partial
+from threading import Lock, get_ident
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+#: Seconds to wait, after Ctrl-C, for calls that are under way to end.
+PATIENCE = 5.0
+
+
+class Threads:
+    """A pool of threads.
+
+    Python delivers Ctrl-C to the main thread alone, which waits here; it passes it on to the threads at work, so that
+    what they do ends, too.
+
+    Parameters
+    ----------
+    n_threads : int
+        With 1, calls run in the caller's thread.
+    """
+
+    def __init__(self, n_threads: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ssvm") if n_threads > 1 else None
+        self._lock, self._at_work = Lock(), set[int]()
+
+    def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
+        """Return ``[function(part) for part in parts]``."""
+        if self._pool is None or len(parts) < 2:
+            return [function(part) for part in parts]
+        if self._at_work:  # after Ctrl-C: what they work on is not to be touched
+            raise KeyboardInterrupt
+        futures = [self._pool.submit(self._run, partial(function, part)) for part in parts]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as err:
+            for future in futures:
+                future.cancel()
+            if isinstance(err, KeyboardInterrupt):
+                self._interrupt()
+            wait(futures, timeout=PATIENCE if isinstance(err, KeyboardInterrupt) else None)
+            raise
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        """Start one call."""
+        if self._pool is not None:
+            return self._pool.submit(self._run, function)
+        done: Future[T] = Future()
+        try:
+            done.set_result(function())
+        except BaseException as err:
+            done.set_exception(err)
+        return done
+
+    def close(self) -> None:
+        """Stop the threads; do not wait for those that Ctrl-C did not end."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=not self._at_work, cancel_futures=True)
+
+    def _run(self, function: Callable[[], T]) -> T:
+        """Call a function in a thread that hears of Ctrl-C."""
+        me = get_ident()
+        with self._lock:
+            self._at_work.add(me)
+        try:
+            return function()
+        finally:
+            with self._lock:
+                self._at_work.discard(me)
+
+    def _interrupt(self) -> None:
+        """Raise ``KeyboardInterrupt`` in the threads at work, at the next step of Python that they take."""
+        with self._lock:
+            for thread in self._at_work:
+                pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(KeyboardInterrupt))

@@ -1,0 +1,183 @@
+"""Sessions of foreign backends: they see read-only arrays, and what they return is copied.
+
+Bundled backends are not wrapped: they are tested with this package, and a read-only array is another type to numba, so
+that every kernel would be compiled twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.inference.verification.form import Fault
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.protocols import Session
+
+#: Accuracy of what ``expect`` adds, relative to the coefficients.
+EXPECT_ATOL = 1e-6
+
+
+def read_only(value: Any) -> Any:
+    """Return arrays, and records and tuples of them, as views that cannot be written through."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, tuple):
+        return tuple(map(read_only, value))
+    if isinstance(value, dict):
+        return {name: read_only(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        made = replace(value, **{one.name: read_only(getattr(value, one.name)) for one in fields(value) if one.init})
+        cached = {name: read_only(one) for name, one in vars(value).items() if name not in vars(made)}
+        vars(made).update(cached)  # what the record has computed once, such as pointers
+        return made
+    return value
+
+
+def _shown(question: Question) -> Question:
+    """Return a question whose arrays cannot be written through; what it is to start from is the session's own."""
+    theta, examples, clamp = read_only(question.theta), read_only(question.examples), read_only(question.clamp)
+    return question.but(theta=theta, examples=examples, clamp=clamp)
+
+
+class ForeignSession:
+    """A session of a foreign backend, for its host, which calls only what the backend announces.
+
+    Parameters
+    ----------
+    session : Session
+    program : Program
+        The host's.
+    fault : callable
+        Makes the error from a text.
+    """
+
+    def __init__(self, session: Session, program: Program, fault: Fault) -> None:
+        self._session, self._program, self._fault = cast(Any, session), program, fault
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question."""
+        return _copied(self._session.solve(_shown(question)))
+
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+        """Answer by counts."""
+        return _copied(self._session.best_by_count(_shown(question), read_only(tables)))
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return its compiled oracle, of the right types."""
+        found: CompiledOracle | None = self._offered(self._session.compiled(), "compiled", CompiledOracle)
+        if found is None:
+            return None
+        return replace(found, ints=self._array(found.ints, np.int32), longs=self._array(found.longs, np.int64))
+
+    def compiled_messages(self) -> CompiledMessages | None:
+        """Return its compiled message passing, of the right types."""
+        offer = self._session.compiled_messages()
+        found: CompiledMessages | None = self._offered(offer, "compiled_messages", CompiledMessages)
+        if found is None:
+            return None
+        pointers = self._array(found.message_ptr, np.int64)
+        if pointers.shape != (self._program.n_examples + 1,) or (np.diff(pointers) < 0).any():
+            raise self._fault("message_ptr of its compiled messages does not point to the examples")
+        ints, longs = self._array(found.ints, np.int32), self._array(found.longs, np.int64)
+        return replace(found, message_ptr=pointers, ints=ints, longs=longs, reals=self._array(found.reals, np.float64))
+
+    def slope(self, question: Question) -> Marginals | None:
+        """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
+        found = self._session.slope(_shown(question))
+        if found is None:
+            return None
+        if not isinstance(found, Marginals):
+            raise self._fault(f"slope returned a {type(found).__name__}, expected Marginals or None")
+        ids = question.ids(self._program)
+        node, tables, program = np.array(found.node), tuple(np.array(table) for table in found.tables), self._program
+        card = program.card[members(program.var_ptr, ids)]
+        shapes = [(group.shapes.count(ids), group.n_configs) for group in program.groups]
+        if node.shape != (int(card.sum()),) or [table.shape for table in tables] != shapes:
+            raise self._fault("slope returned marginals of other shapes than asked for")
+        rows = [np.add.reduceat(node, np.cumsum(card) - card)] if len(card) else []
+        rows += [table.sum(axis=1) for table in tables]
+        whole = all(((one == 0.0) | (one == 1.0)).all() for one in (node, *tables))
+        if not whole or not all((row == 1.0).all() for row in rows):
+            raise self._fault("slope returned something else than one state for each variable and each factor")
+        return Marginals(node, tables)
+
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+        """Let it add marginals to arrays of its own, look at their sums, and add those."""
+        mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
+        log_z = self._session.expect(_shown(question), read_only(coef), mine, others)
+        if log_z is None:
+            return None
+        ids = question.ids(self._program)
+        if wrong := wrong_sums(self._program, ids, np.where(log_z > -np.inf, coef, 0.0), mine, others):
+            raise self._fault(f"expect added something else than marginals that {wrong}")
+        node += mine
+        for given, table in zip(tables, others, strict=True):
+            given += table
+        return np.array(log_z, dtype=np.float64)
+
+    def _offered(self, found: Any, name: str, kind: type) -> Any:
+        """Return what a method of the session returned, if it is of the right kind or ``None``."""
+        right = found is None or isinstance(found, kind)
+        if not right:
+            raise self._fault(f"{name}() returned a {type(found).__name__}, expected a {kind.__name__} or None")
+        if found is not None and (not isinstance(found.work_size, int | np.integer) or found.work_size < 0):
+            raise self._fault(f"the work_size of its {name}() is an int of at least 0, got {found.work_size!r}")
+        return found
+
+    def _array(self, value: Any, dtype: type) -> Any:
+        """Return a copy of an array that compiled code will read."""
+        if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != 1:
+            raise self._fault(f"compiled code needs a flat array of {np.dtype(dtype).name}, got {value!r:.60}")
+        return value.copy()
+
+
+def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> str:
+    """Return what is wrong with sums of weighted marginals, in words; empty where nothing is.
+
+    Those of a variable sum to the coefficient of its example.  Those of all factors that share a row of a table add up,
+    state by state, to those of the variables they have there.
+    """
+    card, first = program.card, program.state_ptr[:-1]
+    sums = np.add.reduceat(node, first) if len(card) else np.zeros(0)
+    expected = np.zeros(len(card))
+    expected[members(program.var_ptr, ids)] = np.repeat(coef, program.var_ptr[ids + 1] - program.var_ptr[ids])
+    if not (np.abs(sums - expected) <= EXPECT_ATOL * np.maximum(1.0, np.abs(expected))).all():
+        return "sum to one"
+    for group, table in zip(program.groups, tables, strict=True):
+        factors = members(group.ptr, ids)
+        joint = table.reshape(-1, *group.cards)
+        size = np.bincount(group.table[factors], np.repeat(np.abs(coef), np.diff(group.ptr)[ids]), group.n_tables)
+        for r, n_states in enumerate(group.cards):
+            found = joint.sum(axis=tuple(axis + 1 for axis in range(group.arity) if axis != r))
+            of_variables = np.zeros_like(found)
+            given = node[first[group.scope[factors, r]][:, None] + np.arange(n_states)]
+            np.add.at(of_variables, group.table[factors], given)
+            if not (np.abs(found - of_variables) <= EXPECT_ATOL * np.maximum(1.0, size)[:, None]).all():
+                return f"agree: those of the factors of '{group.name}' do not add up to those of their variables"
+    return ""
+
+
+def _copied(solution: Any) -> Solution:
+    """Return a plain solution with arrays that nobody else holds; what is no solution is left to the verifier."""
+    if not isinstance(solution, Solution):
+        return cast(Solution, solution)
+    kept = {one.name: getattr(solution, one.name) for one in fields(Solution)}
+    marginals = kept["marginals"]
+    if isinstance(marginals, Marginals):
+        kept["marginals"] = Marginals(_copy(marginals.node), tuple(map(_copy, marginals.tables)))
+    return Solution(**{name: _copy(value) for name, value in kept.items() if name not in ("stats",)})
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if type(value) is np.ndarray else value

@@ -1,0 +1,282 @@
+"""Check every answer of a backend: labels in range, masks and clamps kept, score and bound honest.
+
+Scores are recomputed here from the labels; what the backend says about them is only compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.errors import BackendFault, PluginError
+from ssvm_dsl.inference.verification.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form
+from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
+from ssvm_dsl.inference.verification.ranking import check_ranking
+from ssvm_dsl.inference.verification.witness import best_states, check_witness
+from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.ir.counts import CountTables, worth
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, score_labels, score_marginals
+
+#: Says of numbers which differences from them may be rounding.
+Slack = Callable[[F64, F64], NDArray[np.bool_]]
+
+
+def slack(
+    program: Program,
+    question: Question,
+    atol: float,
+    offset: F64 | float = 0.0,
+    scale: F64 | float = 1.0,
+) -> Slack:
+    """Return what ``offset + scale * score`` may be off by, as a question that is cheap where that is plain."""
+
+    def of(numbers: F64, difference: F64) -> NDArray[np.bool_]:
+        with np.errstate(invalid="ignore", over="ignore"):
+            plain = difference <= atol * np.abs(numbers)
+            if plain.all():
+                return np.asarray(plain)
+            size = np.abs(offset) + np.abs(scale) * Terms.of(program, question.theta, question.examples).size
+            return np.asarray(plain | (difference <= atol * size))
+
+    return of
+
+
+class Verifier:
+    """Checks the answers of one backend on one program.
+
+    Parameters
+    ----------
+    program : Program
+    backend : str
+        Name, for messages.
+    caps : Caps
+        What the backend claims.
+    foreign : str
+        Where the backend comes from, if it is not a bundled one: such answers are looked at more closely.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        backend: str,
+        caps: Caps,
+        foreign: str = "",
+    ) -> None:
+        self.program, self.backend, self.caps, self.foreign = program, backend, caps, foreign
+        if program.constraints:
+            kinds = ", ".join(sorted({group.kind for group in program.constraints}))
+            raise PluginError(f"nothing checks whether answers keep hard constraints of the kind {kinds}")
+
+    def __call__(self, question: Question, solution: Solution, known: F64 | None = None) -> Solution:
+        """Return the solution with its scores recomputed.
+
+        Parameters
+        ----------
+        question : Question
+        solution : Solution
+        known : ndarray of float64, shape (n,), optional
+            Scores that labellings of the examples are known to have.
+
+        Raises
+        ------
+        BackendFault
+            The answer breaks the contract.
+        """
+        check_form(self.program, solution, question, self._fault)
+        task = question.task
+        if task in LABELS_OPTIONAL:
+            most = np.inf if self.foreign else SPOT
+            check_probabilities(self.program, question, solution, self.caps, most, self._fault)
+        if task is Task.RELAXED and not solution.labels.size:
+            self._value(question, solution)
+        if task not in LABELS_OPTIONAL or solution.labels.size:
+            close = slack(self.program, question, self.caps.score_atol)
+            rows, claimed = np.atleast_2d(solution.labels), np.atleast_2d(solution.score)
+            scores = np.empty((len(rows), len(solution.bound)))
+            for row, labels in enumerate(rows):
+                scores[row] = self._check_labels(question, labels, claimed[row], solution.primal)
+            check_consistent(solution, task, self.caps, self._fault)
+            solution.score = scores if solution.labels.ndim == 2 else scores[0]
+            self._clear(solution, scores, question)
+            exact = self.caps.guarantee is Guarantee.EXACT and task not in LABELS_OPTIONAL
+            self._bounds(solution, scores[0], close, exact)
+            if task is Task.KBEST:
+                check_ranking(self.program, question, rows, scores, close, self._fault)
+        self._contradict(question, solution, known)
+        return solution
+
+    def _contradict(self, question: Question, solution: Solution, known: F64 | None) -> None:
+        """Hold the answer against labellings that are known."""
+        doubtful = self.foreign or (solution.primal == INFEASIBLE).any()
+        if doubtful and known is None:
+            labels = best_states(self.program, question)
+            known = score_labels(self.program, question.theta, labels, question.examples)
+            known = np.where(self._hurt(labels, question), -np.inf, known)
+        if known is not None:
+            close = slack(self.program, question, self.caps.score_atol)
+            check_witness(solution, known, question.task, close, self._fault)
+
+    def counted(
+        self, question: Question, solution: Solution, tables: CountTables, known: F64 | None = None
+    ) -> Solution:
+        """Return the answer to ``best_by_count`` with its score, what the labelling is worth, recomputed.
+
+        ``known`` is what labellings of the examples are known to be worth.
+
+        Raises
+        ------
+        BackendFault
+            The answer breaks the contract.
+        """
+        check_form(self.program, solution, question, self._fault)
+        score = self._scores(question, solution.labels, solution.score, solution.primal)
+        offset, scale = tables.terms(self.program, solution.labels, question.examples)
+        value = worth(offset, scale, score)
+        close = slack(self.program, question, self.caps.score_atol, offset, scale)
+        self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), close)
+        check_consistent(solution, Task.MAP, self.caps, self._fault)
+        solution.score = value
+        self._clear(solution, value[None], question)
+        self._bounds(solution, value, close, exact=self.caps.guarantee is Guarantee.EXACT)
+        if known is not None:
+            check_witness(solution, known, Task.MAP, close, self._fault)
+        return solution
+
+    def compiled(self, question: Question, solution: Solution, known: F64) -> None:
+        """Refuse what a compiled oracle found, if it is not the best labellings, whose scores are at least ``known``.
+
+        Raises
+        ------
+        BackendFault
+            A labelling is none, has another score than the oracle says, or is not the best one.
+        """
+        try:
+            if solution.stop.any():  # how a score that is nan comes to be read
+                raise self._fault("a score is nan")
+            score = self._scores(question, solution.labels, solution.score, solution.primal)
+            close = slack(self.program, question, self.caps.score_atol)
+            self._agree(score, solution.score, score > -np.inf, close)
+            check_witness(solution, known, Task.MAP, close, self._fault)
+        except BackendFault as fault:
+            raise self._fault(f"of its compiled oracle: {fault.fault}") from None
+
+    def log_partitions(self, question: Question, log_z: F64, known: F64) -> None:
+        """Refuse log partitions below the scores ``known`` of labellings.
+
+        Raises
+        ------
+        BackendFault
+        """
+        with np.errstate(invalid="ignore"):
+            missing = np.maximum(np.where(known > -np.inf, known - log_z, 0.0), 0.0)
+        wrong = ~slack(self.program, question, self.caps.score_atol)(np.where(known > -np.inf, known, 0.0), missing)
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            said, true = float(log_z[i]), float(known[i])
+            raise self._fault(f"its log partition {said} is below the score {true} of a labelling (answer {i})")
+
+    def _value(self, question: Question, solution: Solution) -> None:
+        """Compute the values of fractional solutions anew: they are as reported (if they are) and not above the bounds.
+
+        Solvers end with some accuracy, and fractional solutions are accurate only where they have finished.
+        """
+        assert solution.marginals is not None
+        there = (solution.primal == Primal.FEASIBLE) | (solution.primal == Primal.FRACTIONAL)
+        value = score_marginals(self.program, question.theta, solution.marginals, question.examples)
+        value = np.where(there, value, -np.inf)
+        done = there & (solution.stop == 0)
+        close = slack(self.program, question, max(self.caps.score_atol, SOLVER_ATOL))
+        self._agree(value, solution.score, done & ~np.isnan(solution.score), close)
+        above = np.where(done, value, 0.0) - np.where(done, solution.bound, 0.0)
+        wrong = ~close(np.where(done, value, 0.0), np.maximum(np.where(np.isnan(above), 0.0, above), 0.0))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            said, true = float(solution.bound[i]), float(value[i])
+            raise self._fault(f"its bound {said} is below the value {true} of its own fractional solution (answer {i})")
+        solution.score = value
+
+    def _fault(self, text: str) -> BackendFault:
+        return BackendFault(self.backend, text, self.foreign)
+
+    def _check_labels(self, question: Question, labels: I32, claimed: F64, primal: NDArray[np.int8]) -> F64:
+        """Return the recomputed scores of one labelling of all examples, ``-inf`` where there is none."""
+        scores = self._scores(question, labels, claimed, primal)
+        close = slack(self.program, question, self.caps.score_atol)
+        self._agree(scores, claimed, scores > -np.inf, close)
+        return scores
+
+    def _scores(self, question: Question, labels: I32, claimed: F64, primal: NDArray[np.int8]) -> F64:
+        """Return the scores of one labelling of all examples, ``-inf`` where none is claimed; it must be feasible."""
+        program = self.program
+        variables = positions(program.var_ptr, question.examples)
+        there = (claimed > -np.inf) & (primal == Primal.FEASIBLE)
+        if not there.all():  # nobody is to look at labels where none are claimed
+            labels = np.where(self._of_variables(there, question), labels, np.int32(0))
+        if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
+            raise self._fault("a label is outside the states of its variable")
+        scores = score_labels(program, question.theta, labels, question.examples)
+        if np.isnan(claimed).any():
+            raise self._fault("a score is nan")
+        if (there & ((scores == -np.inf) | self._hurt(labels, question))).any():
+            raise self._fault("a labelling breaks a mask or a clamp, or has score -inf")
+        return np.where(there, scores, -np.inf)
+
+    def _clear(self, solution: Solution, scores: F64, question: Question) -> None:
+        """Take the labels of examples without a labelling out: a state that nobody found is not to look like one."""
+        there = scores > -np.inf
+        if there.all():
+            return
+        kept = np.where(self._of_variables(there, question), np.atleast_2d(solution.labels), np.int32(NO_STATE))
+        solution.labels = kept if solution.labels.ndim == 2 else kept[0]
+
+    def _of_variables(self, there: NDArray[np.bool_], question: Question) -> NDArray[np.bool_]:
+        """Return for each variable what is true of its example (the last axis)."""
+        return np.repeat(there, np.diff(question.label_ptr(self.program)), axis=-1)
+
+    def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], close: Slack) -> None:
+        """Compare recomputed scores with what the backend says."""
+        known = np.where(there, scores, 0.0)
+        with np.errstate(invalid="ignore"):
+            wrong = ~close(known, np.where(there, np.abs(known - claimed), 0.0))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            said, true = float(claimed[i]), float(scores[i])
+            raise self._fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
+
+    def _hurt(self, labels: I32, question: Question) -> NDArray[np.bool_]:
+        """Return which examples' labellings break a hard fact."""
+        program, clamp = self.program, question.clamp
+        variables = positions(program.var_ptr, question.examples)
+        if program.allowed is None and clamp is None:
+            return np.zeros(len(question.ids(program)), dtype=bool)
+        bad = np.zeros(len(labels), dtype=bool)
+        if program.allowed is not None:
+            bad |= ~program.allowed[program.state_ptr[:-1][variables] + labels]
+        if clamp is not None:
+            bad |= (clamp[variables] >= 0) & (clamp[variables] != labels)
+        counts = np.diff(question.label_ptr(program))
+        owner = np.repeat(np.arange(len(counts)), counts)
+        return np.bincount(owner, weights=bad, minlength=len(counts)) > 0
+
+    def _bounds(self, solution: Solution, best: F64, close: Slack, exact: bool) -> None:
+        """Check ``score <= bound``, and that the bound of an exact answer is near its score."""
+        there, known = best > -np.inf, np.where(best > -np.inf, best, 0.0)
+        above = np.where(there, solution.bound, 0.0) - known
+        low = ~close(known, np.maximum(-np.where(np.isnan(above), 0.0, above), 0.0))
+        finished = there & (solution.stop == 0)
+        loose = ~close(known, np.where(finished, above / 2.0, 0.0)) if exact else np.zeros(len(best), dtype=bool)
+        if low.any():
+            i = int(np.flatnonzero(low)[0])
+            said, true = float(solution.bound[i]), float(best[i])
+            raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
+        if loose.any():
+            i = int(np.flatnonzero(loose)[0])
+            said, true = float(solution.bound[i]), float(best[i])
+            raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")

@@ -1,0 +1,69 @@
+"""Labellings that are known hold an answer to account: no bound is below their score, nothing they solve is infeasible.
+
+In training the truth is known, at no cost.  Otherwise there is the labelling of the best states of the variables, each
+for itself; it counts where masks, constraints and scores allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import owners, pointers, positions
+from ssvm_dsl.ir.solution import Solution
+
+
+def check_witness(solution: Solution, known: F64, task: Task, close: Callable[[F64, F64], Bools], fault: Fault) -> None:
+    """Refuse an answer that a known labelling contradicts.
+
+    Parameters
+    ----------
+    known : ndarray of float64, shape (n,)
+        The score of a labelling of each example; ``-inf`` where none is known.
+    close : callable
+        Says of numbers which differences from them may be rounding.
+
+    Raises
+    ------
+    BackendFault
+    """
+    there = known > -np.inf
+    denied = there & (solution.primal == INFEASIBLE)
+    if denied.any():
+        i = int(np.flatnonzero(denied)[0])
+        raise fault(f"it calls answer {i} infeasible, but there is a labelling of score {float(known[i])}")
+    what, most = "bound", solution.bound
+    if task is Task.MARGINALS:
+        assert solution.log_partition is not None
+        what, most = "log partition", solution.log_partition
+    with np.errstate(invalid="ignore"):
+        missing = np.where(there, known - most, 0.0)  # nan: it says nothing
+    low = ~close(np.where(there, known, 0.0), np.maximum(np.where(np.isnan(missing), 0.0, missing), 0.0))
+    if low.any():
+        i = int(np.flatnonzero(low)[0])
+        said, true = float(most[i]), float(known[i])
+        raise fault(f"its {what} {said} is below the score {true} of a labelling (answer {i})")
+
+
+def best_states(program: Program, question: Question) -> I32:
+    """Return the best allowed state of every variable of the selected examples, packed; clamps are kept."""
+    theta, examples, clamp = question.theta, question.examples, question.clamp
+    variables = positions(program.var_ptr, examples)
+    states = positions(program.state_ptr[program.var_ptr], examples)
+    card, node = program.card[variables], theta.node[states]
+    if program.allowed is not None:
+        node = np.where(program.allowed[states], node, -np.inf)
+    ptr = pointers(card)
+    if not len(card):
+        return np.zeros(0, np.int32)
+    best = np.flatnonzero(node == np.repeat(np.maximum.reduceat(node, ptr[:-1]), card))
+    owner = owners(ptr)[best]
+    first = np.searchsorted(owner, np.arange(len(card)))
+    labels = (best[first] - ptr[:-1]).astype(np.int32)
+    return labels if clamp is None else np.where(clamp[variables] >= 0, clamp[variables], labels).astype(np.int32)

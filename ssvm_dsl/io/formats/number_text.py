@@ -1,0 +1,275 @@
+"""A text of numbers and words separated by white space, parsed in bulk, with errors that name line and column.
+
+All formats of factor graphs are streams of tokens in which lines mean nothing.  The text becomes one array of float64
+by ``np.fromstring`` (about 10 million numbers a second), piece by piece, so that besides the text and the array (8
+bytes for each token) only a few megabytes are needed; words become zeros in the array and are remembered by number.
+Readers walk over the array with a cursor; where a token stands in the file is worked out only for an error message.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.ir.ragged import runs
+
+#: Integers up to here are exact in float64.
+MAX_WHOLE = 2**53
+
+#: Longest token, and all words together, in bytes.
+MAX_TOKEN, MAX_WORDS = 4096, 1 << 24
+
+#: Bytes of text that are parsed at a time.
+PIECE = 1 << 20
+
+_SPACE = np.isin(np.arange(256), [9, 10, 11, 12, 13, 32])
+_DIGIT = np.isin(np.arange(256), list(b"0123456789."))
+_SIGN = np.isin(np.arange(256), list(b"+-"))
+_CONTROL = ((np.arange(256) < 32) | (np.arange(256) == 127)) & ~_SPACE
+_COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
+_NOT_ZERO = re.compile(rb"[+-]?[0.]*[1-9]")
+
+
+class _Piece(NamedTuple):
+    """A part of the text that ends between two tokens."""
+
+    begin: int
+    end: int
+    first: int  #: number of its first token
+
+
+class NumberText:
+    """The tokens of a text, with a cursor ``at`` (the number of the next token).
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    data : bytes
+    titled : bool
+        The first token is a word whatever it looks like.
+    comments : bool
+        Lines that start with ``#`` do not count.
+
+    Raises
+    ------
+    FileFormatError
+        Something is neither a number nor a word.
+    """
+
+    def __init__(self, source: str, data: bytes, titled: bool = False, comments: bool = False) -> None:
+        self.source, self.at = source, 0
+        # blanks instead of comments keep every column
+        self._data = _COMMENT.sub(lambda found: b" " * len(found[0]), data) if comments and b"#" in data else data
+        self._pieces = [_Piece(begin, end, 0) for begin, end in _cut(self._data)]
+        counts = [0] if len(self._pieces) <= 1 else [len(self._spans(piece)[0]) for piece in self._pieces]
+        self._pieces = [
+            piece._replace(first=first)
+            for piece, first in zip(self._pieces, [0, *np.cumsum(counts).tolist()], strict=False)
+        ]
+        self.values = np.empty(sum(counts))
+        words = [self._parse(piece, titled and not k) for k, piece in enumerate(self._pieces)]
+        none = np.zeros((3, 0), dtype=np.int64)
+        self._words, self._word_begins, self._word_ends = np.concatenate([none, *words], axis=1)
+        self._word_list = array("q", self._words.tobytes())  # what bisect is fast on
+
+    @property
+    def n_left(self) -> int:
+        """Number of tokens from the cursor on."""
+        return len(self.values) - self.at
+
+    def fail(self, at: int, expected: str, found: str = "") -> NoReturn:
+        """Raise the error for token ``at``: its line and column, what was expected, what is there."""
+        piece = max((piece for piece in self._pieces if piece.first <= at), default=_Piece(0, 0, 0))
+        starts, ends = self._spans(piece)
+        if at - piece.first < len(starts):
+            begin, end = (piece.begin + int(place[at - piece.first]) for place in (starts, ends))
+            token = self._data[begin : min(end, begin + 40)].decode("ascii", "backslashreplace")
+            found = found or repr(token)
+        else:
+            begin, found = len(self._data.rstrip()), "the end of the file"
+        line = self._data.count(b"\n", 0, begin) + 1
+        column = begin - self._data.rfind(b"\n", 0, begin)
+        raise FileFormatError(f"{self.source}, line {line}, column {column}: expected {expected}, found {found}")
+
+    def word(self, expected: str) -> str:
+        """Return the next token, which is a word."""
+        k = bisect_left(self._word_list, self.at)
+        if not self._is_word(self.at):
+            self.fail(self.at, expected)
+        self.at += 1
+        return self._data[int(self._word_begins[k]) : int(self._word_ends[k])].decode("utf-8", "backslashreplace")
+
+    def whole(self, what: str, low: int = 0, high: int = MAX_WHOLE) -> int:
+        """Return the next token, an int of a range."""
+        at = self.at
+        value = self.values.item(at) if at < len(self.values) else -1.0
+        if at >= len(self.values) or not low <= value <= high or value % 1 or self._is_word(at):
+            self.fail(at, f"{what}, {_range_text(low, high)}")
+        self.at += 1
+        return int(value)
+
+    def wholes(self, n: int, what: str, low: int = 0, high: int = MAX_WHOLE) -> I64:
+        """Return the next ``n`` tokens, ints of a range; ``ndarray, shape (n,)``."""
+        first = self.at
+        values = self.reals(n, what)
+        wrong = _no_ints(values, low, high)
+        if len(wrong):
+            self.fail(first + int(wrong[0]), f"{what}, {_range_text(low, high)}")
+        return values.astype(np.int64)
+
+    def check_wholes(self, at: I64, what: str, low: int = 0, high: int = MAX_WHOLE) -> I64:
+        """Return the tokens of these numbers, ints of a range, leaving the cursor alone."""
+        values = self.values[at]
+        wrong = _no_ints(values, low, high)
+        if len(self._words):
+            wrong = np.union1d(wrong, np.flatnonzero(np.isin(at, self._words)))
+        if len(wrong):
+            self.fail(int(at[wrong[0]]), f"{what}, {_range_text(low, high)}")
+        return values.astype(np.int64)
+
+    def reals(self, n: int, what: str) -> F64:
+        """Return the next ``n`` tokens as a view, after checking that so many are left and none is a word."""
+        first = self.at
+        if n > self.n_left:
+            self.fail(len(self.values), f"{what} ({n} numbers from token {first + 1} on)")
+        stop = first + n
+        word = bisect_left(self._word_list, first)
+        if word < len(self._words) and self._words[word] < stop:
+            self.fail(int(self._words[word]), f"{what}, a number")
+        self.at = stop
+        return self.values[first:stop]
+
+    def end(self, after: str) -> None:
+        """Check that nothing is left."""
+        if self.n_left:
+            self.fail(self.at, f"the end of the file after {after}")
+
+    def _is_word(self, at: int) -> bool:
+        k = bisect_left(self._word_list, at)
+        return k < len(self._word_list) and self._word_list[k] == at
+
+    # -- parsing ---------------------------------------------------------------------------------------
+
+    def _content(self, piece: _Piece) -> NDArray[np.uint8]:
+        return np.frombuffer(self._data, dtype=np.uint8, count=piece.end - piece.begin, offset=piece.begin)
+
+    def _spans(self, piece: _Piece) -> tuple[I64, I64]:
+        """Return where each token of a piece starts and ends, counted from where the piece begins."""
+        edges = np.flatnonzero(np.diff(_SPACE[self._content(piece)], prepend=True, append=True))
+        return edges[0::2], edges[1::2]
+
+    def _parse(self, piece: _Piece, titled: bool) -> I64:
+        """Take the numbers of a piece; return (number, begin, end) of each word; ``shape (3, n_words)``."""
+        starts, ends = self._spans(piece)
+        content = self._content(piece)
+        self._check_bytes(piece, content, starts, ends)
+        words = _find_words(content, starts, titled)
+        lengths = ends[words] - starts[words]
+        if lengths.sum() > MAX_WORDS:
+            self.fail(piece.first + int(words[0]), "a file of numbers", "words all over")
+        values = self._numbers(piece, content, starts, ends, words, lengths)
+        if len(self.values):
+            self.values[piece.first : piece.first + len(starts)] = values
+        else:
+            self.values = values
+        return np.stack([piece.first + words, piece.begin + starts[words], piece.begin + ends[words]])
+
+    def _check_bytes(self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64) -> None:
+        """Refuse what is no text."""
+        control = _CONTROL[content]
+        if control.any():
+            begin = int(np.flatnonzero(control)[0])
+            at = int(np.searchsorted(starts, begin, side="right")) - 1
+            self.fail(piece.first + max(at, 0), "a text file", f"byte {content[begin]}")
+        long = ends - starts > MAX_TOKEN
+        if long.any():
+            at = piece.first + int(np.flatnonzero(long)[0])
+            self.fail(at, f"tokens of at most {MAX_TOKEN} characters", "a longer one")
+
+    def _numbers(
+        self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64, words: I64, lengths: I64
+    ) -> F64:
+        """Return the tokens of a piece as numbers, zeros in place of words."""
+        if not len(starts):
+            return np.zeros(0)
+        if len(words):
+            content = content.copy()
+            content[runs(starts[words], lengths)] = ord(" ")
+            content[starts[words]] = ord("0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # how older numpy says what newer raises
+            try:
+                values = np.fromstring(content.tobytes(), dtype=np.float64, sep=" ")
+            except ValueError:
+                values = np.zeros(0)
+        if len(values) != len(starts):
+            self._blame(piece, starts, ends, words)
+        infinite = np.flatnonzero(~np.isfinite(values))
+        if len(infinite):
+            self.fail(piece.first + int(infinite[0]), "a number that fits 64 bits")
+        self._refuse_tiny(piece, content, values, starts, ends)
+        return values
+
+    def _blame(self, piece: _Piece, starts: I64, ends: I64, words: I64) -> NoReturn:
+        """Name the first token that is no number."""
+        known = set(words.tolist())
+        for at, (begin, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            if at not in known and not _is_number(self._data[piece.begin + begin : piece.begin + end]):
+                self.fail(piece.first + at, "a number")
+        self.fail(piece.first, "numbers", "something else")
+
+    def _refuse_tiny(self, piece: _Piece, content: NDArray[np.uint8], values: F64, starts: I64, ends: I64) -> None:
+        """Refuse numbers that are not zero but too small for float64: they would silently become zeros."""
+        exponents = np.flatnonzero(((content[:-1] | 32) == ord("e")) & (content[1:] == ord("-")))
+        if not len(exponents):
+            return
+        tokens = np.unique(np.searchsorted(starts, exponents, side="right") - 1)
+        for at in tokens[values[tokens] == 0].tolist():
+            if _NOT_ZERO.match(content[int(starts[at]) : int(ends[at])].tobytes()):
+                self.fail(piece.first + at, "zero or a number of at least 5e-324")
+
+
+def _cut(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where pieces of the text begin and end: behind white space, but within tokens that are too long anyway."""
+    begin = 0
+    while begin < len(data):
+        end = begin + PIECE
+        if end < len(data):
+            last = np.frombuffer(data, dtype=np.uint8, count=MAX_TOKEN + 1, offset=end - MAX_TOKEN - 1)
+            spaces = np.flatnonzero(_SPACE[last])
+            end -= MAX_TOKEN - int(spaces[-1]) if len(spaces) else 0
+        yield begin, min(end, len(data))
+        begin = end
+
+
+def _find_words(content: NDArray[np.uint8], starts: I64, titled: bool) -> I64:
+    """Return the numbers of the tokens that do not begin like a number."""
+    lead = content[starts]
+    follow = content[np.minimum(starts + 1, max(len(content) - 1, 0))]
+    number = _DIGIT[lead] | (_SIGN[lead] & _DIGIT[follow])
+    if titled:
+        number[:1] = False
+    return np.flatnonzero(~number)
+
+
+def _no_ints(values: F64, low: int, high: int) -> I64:
+    """Return where values are no ints of a range."""
+    return np.flatnonzero(~((values >= low) & (values <= high)) | (values % 1 != 0))
+
+
+def _is_number(token: bytes) -> bool:
+    return re.fullmatch(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", token) is not None
+
+
+def _range_text(low: int, high: int) -> str:
+    return f"an int of at least {low}" if high >= MAX_WHOLE else f"an int from {low} to {high}"

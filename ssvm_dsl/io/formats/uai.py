@@ -1,0 +1,156 @@
+"""UAI files (MARKOV and BAYES): the format of the UAI inference competitions.
+
+    MARKOV                  or BAYES; the tables of both are multiplied
+    3                       number of variables
+    2 2 3                   their numbers of states
+    2                       number of factors
+    2 0 1                   the variables of each factor
+    2 1 2
+    4  0.1 0.9 0.5 0.5      the table of each factor: its length, then values >= 0,
+    6  1 0 2 2 0 1          the last variable varying fastest
+
+A value p becomes the score log p, a zero ``-inf``.  Evidence files hold the number of observed variables and
+(variable, state) pairs; in the layout of 2014 a line with the number of samples comes first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.errors import DataError, FileFormatError
+from ssvm_dsl.io.formats.number_text import NumberText
+from ssvm_dsl.io.graph_problem import FactorTables, GraphProblem, assemble, first_repeat, table_sizes
+from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
+from ssvm_dsl.ir.ragged import pointers, runs
+
+
+def parse_uai(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
+    """Return the problem of a UAI text.
+
+    Raises
+    ------
+    FileFormatError
+        With line and column, what was expected and what is there.
+    """
+    text = NumberText(source, data)
+    del data  # memory: the text goes before the tables come
+    kind = text.word("MARKOV or BAYES")
+    if kind.upper() not in ("MARKOV", "BAYES"):
+        text.fail(0, "MARKOV or BAYES")
+    card = read_cards(text, limits)
+    scope_ptr, scope = _read_scopes(text, card)
+    table_ptr, values = _read_tables(text, card, scope_ptr, scope)
+    text.end("the last table")
+    del text
+    with np.errstate(divide="ignore"):
+        np.log(values, out=values)
+    return assemble(card, FactorTables(scope_ptr, scope, table_ptr, values), source)
+
+
+def read_cards(text: NumberText, limits: FileLimits) -> I64:
+    """Return the numbers of states of all variables, after the number of variables."""
+    n = text.whole("the number of variables")
+    first = text.at
+    card = text.wholes(n, "the number of states of each variable", low=1)
+    if card.sum(dtype=np.float64) > limits.n_entries:
+        text.fail(first, f"at most {limits.n_entries} states together (FileLimits.n_entries raises this)", "more")
+    return card
+
+
+def _read_scopes(text: NumberText, card: I64) -> tuple[I64, I64]:
+    """Return (pointers, variables) of all factors."""
+    n = text.whole("the number of factors")
+    if n > text.n_left:
+        text.fail(text.at - 1, f"at most {text.n_left} factors, as so many numbers follow")
+    starts, at, value, stop = np.zeros(n, dtype=np.int64), text.at, text.values.item, len(text.values)
+    arity = np.zeros(n, dtype=np.int64)
+    for f in range(n):
+        r = value(at) if at < stop else -1.0
+        if not 0 <= r <= len(card) or r % 1 or at + 1 + r > stop:
+            text.at = at
+            text.whole(f"the number of variables of factor {f}", high=len(card))
+            text.fail(stop, f"{r:.0f} variables of factor {f}")
+        arity[f], starts[f] = r, at + 1
+        at += 1 + int(r)
+    text.check_wholes(starts - 1, "the number of variables of a factor", high=len(card))
+    where = runs(starts, arity)
+    scope = text.check_wholes(where, "a variable", high=len(card) - 1)
+    text.at, scope_ptr = at, pointers(arity)
+    twice = first_repeat(scope_ptr, scope)
+    if twice >= 0:
+        text.fail(int(where[twice]), "different variables in a factor", f"variable {scope[twice]} again")
+    return scope_ptr, scope
+
+
+def _read_tables(text: NumberText, card: I64, scope_ptr: I64, scope: I64) -> tuple[I64, F64]:
+    """Return (pointers, values) of all tables, after checking every length against the file's."""
+    sizes, first = table_sizes(card, scope_ptr, scope), text.at
+    total = np.concatenate([[0.0], np.cumsum(sizes + 1)])
+    begins = first + total[:-1]
+    missing = np.flatnonzero(first + total[1:] > len(text.values))
+    n_there = int(missing[0]) + 1 if len(missing) else len(sizes)
+    lengths_at = begins[:n_there][begins[:n_there] < len(text.values)].astype(np.int64)
+    text.check_wholes(lengths_at, "the length of a table")
+    wrong = np.flatnonzero(text.values[lengths_at] != sizes[: len(lengths_at)])
+    if len(wrong):
+        f = int(wrong[0])
+        shape = "x".join(str(card[v]) for v in scope[scope_ptr[f] : scope_ptr[f + 1]][:12].tolist())
+        text.fail(int(lengths_at[f]), f"{sizes[f]:.15g}, the length of the table of factor {f} ({shape or 'constant'})")
+    if len(missing):
+        text.fail(len(text.values), f"the {sizes[n_there - 1]:.15g} entries of the table of factor {n_there - 1}")
+    table_ptr = pointers(sizes.astype(np.int64))
+    values = text.reals(int(total[-1]), "the tables")
+    keep = np.ones(len(values), dtype=bool)
+    keep[lengths_at - first] = False
+    if (values < 0).any():
+        text.fail(first + int(np.flatnonzero(values < 0)[0]), "a factor value of at least 0")
+    return table_ptr, values[keep]
+
+
+def read_evidence(path: str | Path, problem: GraphProblem, limits: FileLimits = STANDARD) -> I32:
+    """Return the observed states of a UAI evidence file as an array for the task ``map_clamped``.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.evid`` file (or ``.evid.gz``): ``n v s v s ...``, or with a line ``1`` (one sample) before.
+    problem : GraphProblem
+        The problem whose variables are observed; the file names them as the problem file does.
+    limits : FileLimits
+
+    Returns
+    -------
+    ndarray of int32, shape (V,)
+        The observed state, -1 where free.
+
+    Raises
+    ------
+    FileFormatError
+        Not such a file, several samples, or a variable or state that is not there.
+    """
+    data = read_source(Path(path), limits)
+    text = NumberText(str(path), data)
+    if not len(text.values):
+        text.fail(0, "the number of observed variables")
+    if _is_sampled(text) and text.whole("the number of samples") > 1:
+        text.fail(0, f"pairs for {text.values[0]:.15g} variables, or one sample", f"{text.n_left} more numbers")
+    n = text.whole("the number of observed variables", high=problem.n_variables)
+    pairs = text.wholes(2 * n, "pairs of variable and state").reshape(n, 2)
+    text.end(f"{n} pairs of variable and state")
+    number = {name: v for v, name in enumerate(problem.names)} if problem.names is not None else None
+    named = [(v if number is None else number.get(str(v), -1 - v), s) for v, s in pairs.tolist()]
+    try:
+        return problem.clamp(named)
+    except DataError as err:
+        raise FileFormatError(f"{path}: expected {err.expected}, found {err.found}") from err
+
+
+def _is_sampled(text: NumberText) -> bool:
+    """Whether the number of samples comes first: ``n v s ... v s`` has ``1 + 2 n`` tokens, an odd number."""
+    values = text.values
+    if values[0] == (len(values) - 1) / 2:
+        return False
+    return bool(len(values) >= 2 and (values[0] > 1 or (values[0] == 1 and values[1] == len(values) / 2 - 1)))

@@ -1,0 +1,120 @@
+"""What shape each example's graph has, and in which order dynamic programming eliminates its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.ir.ragged import owners
+from ssvm_dsl.ir.shapes import Shapes
+
+
+class Topology(IntEnum):
+    """Shape of a factor graph, from special to general."""
+
+    CHAIN = 0
+    FOREST = 1
+    LOOPY = 2
+
+    @property
+    def word(self) -> str:
+        """The name in ordinary words."""
+        return ("disjoint chains", "a forest", "a graph with cycles or large factors")[self]
+
+
+def topology_and_order(var_ptr: I64, groups: Sequence[Shapes]) -> tuple[NDArray[np.int8], I32]:
+    """Return (topology of each example, elimination order of the variables).
+
+    A forest has as many distinct edges as variables minus components; a chain is a forest of paths.  The
+    order is a reversed breadth-first search from the last end of each component, so that leaves come first
+    and paths run from their first end to their last.
+
+    Parameters
+    ----------
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
+    groups : sequence of Shapes
+        The factors of each group.
+    """
+    n_examples, n_variables = len(var_ptr) - 1, int(var_ptr[-1])
+    topology = np.full(n_examples, Topology.CHAIN, dtype=np.int8)
+    order = np.arange(n_variables, dtype=np.int32)
+    if _plain_chains(groups):
+        return topology, order
+    edges = distinct_edges(groups, n_variables)
+    if len(edges) and not natural_chain(edges):
+        owner = owners(var_ptr)
+        degree = np.bincount(edges.ravel(), minlength=n_variables)
+        topology[owner[degree > 2]] = Topology.FOREST
+        topology[_cyclic(var_ptr, edges, owner)] = Topology.LOOPY
+        order = _forest_order(edges, degree, owner, order)
+    for shapes in groups:
+        if shapes.arity > 2:
+            topology[shapes.counts > 0] = Topology.LOOPY
+    return topology, order
+
+
+def _plain_chains(groups: Sequence[Shapes]) -> bool:
+    """Whether there is one group, and it joins variables with the next one, in order: seen without sorting."""
+    groups = [shapes for shapes in groups if shapes.n_factors]
+    if len(groups) != 1 or groups[0].arity != 2:
+        return False
+    scope = groups[0].variables()
+    first, second = scope[:, 0], scope[:, 1]
+    return bool((second == first + 1).all() and (first[1:] > first[:-1]).all())
+
+
+def natural_chain(edges: I64) -> bool:
+    """Whether every edge joins a variable with the next one (then the plain order is right)."""
+    return bool((edges[:, 1] - edges[:, 0] == 1).all())
+
+
+def distinct_edges(groups: Sequence[Shapes], n_variables: int) -> I64:
+    """Return the pairs of variables that share a pairwise factor, each once, ``shape (m, 2)``, sorted."""
+    pairs = [shapes.variables() for shapes in groups if shapes.arity == 2 and shapes.n_factors]
+    if not pairs:
+        return np.zeros((0, 2), dtype=np.int64)
+    ends = np.sort(np.concatenate(pairs).astype(np.int64), axis=1)
+    keys = ends[:, 0] * n_variables + ends[:, 1]
+    if not (np.diff(keys) > 0).all():
+        keys = np.unique(keys)
+    return np.stack(np.divmod(keys, n_variables), axis=1)
+
+
+def _cyclic(var_ptr: I64, edges: I64, owner: I64) -> NDArray[np.bool_]:
+    """Return in which examples the pairwise factors close a cycle."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n_examples, n = len(var_ptr) - 1, int(var_ptr[-1])
+    graph = coo_array((np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1])), shape=(n, n))
+    _, component = connected_components(graph, directed=False)
+    first_of = np.zeros(n, dtype=np.int64)
+    first_of[np.unique(component, return_index=True)[1]] = 1
+    n_components = np.bincount(owner, weights=first_of, minlength=n_examples)
+    n_edges = np.bincount(owner[edges[:, 0]], minlength=n_examples)
+    return np.asarray(n_edges > np.diff(var_ptr) - n_components, dtype=bool)
+
+
+def _forest_order(edges: I64, degree: NDArray[np.intp], owner: I64, plain: I32) -> I32:
+    """Return a leaves-first order for all variables (plain order where the search cannot tell)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    n = len(plain)
+    ends = (np.ones(len(edges), dtype=np.int8), (edges[:, 0], edges[:, 1]))
+    _, component = connected_components(coo_array(ends, shape=(n, n)), directed=False)
+    # the root of a component is its last variable of degree <= 1 (its last variable when it has no such one)
+    rank = np.lexsort((np.arange(n), degree <= 1, component))
+    last = np.flatnonzero(np.diff(component[rank], append=-1))
+    roots = rank[last]
+    rows = np.concatenate([edges[:, 0], np.full(len(roots), n)])
+    cols = np.concatenate([edges[:, 1], roots])
+    joined = coo_array((np.ones(len(rows), dtype=np.int8), (rows, cols)), shape=(n + 1, n + 1))
+    found = breadth_first_order(joined.tocsr(), n, directed=False, return_predecessors=False)
+    leaves_first = found[:0:-1]
+    return leaves_first[np.argsort(owner[leaves_first], kind="stable")].astype(np.int32)

@@ -1,0 +1,195 @@
+"""``Shapes``: the factors of one template, stored once for each distinct shape that examples have.
+
+Sentences of one length have the same factors, and so have all examples of a fixed model.  A shape lists the scopes of
+its factors with variables counted from the example's first one; examples point to their shape.  What differs from
+example to example (its first variable, its first table row, its first feature row) is one number for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.ir.ragged import bounded_slices, members, pointers
+
+#: Factors of as many examples as are looked at together.
+PORTION = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """The factors of one template in a batch of B examples of K distinct shapes.
+
+    Parameters
+    ----------
+    of : ndarray of int32, shape (B,)
+        The shape of each example.
+    start : ndarray of int64, shape (K + 1,)
+        Factors ``start[k]:start[k + 1]`` belong to shape k; m in all.
+    scope : ndarray of int32, shape (m, r)
+        The variables of each factor, counted from the first one of the example.
+    first : ndarray of int64, shape (B,)
+        The first variable of each example.
+    """
+
+    of: I32
+    start: I64
+    scope: I32
+    first: I64
+
+    @classmethod
+    def find(cls, scope: I32, ptr: I64, var_ptr: I64, *columns: I32) -> tuple[Shapes, tuple[I32, ...]]:
+        """Return the shapes of factors that are given example by example, found by their content.
+
+        Parameters
+        ----------
+        scope : ndarray of int32, shape (n, r)
+            The variables of each factor (global numbers).
+        ptr : ndarray of int64, shape (B + 1,)
+            Factors of each example.
+        var_ptr : ndarray of int64, shape (B + 1,)
+            Variables of each example.
+        *columns : ndarray of int32, shape (n,)
+            Further numbers of each factor; they are equal where shapes are.
+
+        Returns
+        -------
+        Shapes, and the columns of its factors (shape (m,) each).
+        """
+        counts = np.diff(ptr)
+        local = np.asarray(scope - np.repeat(var_ptr[:-1], counts)[:, None], dtype=np.int32)
+        rows = np.ascontiguousarray(np.concatenate([local, *(column[:, None] for column in columns)], axis=1))
+        of, chosen = first_of_each(rows[lo:hi].tobytes() for lo, hi in pairwise(ptr.tolist()))
+        kept = members(ptr, chosen)
+        shapes = cls(of, pointers(counts[chosen]), np.ascontiguousarray(local[kept]), var_ptr[:-1])
+        return shapes, tuple(np.ascontiguousarray(column[kept], dtype=np.int32) for column in columns)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples B."""
+        return len(self.of)
+
+    @property
+    def n_shapes(self) -> int:
+        """Number of shapes K."""
+        return len(self.start) - 1
+
+    @property
+    def arity(self) -> int:
+        """Number of variables in a factor."""
+        return int(self.scope.shape[1])
+
+    @cached_property
+    def counts(self) -> I64:
+        """Number of factors of each example; ``ndarray, shape (B,)``."""
+        return np.diff(self.start)[self.of]
+
+    @cached_property
+    def ptr(self) -> I64:
+        """Factors ``ptr[i]:ptr[i + 1]`` of the batch belong to example i; ``ndarray, shape (B + 1,)``."""
+        return pointers(self.counts)
+
+    @cached_property
+    def numbers(self) -> I64:
+        """What to add to a factor of its shape to get its number in the batch; ``ndarray of int64, shape (B,)``."""
+        return np.asarray(self.ptr[:-1] - self.start[self.of])
+
+    def count(self, examples: I64 | None) -> int:
+        """Return the number of factors of the selected examples."""
+        return self.n_factors if examples is None else int(self.counts[examples].sum())
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors in the batch."""
+        return int(self.ptr[-1])
+
+    @cached_property
+    def own_number(self) -> I32:
+        """The number of each factor in its shape; ``ndarray of int32, shape (m,)``."""
+        return np.asarray(np.arange(len(self.scope)) - np.repeat(self.start[:-1], np.diff(self.start)), dtype=np.int32)
+
+    def portions(self, examples: I64, most: int = PORTION) -> Iterator[slice]:
+        """Return parts of a selection, in order, whose examples have at most so many factors together (or are one)."""
+        return bounded_slices(self.counts[examples], most)
+
+    def take(self, examples: I64, first: I64) -> Shapes:
+        """Return the shapes of some examples, whose first variables are ``first``; what shapes hold is shared."""
+        return Shapes(np.ascontiguousarray(self.of[examples]), self.start, self.scope, first)
+
+    def factors(self, example: int) -> slice:
+        """Return where the factors of an example's shape are."""
+        k = self.of[example]
+        return slice(int(self.start[k]), int(self.start[k + 1]))
+
+    # -- one entry for each factor of the batch ---------------------------------------------------------
+
+    def spread(self, values: NDArray[Any], base: I64 | None = None, examples: I64 | None = None) -> NDArray[Any]:
+        """Return numbers of the factors of shapes for every factor of the selected examples.
+
+        Parameters
+        ----------
+        values : ndarray, shape (m,) or (m, r)
+        base : ndarray of int64, shape (B,), optional
+            What to add for each example.
+        examples : ndarray of int64, optional
+            All by default.
+        """
+        of = self.of if examples is None else self.of[examples]
+        out = np.asarray(values[members(self.start, of)])
+        if base is not None:
+            add = np.repeat(base if examples is None else base[examples], np.diff(self.start)[of])
+            out = np.asarray(out + (add if values.ndim == 1 else add[:, None]), dtype=values.dtype)
+        return out
+
+    def variables(self, examples: I64 | None = None) -> I32:
+        """Return the variables of every factor of the selected examples (global numbers); ``shape (n, r)``."""
+        return self.spread(self.scope, self.first, examples)
+
+
+def first_of_each(keys: Iterable[Any]) -> tuple[I32, I64]:
+    """Return (number of each key's kind, in the order in which they first occur; where each kind first occurs)."""
+    kinds: dict[Any, int] = {}
+    of = np.fromiter((kinds.setdefault(key, len(kinds)) for key in keys), dtype=np.int32)
+    return of, np.unique(of, return_index=True)[1].astype(np.int64)
+
+
+def kinds_of_rows(columns: list[NDArray[Any]], n: int) -> tuple[I32, I64]:
+    """Return the kinds of rows, given column by column, as :func:`first_of_each` does.
+
+    Parameters
+    ----------
+    columns : list of ndarray of integers, shape (n,)
+        Rows are equal where they are in every column.
+    n : int
+        Number of rows.
+    """
+    if n <= 1:
+        return np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int64)
+    key, size = np.zeros(n, dtype=np.int64), 1
+    for column in columns:
+        least, most = int(column.min()), int(column.max())
+        if least < most:
+            part, width = _small(column.astype(np.int64) - least, most - least + 1)
+            key, size = _small(key * width + part, size * width)
+    first = np.full(size, n)
+    first[key[::-1]] = np.arange(n - 1, -1, -1)  # of equal keys the last one written stays
+    kinds = np.flatnonzero(first < n)
+    kinds = kinds[np.argsort(first[kinds])]
+    rank = np.empty(size, dtype=np.int32)
+    rank[kinds] = np.arange(len(kinds), dtype=np.int32)
+    return rank[key], first[kinds]
+
+
+def _small(key: I64, size: int) -> tuple[I64, int]:
+    """Return keys from 0 to size - 1, numbered anew where the size is much larger than their number."""
+    if size <= 4 * len(key) + 1024:
+        return key, size
+    values, place = np.unique(key, return_inverse=True)
+    return place.reshape(-1), len(values)

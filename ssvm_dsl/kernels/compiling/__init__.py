@@ -1,0 +1,1 @@
+"""How kernels are compiled: our ``njit``, the folder where compiled code is kept, and compiling ahead."""

@@ -1,0 +1,215 @@
+"""Compiled code on disk: one file for each entry, named after all that it is made of.
+
+An entry is written to a file of its own and renamed, so that a reader sees all of it or nothing.  What one process
+compiles, others wait for, as compiling it twice at the same time would take as long for both: a process that compiles
+holds a lock on a file beside the entry, which the system releases when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import _Cache
+from numba.core.serialize import dumps
+
+from ssvm_dsl.kernels.compiling import code_key, compile_cache
+
+try:
+    import fcntl
+except ImportError:  # Windows: nobody waits
+    fcntl = None  # type: ignore[assignment]
+
+#: Seconds to wait for another process that compiles the same, and between two looks whether it has ended.  Where a
+#: wait was in vain, as for a process that was stopped, there is no other one.
+PATIENCE, PAUSE = 60.0, 0.01
+_impatient: list[Path] = []
+
+#: Entries that were used within so many seconds are not marked as used again.
+DAY = 86400.0
+
+#: Whether processes can wait for each other here.
+LOCKS = fcntl is not None
+
+#: Called when something is found not to be compiled yet.
+ON_MISS: list[Callable[[], object]] = []
+
+
+class Lock:
+    """A lock among processes, on a file that goes with it.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._held = path, -1
+
+    def take(self) -> bool:
+        """Take the lock and return ``True``, or return ``False`` as another process has it.
+
+        Where locks do not work, on some network drives, all processes get it.
+        """
+        if fcntl is None:
+            return True
+        try:
+            held = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(held).st_nlink == 0:  # released, and removed, in between
+                os.close(held)
+                return False
+        except BlockingIOError:
+            os.close(held)
+            return False
+        except OSError:
+            os.close(held)
+            return True
+        self._held = held
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._held >= 0:
+            with suppress(OSError):
+                self.path.unlink()
+            os.close(self._held)
+            self._held = -1
+
+
+class Store(_Cache):  # type: ignore[misc]
+    """What one function has been compiled to, for all types of arguments; numba's protocol of a cache.
+
+    Parameters
+    ----------
+    function : function
+    options : str
+        How it is compiled, and what is kept.
+    rebuild : callable
+        Makes the result of compiling of (target context, what :func:`reduced` has returned).
+    """
+
+    def __init__(self, function: Callable[..., Any], options: str, rebuild: Callable[[Any, Any], Any]) -> None:
+        self.function, self.options, self.rebuild, self.enabled = function, options, rebuild, True
+        self._locks: dict[Any, Lock] = {}
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder."""
+        found = compile_cache.folder()
+        return None if found is None else str(found)
+
+    def enable(self) -> None:
+        """Keep code from now on."""
+        self.enabled = True
+
+    def disable(self) -> None:
+        """Keep no code from now on."""
+        self.enabled = False
+
+    def flush(self) -> None:
+        """Do nothing: entries are right for ever."""
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return the result of compiling that is kept, else ``None``; then the caller is the one to compile."""
+        target_context.refresh()
+        path = self.path(signature, target_context.codegen())
+        if path is None:
+            return None
+        found = self._read(path, target_context)
+        if found is not None:
+            return found
+        for call in ON_MISS:
+            call()
+        lock, end = Lock(path.with_suffix(".lock")), time.monotonic() + PATIENCE
+        while not lock.take():
+            if _impatient or time.monotonic() > end:
+                _impatient.append(path)
+                return None
+            time.sleep(PAUSE)
+        self._locks[signature] = lock
+        return self._read(path, target_context)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep the result of compiling."""
+        path = self.path(signature, result.codegen)
+        if path is None or result.lifted or result.library.has_dynamic_globals:
+            return
+        compile_cache.remove_oldest(path.parent)
+        data = packed(reduced(result))
+        name = ""
+        try:
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+                name = file.name
+                file.write(data)
+            os.replace(name, path)
+        except OSError:  # the disk is full, or the folder is gone: what was compiled is used all the same
+            with suppress(OSError):
+                os.unlink(name)
+
+    def release(self, signature: Any) -> None:
+        """Let other processes compile, or find what this one has compiled."""
+        lock = self._locks.pop(signature, None)
+        if lock is not None:
+            lock.release()
+
+    def state(self, signature: Any, codegen: Any) -> str:
+        """Return ``"kept"``, ``"busy"`` where another process compiles it, ``"missing"``, or ``"never"`` kept."""
+        path = self.path(signature, codegen)
+        if path is None:
+            return "never"
+        lock = Lock(path.with_suffix(".lock"))
+        try:
+            return "kept" if path.exists() else "missing" if lock.take() else "busy"
+        finally:
+            lock.release()
+
+    def path(self, signature: Any, codegen: Any) -> Path | None:
+        """Return the file of an entry, ``None`` if it cannot be kept."""
+        found = compile_cache.folder() if self.enabled else None
+        if found is None:
+            return None
+        try:
+            key = code_key.entry(self.function, self.options, signature, codegen.magic_tuple())
+        except code_key.NoKey:
+            return None
+        return found / f"{self.function.__name__}-{key[:32]}{compile_cache.SUFFIX}"
+
+    def _read(self, path: Path, target_context: Any) -> Any:
+        """Return the result of compiling in a file; ``None`` without one, or if it is broken."""
+        try:
+            data = path.read_bytes()
+            if time.time() - path.stat().st_mtime > DAY:
+                path.touch()
+        except OSError:
+            return None
+        try:
+            parts = unpacked(data)
+        except (zlib.error, pickle.UnpicklingError, EOFError):  # the machine went down while it was written
+            return None
+        return self.rebuild(target_context, parts)
+
+
+def packed(value: Any) -> bytes:
+    """Return results of compiling, or types of arguments, as bytes."""
+    return zlib.compress(dumps(value), 1)
+
+
+def unpacked(data: bytes) -> Any:
+    """Return what was packed."""
+    return pickle.loads(zlib.decompress(data))
+
+
+def reduced(result: Any) -> tuple[Any, ...]:
+    """Return what is kept of a result of compiling, without the notes on types, which nobody reads again."""
+    return tuple(result._replace(type_annotation="")._reduce())

@@ -1,0 +1,117 @@
+"""All feature maps of a model as flat arrays, so that one compiled kernel serves every template kind.
+
+For each factor the joint state c of its variables picks basis entries (q, value), and each of them a row of
+weights that is multiplied with (or moved along) the factor's features.
+
+Factors are those of the shapes of examples (:class:`ssvm_dsl.ir.shapes.Shapes`): the factors of example i are
+``longs[PTR + k] : longs[PTR + k + 1]`` with ``k = ints[SHAPE + i]``, and so many numbers stand at ``SCOPE`` (times the
+arity, counted from the first variable of the example), ``ROW`` (counted from ``longs[ROW_BASE + i]``), ``UNIT`` and
+``TABLE`` (counted from ``longs[TABLE_BASE + i]``).  In the batch, factor f of example i is number
+``longs[NUMBER + i] + f``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ssvm_dsl.array_types import F64, I32, I64
+
+#: Columns of ``FlatMaps.desc``.  Offsets point into the pools; -1 marks what a map does not have.
+COLUMNS = (
+    *("arity", "kind", "width", "joint", "n_configs"),
+    *("scope", "ptr", "row", "unit"),
+    *("features", "csr_ptr", "csr_indices", "pairs"),
+    *("weights", "unit_stride", "basis_stride", "feature_stride"),
+    *("basis_ptr", "basis_index", "basis_value", "strides"),
+    *("identity", "n_basis", "n_units", "table", "pool"),
+    *("shape", "row_base", "table_base", "number"),
+)
+ARITY, KIND, WIDTH, JOINT, N_CONFIGS = range(5)
+SCOPE, PTR, ROW, UNIT = range(5, 9)
+FEATURES, CSR_PTR, CSR_INDICES, PAIRS = range(9, 13)
+WEIGHTS, UNIT_STRIDE, BASIS_STRIDE, FEATURE_STRIDE = range(13, 17)
+BASIS_PTR, BASIS_INDEX, BASIS_VALUE, STRIDES = range(17, 21)
+IDENTITY, N_BASIS, N_UNITS, TABLE, POOL = range(21, 26)
+SHAPE, ROW_BASE, TABLE_BASE, NUMBER = range(26, 30)
+
+#: Kinds of features.  ``OBSERVED`` are sparse ones with weights for some pairs of a feature and a joint state only.
+#: ``PAIRS`` then has for each feature where its weights start, and a bit for each joint state that has one.
+NO_FEATURES, DENSE, SPARSE, OBSERVED = 0, 1, 2, 3
+
+#: Bits of a word.
+WORD = 64
+
+
+class FlatMaps(NamedTuple):
+    """Every feature map of a model as a row of ``desc``, whose offsets point into four pools.
+
+    Parameters
+    ----------
+    desc : ndarray of int64, shape (M, len(COLUMNS))
+        A row for each map, read by the names below, the numbers of its columns; -1 marks what a map does not have.
+
+        ``ARITY``, ``KIND``, ``WIDTH``, ``JOINT``, ``N_CONFIGS``
+            Variables of a factor; kind of features, one of the numbers above; features of a row; 1 where features
+            depend on the joint state; joint states of a factor.
+        ``SCOPE``, ``ROW``, ``UNIT``
+            In ``ints``, for factor f of a shape: its variables, from ``f * arity`` on, counted from the example's first
+            one; its feature row, counted from ``ROW_BASE``; its unit (-1: 0).
+        ``SHAPE``, ``PTR``
+            In ``ints``: the shape of each example; in ``longs``: where the factors of each shape start.
+        ``ROW_BASE``, ``TABLE_BASE``, ``NUMBER``
+            In ``longs``, for each example: where its feature rows start, its tables, and its factors among all.
+        ``FEATURES``
+            In ``features``: dense rows one after the other, or the values of rows in CSR form.
+        ``CSR_PTR``, ``CSR_INDICES``
+            In ``longs`` and in ``ints``: the rest of the CSR form.
+        ``PAIRS``
+            In ``longs``: which weights there are, for the kind ``OBSERVED``; see there.
+        ``WEIGHTS``, ``UNIT_STRIDE``, ``BASIS_STRIDE``, ``FEATURE_STRIDE``
+            The weight of unit u, basis function q and feature p is the entry ``WEIGHTS + u UNIT_STRIDE + q BASIS_STRIDE
+            + p FEATURE_STRIDE`` of w, but for the kind ``OBSERVED``.
+        ``BASIS_PTR``, ``BASIS_INDEX``, ``BASIS_VALUE``
+            In ``ints``, ``ints`` and ``values``: for each joint state the basis functions that are not zero there.
+        ``STRIDES``
+            In ``longs``: a joint state is the sum of the states of its variables, each times its stride (C order).
+        ``IDENTITY``, ``N_BASIS``, ``N_UNITS``
+            1 where basis functions are joint states; how many there are; copies of the weights.
+        ``TABLE``, ``POOL``
+            In ``ints``: the table of each factor, counted from ``TABLE_BASE``; and where in ``theta.pool`` those of the
+            group start, -1 for maps of single variables, whose scores are in ``theta.node``.
+    ints : ndarray of int32
+    longs : ndarray of int64
+    features, values : ndarray of float64
+        The pools.  They are shared: an offset is in elements, from the start of the pool.
+    """
+
+    desc: I64
+    ints: I32
+    longs: I64
+    features: F64
+    values: F64
+
+
+class GroupFactors(NamedTuple):
+    """The factors of one group, for kernels: stored once for each shape of an example.
+
+    Example i of shape ``k = shape[i]`` has the factors ``start[k]:start[k + 1]``.
+
+    Parameters
+    ----------
+    shape : ndarray of int32, shape (B,)
+    start : ndarray of int64, shape (K + 1,)
+    scope : ndarray of int32, shape (m, r)
+        Variables, counted from the first one of the example.
+    row : ndarray of int32, shape (m,)
+        Table rows, counted from ``base[i]``.
+    base : ndarray of int64, shape (B,)
+    strides : ndarray of int64, shape (r,)
+        Steps in a table from one state of each variable to the next.
+    """
+
+    shape: I32
+    start: I64
+    scope: I32
+    row: I32
+    base: I64
+    strides: I64

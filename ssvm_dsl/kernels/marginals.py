@@ -1,0 +1,148 @@
+"""Compiled kernels on marginals packed over listed examples: their scores, their sums, whether their margins agree."""
+
+from __future__ import annotations
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.kernels.borrowed import borrow
+from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.flat import GroupFactors
+
+
+@njit(cache=True, nogil=True)
+def add_state_products(var_ptr: I64, state_ptr: I64, node: F64, ids: I64, mu: F64, out: F64) -> None:
+    """Add ``<node, mu>`` of the variables of each listed example to ``out``; scores may be -inf where mu is zero.
+
+    Parameters
+    ----------
+    var_ptr, state_ptr
+        Variables of each example, and states of each variable.
+    node : ndarray of float64, shape (S,)
+    ids : ndarray of int64, shape (n,)
+    mu : ndarray of float64
+        Packed over ``ids``.
+    out : ndarray of float64, shape (n,)
+    """
+    node, mu, at = borrow(node), borrow(mu), 0
+    for k in range(len(ids)):
+        total = 0.0
+        for s in range(state_ptr[var_ptr[ids[k]]], state_ptr[var_ptr[ids[k] + 1]]):
+            if mu[at] != 0.0:
+                total += mu[at] * node[s]
+            at += 1
+        out[k] += total
+
+
+@njit(cache=True, nogil=True)
+def add_table_products(factors: GroupFactors, tables: F64, ids: I64, mu: F64, out: F64) -> None:
+    """Add ``<table, mu>`` of the factors of one group of each listed example to ``out``.
+
+    Parameters
+    ----------
+    factors : GroupFactors
+    tables : ndarray of float64, shape (n_tables, c)
+    ids : ndarray of int64, shape (n,)
+    mu : ndarray of float64, shape (m, c)
+        Packed over ``ids``.
+    out : ndarray of float64, shape (n,)
+        Changed.
+    """
+    shape, start, _, row, base, _ = borrow(factors)
+    tables, mu, at = borrow(tables), borrow(mu), 0
+    for k in range(len(ids)):
+        i, total = ids[k], 0.0
+        for f in range(start[shape[i]], start[shape[i] + 1]):
+            own = base[i] + row[f]
+            for c in range(mu.shape[1]):
+                if mu[at, c] != 0.0:  # 0 times -inf would be nan
+                    total += mu[at, c] * tables[own, c]
+            at += 1
+        out[k] += total
+
+
+@njit(cache=True, nogil=True)
+def add_table_marginals(factors: GroupFactors, ids: I64, coef: F64, mu: F64, tables: F64) -> None:
+    """Add ``coef_k mu`` of the factors of one group of each listed example to the rows of their tables."""
+    shape, start, _, row, base, _ = borrow(factors)
+    tables, mu, at = borrow(tables), borrow(mu), 0
+    for k in range(len(ids)):
+        i = ids[k]
+        for f in range(start[shape[i]], start[shape[i] + 1]):
+            own = base[i] + row[f]
+            for c in range(mu.shape[1]):
+                tables[own, c] += coef[k] * mu[at, c]
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def add_table_labels(factors: GroupFactors, var_ptr: I64, ids: I64, coef: F64, labels: I32, tables: F64) -> None:
+    """Add ``coef_k`` to the joint states that labels, packed over ``ids``, choose for the factors of one group."""
+    shape, start, scope, row, base, strides = borrow(factors)
+    labels, tables, at = borrow(labels), borrow(tables), 0
+    for k in range(len(ids)):
+        i = ids[k]
+        for f in range(start[shape[i]], start[shape[i] + 1]):
+            config = 0
+            for r in range(len(strides)):
+                config += labels[scope[f, r] + at] * strides[r]
+            tables[base[i] + row[f], config] += coef[k]
+        at += var_ptr[i + 1] - var_ptr[i]
+
+
+@njit(cache=True, nogil=True)
+def states_agree(var_ptr: I64, state_ptr: I64, ids: I64, node: F64) -> bool:
+    """Whether the marginals of each variable are not negative and sum to exactly one (or are zeros)."""
+    node, at = borrow(node), 0
+    for k in range(len(ids)):
+        for v in range(var_ptr[ids[k]], var_ptr[ids[k] + 1]):
+            total = 0.0
+            for _ in range(state_ptr[v], state_ptr[v + 1]):
+                if not node[at] >= 0.0:
+                    return False
+                total += node[at]
+                at += 1
+            if total != 1.0 and total != 0.0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def margins_agree(factors: GroupFactors, var_ptr: I64, state_ptr: I64, ids: I64, node: F64, mu: F64) -> bool:
+    """Whether tables are not negative, and their margins are exactly the marginals of their variables.
+
+    Parameters
+    ----------
+    factors : GroupFactors
+    var_ptr, state_ptr : ndarray of int64
+        Variables of each example, and states of each variable.
+    ids : ndarray of int64, shape (n,)
+    node : ndarray of float64
+        Marginals of variables, packed over ``ids``.
+    mu : ndarray of float64, shape (m, prod(cards))
+        Of factors, packed over ``ids``.
+    """
+    shape, start, scope, _, _, strides = borrow(factors)
+    state_ptr = borrow(state_ptr)
+    node, mu, size, at, f = borrow(node), borrow(mu), mu.shape[1], 0, 0
+    for k in range(len(ids)):
+        i, first_variable = ids[k], var_ptr[ids[k]]
+        lo, hi = state_ptr[first_variable], state_ptr[var_ptr[i + 1]]
+        for factor in range(start[shape[i]], start[shape[i] + 1]):
+            least = 0.0
+            for c in range(size):
+                least = min(least, mu[f, c])
+            if not least >= 0.0:
+                return False
+            for r in range(len(strides)):
+                v, step = first_variable + scope[factor, r], strides[r]
+                first, card = at + state_ptr[v] - lo, state_ptr[v + 1] - state_ptr[v]
+                for s in range(card):
+                    total, c = 0.0, s * step
+                    while c < size:
+                        for inner in range(c, c + step):
+                            total += mu[f, inner]
+                        c += card * step
+                    if total != node[first + s]:
+                        return False
+            f += 1
+        at += hi - lo
+    return True

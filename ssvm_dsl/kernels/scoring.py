@@ -1,0 +1,461 @@
+"""Compiled joint-feature kernels: ``w . Phi(x, y)``, ``w += c Phi(x, y)``, scores of one example.
+
+They read the feature maps in their flat form (:class:`~ssvm_dsl.kernels.flat.FlatMaps`).  This module and the
+backends' kernels are the only ones that need numba; import it where a kernel is called.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.kernels.borrowed import borrow
+from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.flat import (
+    ARITY,
+    BASIS_INDEX,
+    BASIS_PTR,
+    BASIS_STRIDE,
+    BASIS_VALUE,
+    CSR_INDICES,
+    CSR_PTR,
+    DENSE,
+    FEATURE_STRIDE,
+    FEATURES,
+    IDENTITY,
+    JOINT,
+    KIND,
+    N_BASIS,
+    N_CONFIGS,
+    N_UNITS,
+    NO_FEATURES,
+    POOL,
+    PTR,
+    ROW,
+    ROW_BASE,
+    SCOPE,
+    SHAPE,
+    SPARSE,
+    STRIDES,
+    TABLE,
+    TABLE_BASE,
+    UNIT,
+    UNIT_STRIDE,
+    WEIGHTS,
+    WIDTH,
+    FlatMaps,
+    GroupFactors,
+)
+from ssvm_dsl.kernels.observed import observed_add, observed_dot, observed_scores
+from ssvm_dsl.kernels.rows import add_scaled, dense_rows, dot, sparse_scores
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def factors_of(desc: I64, ints: I32, longs: I64, m: int, i: int) -> tuple[int, int]:
+    """Return the first factor of map m that example i's shape has, and the one after its last."""
+    at = desc[m, PTR] + ints[desc[m, SHAPE] + i]
+    return longs[at], longs[at + 1]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def factor_config(desc: I64, ints: I32, longs: I64, m: int, f: int, labels: I32, at: int) -> int:
+    """Return the joint state of factor f of map m; ``labels[at]`` is the state of the example's first variable.
+
+    Parameters
+    ----------
+    desc, ints, longs : ndarray of int64, of int32 and of int64
+        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only, as for all kernels here.
+    m, f : int
+        The map, and the factor's number among those of the map's shapes.
+    labels : ndarray of int32
+    at : int
+        Where the labels of the example start.
+    """
+    arity, scope = desc[m, ARITY], desc[m, SCOPE]
+    if arity == 1:
+        return int(labels[at + ints[scope + f]])
+    config = 0
+    for k in range(arity):
+        config += labels[at + ints[scope + f * arity + k]] * longs[desc[m, STRIDES] + k]
+    return config
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def feature_row(desc: I64, ints: I32, longs: I64, m: int, i: int, f: int, config: int) -> int:
+    """Return the feature row of a factor of example i (in a joint state, for features that depend on it).
+
+    Parameters
+    ----------
+    desc, ints, longs
+        As for :func:`factor_config`.
+    m, i, f, config : int
+        The map, the example, the factor's number among those of the map's shapes, and its joint state.
+    """
+    row = longs[desc[m, ROW_BASE] + i] + ints[desc[m, ROW] + f]
+    return int(row * desc[m, N_CONFIGS] + config) if desc[m, JOINT] else row
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def weight_start(desc: I64, ints: I32, m: int, f: int) -> int:
+    """Return where the weights of a factor's unit start."""
+    unit = 0 if desc[m, UNIT] < 0 else ints[desc[m, UNIT] + f]
+    return desc[m, WEIGHTS] + unit * desc[m, UNIT_STRIDE]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def factor_dot(
+    desc: I64, ints: I32, longs: I64, features: F64, values: F64, m: int, i: int, f: int, config: int, w: F64
+) -> float:
+    """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] w[u, q] . x``.
+
+    Parameters
+    ----------
+    desc, ints, longs, features, values
+        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only.
+    m, i, f, config : int
+        The map, the example, the factor's number among those of the map's shapes, and its joint state.
+    w : ndarray of float64, shape (dim,)
+        Read only.
+    """
+    start, kind, total = weight_start(desc, ints, m, f), desc[m, KIND], 0.0
+    row = feature_row(desc, ints, longs, m, i, f, config)
+    first = desc[m, BASIS_PTR] + config
+    for entry in range(ints[first], ints[first + 1]):
+        at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
+        value = values[desc[m, BASIS_VALUE] + entry]
+        if kind == NO_FEATURES:
+            total += value * w[at]
+        elif kind == DENSE:
+            width = desc[m, WIDTH]
+            total += value * dot(features, desc[m, FEATURES] + row * width, w, at, width)
+        elif kind == SPARSE:
+            lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
+            for k in range(lo, hi):
+                column = ints[desc[m, CSR_INDICES] + k]
+                total += value * features[desc[m, FEATURES] + k] * w[at + column * desc[m, FEATURE_STRIDE]]
+        else:
+            total += observed_dot(desc, ints, longs, features, m, row, config, at, w)
+    return total
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def factor_add(
+    desc: I64, ints: I32, longs: I64, features: F64, values: F64, m: int, i: int, f: int, config: int, coef: float,
+    out: F64,
+) -> None:  # fmt: skip
+    """Add ``coef`` times the features of factor f of map m in one joint state to ``out``.
+
+    This is the adjoint of :func:`factor_dot`.
+
+    Parameters
+    ----------
+    desc, ints, longs, features, values, m, i, f, config
+        As for :func:`factor_dot`.
+    coef : float
+    out : ndarray of float64, shape (dim,)
+        Changed in place, where the factor has features.
+    """
+    start, kind = weight_start(desc, ints, m, f), desc[m, KIND]
+    row = feature_row(desc, ints, longs, m, i, f, config)
+    first = desc[m, BASIS_PTR] + config
+    for entry in range(ints[first], ints[first + 1]):
+        at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
+        value = coef * values[desc[m, BASIS_VALUE] + entry]
+        if kind == NO_FEATURES:
+            out[at] += value
+        elif kind == DENSE:
+            width = desc[m, WIDTH]
+            add_scaled(features, desc[m, FEATURES] + row * width, value, out, at, width)
+        elif kind == SPARSE:
+            lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
+            for k in range(lo, hi):
+                column = ints[desc[m, CSR_INDICES] + k]
+                out[at + column * desc[m, FEATURE_STRIDE]] += value * features[desc[m, FEATURES] + k]
+        else:
+            observed_add(desc, ints, longs, features, m, row, config, value, at, out)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def dot_joint_features(maps: FlatMaps, examples: I64, label_ptr: I64, labels: I32, w: F64, out: F64) -> None:
+    """Write ``w . Phi(x_i, y_i)`` of each listed example to ``out``.
+
+    Parameters
+    ----------
+    maps : FlatMaps
+        Read only.
+    examples : ndarray of int64, shape (n_listed,)
+    label_ptr : ndarray of int64, shape (n_listed + 1,)
+    labels : ndarray of int32
+        A labelling of each listed example, packed by ``label_ptr``; read only.
+    w : ndarray of float64, shape (dim,)
+        Read only.
+    out : ndarray of float64, shape (n_listed,)
+        Written.
+    """
+    desc, ints, longs, features, values = borrow(maps)
+    labels, out = borrow(labels), borrow(out)
+    for k in range(len(examples)):
+        i, total = examples[k], 0.0
+        for m in range(len(desc)):
+            first, last = factors_of(desc, ints, longs, m, i)
+            for f in range(first, last):
+                config = factor_config(desc, ints, longs, m, f, labels, label_ptr[k])
+                total += factor_dot(desc, ints, longs, features, values, m, i, f, config, w)
+        out[k] = total
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_joint_features(maps: FlatMaps, examples: I64, label_ptr: I64, labels: I32, coef: F64, out: F64) -> None:
+    """Add ``sum_k coef_k Phi(x_k, y_k)`` over the listed examples to ``out``.
+
+    Parameters
+    ----------
+    maps, examples, label_ptr, labels
+        As for :func:`dot_joint_features`.
+    coef : ndarray of float64, shape (n_listed,)
+    out : ndarray of float64, shape (dim,)
+        Changed in place.
+    """
+    desc, ints, longs, features, values = borrow(maps)
+    labels, out = borrow(labels), borrow(out)
+    for k in range(len(examples)):
+        i = examples[k]
+        if coef[k] == 0.0:
+            continue
+        for m in range(len(desc)):
+            first, last = factors_of(desc, ints, longs, m, i)
+            for f in range(first, last):
+                config = factor_config(desc, ints, longs, m, f, labels, label_ptr[k])
+                factor_add(desc, ints, longs, features, values, m, i, f, config, coef[k], out)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_node_scores(
+    node: F64, state_ptr: I64, var_ptr: I64, examples: I64, label_ptr: I64, labels: I32, out: F64
+) -> None:
+    """Add the unary scores of a labelling of each listed example to ``out``.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (S,)
+        Scores of the states of all variables; read only.
+    state_ptr : ndarray of int64, shape (V + 1,)
+        States of each variable.
+    var_ptr : ndarray of int64, shape (n + 1,)
+        Variables of each example.
+    examples, label_ptr, labels
+        As for :func:`dot_joint_features`.
+    out : ndarray of float64, shape (n_listed,)
+        Changed in place.
+    """
+    for k in range(len(examples)):
+        first, total = var_ptr[examples[k]], 0.0
+        for j in range(label_ptr[k + 1] - label_ptr[k]):
+            total += node[state_ptr[first + j] + labels[label_ptr[k] + j]]
+        out[k] += total
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_table_scores(factors: GroupFactors, tables: F64, examples: I64, label_ptr: I64, labels: I32, out: F64) -> None:
+    """Add the scores of one group's factors for a labelling of each listed example to ``out``.
+
+    Parameters
+    ----------
+    factors : GroupFactors
+        Read only.
+    tables : ndarray of float64, shape (n_tables, n_configs)
+        Scores of the joint states of all factors; read only.
+    examples, label_ptr, labels
+        As for :func:`dot_joint_features`.
+    out : ndarray of float64, shape (n_listed,)
+        Changed in place.
+    """
+    shape, start, scope, row, base, strides = borrow(factors)
+    tables, labels = borrow(tables), borrow(labels)
+    for k in range(len(examples)):
+        i, at, total = examples[k], label_ptr[k], 0.0
+        for f in range(start[shape[i]], start[shape[i] + 1]):
+            config = 0
+            for r in range(len(strides)):
+                config += labels[scope[f, r] + at] * strides[r]
+            total += tables[base[i] + row[f], config]
+        out[k] += total
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def basis_scores(
+    desc: I64,
+    ints: I32,
+    longs: I64,
+    features: F64,
+    m: int,
+    row: int,
+    start: int,
+    w: F64,
+    scale: float,
+    out: F64,
+    out_at: int,
+) -> None:
+    """Add ``scale sum_p w[u, q, p] x[p]`` for every basis function q to ``out``.
+
+    Parameters
+    ----------
+    desc, ints, longs, features, m
+        As for :func:`factor_dot`.
+    row : int
+        The feature row x, as of :func:`feature_row`.
+    start : int
+        Where the weights of the factor's unit start, as of :func:`weight_start`.
+    w : ndarray of float64, shape (dim,)
+        Read only.
+    scale : float
+    out : ndarray of float64
+    out_at : int
+        Changed in place at ``out_at : out_at + n_basis``.
+    """
+    n, kind = desc[m, N_BASIS], desc[m, KIND]
+    if kind == NO_FEATURES:
+        add_scaled(w, start, scale, out, out_at, n)
+    elif kind == DENSE:
+        width = desc[m, WIDTH]
+        dense_rows(features, desc[m, FEATURES] + row * width, width, w, start, n, scale, out, out_at)
+    elif kind == SPARSE:
+        lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
+        columns, values = ints[desc[m, CSR_INDICES] :], features[desc[m, FEATURES] :]
+        sparse_scores(columns, values, lo, hi, w, start, n, scale, out, out_at)
+    else:
+        observed_scores(desc, ints, longs, features, m, row, start, w, scale, out, out_at)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def factor_scores(
+    maps: FlatMaps, m: int, row: int, start: int, w: F64, scale: float, work: F64, out: F64, out_at: int
+) -> None:
+    """Add ``scale`` times the scores of all joint states of one factor with a form or with joint features to ``out``.
+
+    With joint features the score of s is ``w[u] . x[row + s]``, else ``sum_q basis[q, s] (w[u, q] . x[row])``, whose
+    products are taken once for all s.
+
+    Parameters
+    ----------
+    maps : FlatMaps
+        Read only.
+    m, row, start, w, scale
+        As for :func:`basis_scores`; with joint features, the row of joint state 0.
+    work : ndarray of float64, shape (at least n_basis,)
+        Work space; not used with joint features.
+    out : ndarray of float64
+    out_at : int
+        Changed in place at ``out_at : out_at + n_configs``.
+    """
+    desc, ints, longs, features, values = maps
+    if desc[m, JOINT]:
+        width = desc[m, WIDTH]
+        for config in range(desc[m, N_CONFIGS]):
+            at = desc[m, FEATURES] + (row + config) * width
+            out[out_at + config] += scale * dot(features, at, w, start, width)
+        return
+    work[: desc[m, N_BASIS]] = 0.0
+    basis_scores(desc, ints, longs, features, m, row, start, w, scale, work, np.int64(0))
+    for config in range(desc[m, N_CONFIGS]):
+        first = desc[m, BASIS_PTR] + config
+        for entry in range(ints[first], ints[first + 1]):
+            q = ints[desc[m, BASIS_INDEX] + entry]
+            out[out_at + config] += values[desc[m, BASIS_VALUE] + entry] * work[q]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def rows_of_factors(maps: FlatMaps, m: int, examples: I64, w: F64, work: F64, out: F64) -> None:
+    """Add the scores of all joint states of the factors of map m to ``out``, of one listed example after the other."""
+    desc, ints, longs, features, _ = borrow(maps)
+    w, work, out, at = borrow(w), borrow(work), borrow(out), 0
+    for i in examples:
+        first, last = factors_of(desc, ints, longs, m, i)
+        for f in range(first, last):
+            start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, longs, m, i, f, 0)
+            if desc[m, IDENTITY]:
+                basis_scores(desc, ints, longs, features, m, row, start, w, 1.0, out, at)
+            else:
+                factor_scores(maps, m, row, start, w, 1.0, work, out, at)
+            at += desc[m, N_CONFIGS]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def add_rows_of_factors(maps: FlatMaps, m: int, examples: I64, coef: F64, out: F64) -> None:
+    """Add the adjoint of :func:`rows_of_factors` to ``out``; ``coef`` has a number for each joint state."""
+    desc, ints, longs, features, values = borrow(maps)
+    coef, out, at = borrow(coef), borrow(out), 0
+    for i in examples:
+        first, last = factors_of(desc, ints, longs, m, i)
+        for f in range(first, last):
+            for config in range(desc[m, N_CONFIGS]):
+                if coef[at + config] != 0.0:
+                    factor_add(desc, ints, longs, features, values, m, i, f, config, coef[at + config], out)
+            at += desc[m, N_CONFIGS]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def score_example(
+    maps: FlatMaps,
+    i: int,
+    lo: int,
+    hi: int,
+    state_ptr: I64,
+    bonus: F64,
+    w: F64,
+    scales: F64,
+    work: F64,
+    node: F64,
+    pool: F64,
+) -> None:
+    """Write ``bonus + Phi w`` of example i to ``node`` and ``pool``.
+
+    Tables that examples share are written too: they follow w.
+
+    Parameters
+    ----------
+    maps : FlatMaps
+        Read only.
+    i, lo, hi : int
+        The example, and its variables ``lo..hi-1``.
+    state_ptr : ndarray of int64, shape (V + 1,)
+        States of each variable.
+    bonus : ndarray of float64, shape (S,)
+        What states score besides; -inf where masks rule them out.
+    w : ndarray of float64, shape (dim,)
+    scales : ndarray of float64, shape (M,)
+        The weights of map m are ``scales[m]`` times those in w.
+    work : ndarray of float64, shape (at least n_basis of any map,)
+        Work space.
+    node : ndarray of float64, shape (S,)
+        Written at the states of the example.
+    pool : ndarray of float64
+        Written at the tables of its factors, and those of maps without features.
+    """
+    desc, ints, longs, features, _ = borrow(maps)
+    state_ptr, bonus, w, work = borrow(state_ptr), borrow(bonus), borrow(w), borrow(work)
+    scales, node, pool = borrow(scales), borrow(node), borrow(pool)
+    for s in range(state_ptr[lo], state_ptr[hi]):
+        node[s] = bonus[s]
+    for m in range(len(desc)):
+        n, in_pool, plain = desc[m, N_CONFIGS], desc[m, POOL] >= 0, desc[m, IDENTITY]
+        target = pool if in_pool else node
+        # without features a unit has one table for all examples: all of them are written, as w may have moved
+        shared = in_pool and desc[m, KIND] == NO_FEATURES
+        first, last = factors_of(desc, ints, longs, m, i)
+        table = longs[desc[m, TABLE_BASE] + i] if in_pool else 0
+        for f in range(0 if shared else first, desc[m, N_UNITS] if shared else last):
+            if shared:
+                at, start, row = desc[m, POOL] + f * n, desc[m, WEIGHTS] + f * desc[m, UNIT_STRIDE], 0
+            else:
+                start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, longs, m, i, f, 0)
+                if in_pool:
+                    at = desc[m, POOL] + (table + ints[desc[m, TABLE] + f]) * n
+                else:
+                    at = state_ptr[lo + ints[desc[m, SCOPE] + f]]
+            if in_pool:  # no other map fills this table; scores of states begin with the bonus
+                target[at : at + n] = 0.0
+            if plain:
+                basis_scores(desc, ints, longs, features, m, row, start, w, scales[m], target, at)
+            else:
+                factor_scores(maps, m, row, start, w, scales[m], work, target, at)

@@ -1,0 +1,401 @@
+"""Output variables, and targets: which variables a factor joins.
+
+``Label(T, "abc")`` is an array of discrete variables, one at each position of its axes.  A target (``y`` itself,
+``chain(y)``, ``pairs(y, W)``, ``along(y, edges)`` ...) is a pattern, not a list of scopes: the compiler lays it over
+the actual sizes of each example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import prod
+from operator import index
+from typing import Any
+
+from ssvm_dsl.lang.arrays import MOST, number_text
+from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.inputs import Edges
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
+
+ClassName = str | int
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Label(Symbol):
+    """Discrete output variables, one for each position of the axes (a single one without axes).
+
+    Parameters
+    ----------
+    *axes : Dim
+        The axes of the array of variables, e.g. ``T`` or ``H, W``; none for a single variable.
+    states : int, str or sequence of class names
+        An int ``k`` means the classes ``0 .. k-1``; a string means one class per character; a sequence gives
+        the class names (strings or ints).  Declared, never inferred from data.
+
+    Examples
+    --------
+    >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    >>> y = Label(H, W, 21)
+    >>> y = Label(["noun", "verb", "other"])
+    """
+
+    dims: tuple[Dim, ...]
+    n_states: int
+    classes: tuple[ClassName, ...] | None
+
+    def __init__(self, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> None:
+        mistakes: list[Mistake] = []
+        *axes, states = axes_then_states or (1,)
+        if not axes_then_states:
+            mistakes.append("Label: the number of states or their names are missing, e.g. Label(T, 26) or Label('ab')")
+        dims = check_axes(tuple(axes), "Label", mistakes)
+        n_states, classes = _read_states(plain(states), mistakes)
+        if prod(dim.size or 1 for dim in dims) > MOST:
+            mistakes.append(f"Label: the fixed axes have more than {MOST} positions")
+        self._fill(mistakes, dims=dims, n_states=n_states, classes=classes)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (*self.dims, self.n_states if self.classes is None else self.classes), {}
+
+    def is_(self, state: ClassName) -> Target:
+        """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
+
+        Parameters
+        ----------
+        state : class name
+            One of the declared classes.
+        """
+        return Target("indicator", (self,), state=plain(state))
+
+    def index(self, state: ClassName) -> int | None:
+        """Return the position of a class name among the states, ``None`` when it is not one of them."""
+        if not isinstance(state, str | int) or isinstance(state, bool):
+            return None
+        if self.classes is not None:
+            return self.classes.index(state) if state in self.classes else None
+        return state if isinstance(state, int) and 0 <= state < self.n_states else None
+
+
+def _read_states(states: object, mistakes: list[Mistake]) -> tuple[int, tuple[ClassName, ...] | None]:
+    """Return (number of states, class names or None for plain ints)."""
+    if isinstance(states, int) and not isinstance(states, bool):
+        if states < 1:
+            mistakes.append(got("Label: the last argument is the number of states or their names", states))
+        elif states > MOST:
+            mistakes.append(got(f"Label: at most {MOST} states", states))
+        return min(max(states, 1), MOST), None
+    if isinstance(states, Dim | bytes | bytearray | memoryview) or not isinstance(states, Sequence):
+        mistakes.append(got("Label: the last argument is the number of states or their names", states))
+        return 1, None
+    names = tuple(map(plain, states))
+    wrong = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
+    if wrong:
+        mistakes.append(got("Label: class names are strings or ints", wrong[0]))
+        return len(names), None
+    # plain ones: members of an enum, for one, are not written to files as themselves
+    names = tuple(str.__str__(name) if isinstance(name, str) else int(name) for name in names)
+    mistakes += _name_mistakes(names)
+    return max(len(names), 1), names or None
+
+
+def _name_mistakes(names: tuple[ClassName, ...]) -> Iterator[Mistake]:
+    """Yield what is wrong with strings and ints as class names."""
+    if len({type(name) for name in names}) > 1:
+        yield "Label: class names are all strings or all ints, not a mixture"
+    if len(set(names)) != len(names):
+        yield "Label: class names are given twice"
+    if not names:
+        yield "Label: at least one class is needed"
+    for name in names:
+        if isinstance(name, str) and name.endswith("\0"):
+            yield got("Label: class names do not end with the character NUL, which numpy drops", name)
+        if isinstance(name, int) and not -(2**63) <= name < 2**63:
+            yield got("Label: class names that are ints have at most 64 bits", name)
+
+
+#: Most variables of a factor: their table is an array with an axis for each, and two more.
+MAX_ARITY = 30
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Target(Node):
+    """A pattern of scopes over label variables; made by the functions of this module and by labels.
+
+    Parameters
+    ----------
+    kind : str
+        ``"each"``, ``"indicator"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
+        ``"cliques"`` or ``"cross"``.
+    labels : tuple of Label
+        The label arrays joined (two for ``"cross"``, one otherwise).
+    state : class name, optional
+        The class an indicator tests for.
+    axis : Dim, optional
+        The axis along which ``"pairs"`` (and ``"chain"``) run.
+    order : int
+        Order of a chain: ``order + 1`` consecutive variables form one factor.
+    edges : Edges, optional
+        The edge list ``"along"`` follows.
+    sets : tuple of tuple of int, optional
+        Positions that form the ``"cliques"``.
+    """
+
+    kind: str
+    labels: tuple[Label, ...]
+    state: ClassName | None
+    axis: Dim | None
+    order: int
+    edges: Edges | None
+    sets: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self,
+        kind: str,
+        labels: tuple[Label, ...],
+        *,
+        state: ClassName | None = None,
+        axis: Dim | None = None,
+        order: int = 1,
+        edges: Edges | None = None,
+        sets: tuple[tuple[int, ...], ...] = (),
+        mistakes: Iterable[Mistake] = (),
+    ) -> None:
+        found: list[Mistake] = list(mistakes)
+        for label in labels:
+            if not isinstance(label, Label):
+                found.append(got(f"{kind}: expected a Label", label))
+        labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
+        if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
+            found.append(f"is_({show(state)}): not one of the classes of the label")
+        self._fill(
+            found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets
+        )
+
+    @property
+    def label(self) -> Label:
+        """The (first) label array of the target."""
+        return self.labels[0]
+
+    @property
+    def arity(self) -> int:
+        """Number of variables in one factor."""
+        if self.kind in ("each", "indicator"):
+            return 1
+        if self.kind == "chain":
+            return self.order + 1
+        return len(self.sets[0]) if self.kind == "cliques" else 2
+
+    @property
+    def cards(self) -> tuple[int, ...]:
+        """Number of states of each variable of a factor."""
+        if self.kind == "cross":
+            return tuple(label.n_states for label in self.labels)
+        return (self.label.n_states,) * self.arity
+
+    @property
+    def feature_axes(self) -> tuple[Dim, ...]:
+        """Axes that features of this target may have.
+
+        A factor of ``chain``, ``pairs`` and ``grid`` takes the features at its *last* variable.
+        """
+        if self.kind == "along" and self.edges is not None:
+            return (self.edges.dim,)
+        if self.kind in ("complete", "cliques"):
+            return ()
+        if self.kind == "cross":
+            return union_axes(*self.labels)
+        return self.label.dims
+
+    @property
+    def shared_axes(self) -> tuple[Dim, ...]:
+        """Axes along which all variables of one factor have the same position (what ``per=`` can untie)."""
+        if self.kind in ("chain", "grid"):
+            return ()
+        if self.kind == "pairs":
+            return tuple(dim for dim in self.label.dims if dim is not self.axis)
+        return self.feature_axes
+
+    @property
+    def all_axes(self) -> tuple[Dim, ...]:
+        """Axes whose sizes decide how many factors there are."""
+        if self.kind == "along" and self.edges is not None:
+            return (self.edges.dim,)
+        return union_axes(*self.labels)
+
+    def count(self, sizes: Mapping[str, Any]) -> Any:
+        """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
+        if self.kind == "cliques":
+            return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
+        if self.kind in ("chain", "pairs", "grid"):
+            axes = self.label.dims if self.kind == "grid" else (self.axis,)
+            return sum(self._steps(axis, sizes) for axis in axes if axis is not None)
+        total = _product(self.all_axes, sizes)
+        return total * (total - 1) // 2 if self.kind == "complete" else total
+
+    def _steps(self, axis: Dim, sizes: Mapping[str, Any]) -> Any:
+        """Return how many runs of ``order + 1`` neighbours there are along one axis."""
+        size = sizes[axis.name]
+        across = _product(tuple(dim for dim in self.label.dims if dim is not axis), sizes)
+        return across * ((size - self.order) * (size > self.order))
+
+    @property
+    def constructor(self) -> str:
+        """Name of the function that makes this target."""
+        return self.kind
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the function that makes this target."""
+        if self.kind == "indicator":
+            return (*self.labels, self.state), {}
+        if self.kind == "pairs":
+            return (*self.labels, self.axis), {}
+        if self.kind == "along":
+            return (*self.labels, self.edges), {}
+        if self.kind == "cliques":
+            return (*self.labels, self.sets), {}
+        return self.labels, ({"order": self.order} if self.order != 1 else {})
+
+    def __repr__(self) -> str:
+        if self.kind == "each":
+            return show(self.label)
+        if self.kind == "indicator":
+            return f"{show(self.label)}.is_({self.state!r})"
+        return super().__repr__()
+
+
+def union_axes(*labels: Label) -> tuple[Dim, ...]:
+    """Return the axes of several labels, each once, in order of first use."""
+    # by identity: two Dims that have no name yet compare equal
+    return tuple({id(dim): dim for label in labels for dim in label.dims}.values())
+
+
+def _product(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
+    total: Any = 1
+    for dim in axes:
+        total = total * sizes[dim.name]
+    return total
+
+
+def as_target(target: object) -> Target:
+    """Return ``target`` as a Target: a bare Label stands for each of its variables."""
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, Label):
+        return Target("each", (target,))
+    text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
+    return Target("each", (Label(1),), mistakes=[text])
+
+
+def chain(y: Label, order: int = 1) -> Target:
+    """Join each ``order + 1`` consecutive variables of a one-axis label.
+
+    Parameters
+    ----------
+    y : Label
+        A label with one axis.
+    order : int
+        1 joins (t, t+1); 2 joins (t, t+1, t+2); ...
+    """
+    mistakes: list[Mistake] = []
+    dims = _dims(y)
+    if len(dims) != 1:
+        mistakes.append(f"chain: the label needs exactly one axis, it has {len(dims)}; use pairs(y, axis)")
+    order = plain(order)
+    if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
+        mistakes.append(got(f"chain: order is a positive int below {MAX_ARITY}", order))
+        order = 1
+    return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
+
+
+def pairs(y: Label, axis: Dim) -> Target:
+    """Join neighbours along one axis of a label array: ``(h, w)`` with ``(h, w+1)`` for ``pairs(y, W)``."""
+    mistakes: list[Mistake] = []
+    if not any(dim is axis for dim in _dims(y)):
+        wrong = axis
+        mistakes.append(lambda: f"pairs: {show(wrong)} is not an axis of {show(y)}")
+        axis = _dims(y)[0] if _dims(y) else Dim(1)
+    return Target("pairs", (y,), axis=axis, mistakes=mistakes)
+
+
+def grid(y: Label) -> Target:
+    """Join neighbours along every axis of a label array with one shared table (4-neighbourhood in 2-D)."""
+    mistakes = [] if len(_dims(y)) >= 2 else ["grid: the label needs two or more axes; use chain(y) for one"]
+    return Target("grid", (y,), mistakes=mistakes)
+
+
+def complete(y: Label) -> Target:
+    """Join every pair of variables of a label (first position < second position)."""
+    return Target("complete", (y,))
+
+
+def along(y: Label, edges: Edges) -> Target:
+    """Join the variables at the two ends of each edge of an example's edge list."""
+    mistakes = []
+    if not isinstance(edges, Edges):
+        mistakes.append(got("along: the second argument is an Edges input", edges))
+        edges = Edges(Dim(), over=Dim())
+    elif len(_dims(y)) != 1 or _dims(y)[0] is not edges.over:
+        mistakes.append("along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)")
+    return Target("along", (y,), edges=edges, mistakes=mistakes)
+
+
+def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
+    """Join the variables at listed positions (flat positions, C order) of a label of fixed size.
+
+    Parameters
+    ----------
+    y : Label
+        A label whose axes are all fixed.
+    sets : sequence of sequences of int
+        All of the same length, e.g. ``[(0, 1, 2), (3, 4, 5)]``.
+    """
+    try:
+        if isinstance(sets, Set | Mapping) or any(isinstance(members, Set | Mapping) for members in sets):
+            raise TypeError  # no order of their own
+        clean = tuple(tuple(index(i) for i in members) for members in sets)
+    except TypeError:
+        text = got("cliques: the sets are sequences of int positions, e.g. [(0, 1, 2)]", sets)
+        return Target("cliques", (y,), sets=((0,),), mistakes=[text])
+    mistakes = _clique_mistakes(y, clean)
+    return Target("cliques", (y,), sets=((0,),) if mistakes else clean, mistakes=mistakes)
+
+
+def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
+    if not sets or not sets[0]:
+        return ["cliques: at least one non-empty set of positions is needed"]
+    found = []
+    if max(map(len, sets)) > MAX_ARITY:
+        found.append(f"cliques: a set has at most {MAX_ARITY} positions, got one of {max(map(len, sets))}")
+    if len({len(members) for members in sets}) > 1:
+        found.append("cliques: all sets have the same length; use one Factor for each length")
+    if any(len(set(members)) != len(members) for members in sets):
+        found.append("cliques: a set names a position twice")
+    sizes = [dim.size for dim in _dims(y)]
+    if None in sizes:
+        found.append("cliques: the label's axes must be fixed, e.g. Dim(6); use along(y, edges) for ragged ones")
+    else:
+        total = 1
+        for size in sizes:
+            total *= size or 1
+        wrong = [i for members in sets for i in members if not 0 <= i < total]
+        if wrong:
+            found.append(f"cliques: position {number_text(wrong[0])} is outside 0..{total - 1}")
+    return found
+
+
+def cross(a: Label, b: Label) -> Target:
+    """Join variables of two labels: positions agree on shared axes, all combinations on the others.
+
+    Examples
+    --------
+    ``cross(h, y)`` with ``h`` over T and a single ``y`` joins each ``h[t]`` with ``y``; with both over T it
+    joins ``h[t]`` with ``y[t]``.
+    """
+    mistakes = ["cross: needs two different labels; use complete(y)"] if a is b else []
+    return Target("cross", (a, b), mistakes=mistakes)
+
+
+def _dims(y: object) -> tuple[Dim, ...]:
+    return y.dims if isinstance(y, Label) else ()

@@ -1,0 +1,1 @@
+"""What runs a trainer: stopping rules, progress, certificates, checkpoints and interruptions."""

@@ -1,0 +1,284 @@
+"""``FitReport``: what a fit achieved, how far from optimal it can be, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.validation import scores_of
+from ssvm_dsl.learning.objective import RegularizedRisk, lam_of
+from ssvm_dsl.plugin_api.training import TrainingEvent
+from ssvm_dsl.units import seconds_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: Why training ended, by name.
+REASONS = {
+    "tolerance": "the relative gap reached the tolerance",
+    "passes": "the limit of passes was reached",
+    "seconds": "the time limit was reached",
+    "interrupt": "interrupted; the best model so far is kept",
+    "callback": "a callback asked to stop",
+    "validation": "the score on the validation examples no longer improved",
+    "ended": "the trainer found nothing left to improve",
+    "stream": "one pass of partial_fit",
+    "rounding": "what is left of the gap is rounding; more passes will not help",
+    "withdrawn": "the trainer took the tolerance for reached; its claims were false",
+}
+
+
+#: What bounds of the oracle may add to the gap, relative to the objective, and not be worth telling.
+NEGLIGIBLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What is left of weights and of a plane below the mean risk to bound the optimum for every C.
+
+    The plane ``1/n sum_i weight_i risk_i(w)^power >= b - v . w`` knows nothing of lam, whatever it was made of: planes
+    of labellings, tangents of smooth risks, or of powers of either.  Lower bounds of weights are at 0, so that its dual
+    value is
+
+        D = b - 1/lam sum_j v_j^2 / (2 scale_j)       over the j with v_j > 0 or without a lower bound,
+
+    and for another lam'
+
+        D' = b - (b - D) lam / lam' .
+
+    Parameters
+    ----------
+    lam : float
+        The regularisation strength they are of.
+    n : int
+        Number of examples.
+    regularizer : float
+        ``1/2 sum_j scale_j w_j^2``.
+    risk : float
+        Certified upper bound of ``1/n sum_i weight_i risk_i(w)^power``; ``nan`` without one.
+    dual, offset : float
+        D and b; b is ``nan`` without a plane.
+    """
+
+    lam: float
+    n: int
+    regularizer: float
+    risk: float
+    dual: float
+    offset: float
+
+    @classmethod
+    def of(cls, progress: Progress, objective: RegularizedRisk) -> Certificate:
+        """Return what a finished fit certifies."""
+        size = objective.regularizer(progress.w)
+        risk = progress.primal + progress.rounding - size
+        return cls(objective.lam, objective.n, size / objective.lam, risk, progress.dual, progress.offset)
+
+    def relative_gap(self, C: float) -> float:
+        """Return the relative gap of the weights for another C."""
+        lam = lam_of(C, None, self.n)
+        primal = lam * self.regularizer + self.risk
+        dual = self.offset - (self.offset - self.dual) * self.lam / lam
+        return relative(primal - dual, primal)
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """The certificate of a fit.  Objective values are in the convention the user chose (C or lam).
+
+    Parameters
+    ----------
+    primal : float
+        Objective at the returned weights, where the oracle is exact; a certified upper bound of it where the oracle
+        gives bounds; ``nan`` with a heuristic.
+    dual : float
+        Lower bound on the optimum, computed from the trainer's plane, without what rounding may have added to it;
+        ``-inf`` without one.
+    gap, relative_gap : float
+        ``primal - dual`` with what rounding may add to ``primal``, and that over ``|primal|``; ``nan`` when the oracle
+        gives no bounds, infinite without a lower bound.
+    certified : bool
+        Whether the gap is certified: both bounds are known, and nothing they rest on turned out false.
+    converged : bool
+        Whether the relative gap reached the tolerance.
+    reason : str
+        Why training ended: a key of ``REASONS``.
+    n_passes : float
+        Passes over the data with the oracle, those of certificates included.
+    n_oracle_calls : int
+    seconds, oracle_seconds : float
+        Wall time of the whole fit, and the part of it in oracle calls (a compiled oracle's include the updates);
+        compiling kernels is in neither.
+    plan : Plan
+        The backend and how it was chosen.
+    trainer : str
+    options : mapping
+        The trainer's options.
+    convention : str
+        What the objective is, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
+    n_examples, n_weights : int
+    tightness : float
+        Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: that a
+        labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
+    validation_score : float
+        Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
+    loading_seconds : float
+        Wall time in which kernels were compiled or read from the cache, and libraries imported.
+    estimate : float
+        Objective at the returned weights with the labellings that the oracle found: ``primal`` when it is exact, else
+        at most the objective.
+    rounding : float
+        What rounding may add to ``primal``, or take from it.
+    withdrawn : str
+        Why there is no certificate although the oracle gives bounds, in words.
+    history : tuple of TrainingEvent
+        One event for each outer iteration.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    certified: bool
+    converged: bool
+    reason: str
+    n_passes: float
+    n_oracle_calls: int
+    seconds: float
+    oracle_seconds: float
+    plan: Plan
+    trainer: str
+    options: Mapping[str, Any]
+    convention: str
+    n_examples: int
+    n_weights: int
+    tightness: float = np.nan
+    validation_score: float = np.nan
+    loading_seconds: float = 0.0
+    estimate: float = np.nan
+    rounding: float = 0.0
+    withdrawn: str = ""
+    history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything but the history as plain data; non-finite numbers become ``None``."""
+        names = [name for name in self.__dataclass_fields__ if name not in ("plan", "history", "options")]
+        out: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
+        out["options"] = {key: _plain(value) for key, value in self.options.items()}
+        out["plan"] = self.plan.summary()
+        return out
+
+    @classmethod
+    def of_summary(cls, stored: Mapping[str, Any]) -> FitReport:
+        """Return the report of a stored summary, without history."""
+        absent = {"dual": -np.inf, "gap": np.inf if stored["primal"] is not None else np.nan}
+        absent["relative_gap"] = absent["gap"]
+        values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
+        values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
+        return cls(**values)
+
+    @property
+    def inference_gap(self) -> float:
+        """The part of the gap that is not the trainer's: how far bounds of the oracle are above its answers."""
+        return min(max(self.primal - self.estimate, 0.0), max(self.gap, 0.0)) if np.isfinite(self.dual) else np.nan
+
+    @property
+    def validation_scores(self) -> dict[int, float]:
+        """The scores on held-out examples, by number of the event in ``history``."""
+        return scores_of(self.history)
+
+    def history_dicts(self) -> list[dict[str, Any]]:
+        """Return the history as plain data."""
+        return [{key: _plain(value) for key, value in asdict(event).items()} for event in self.history]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (name, text) of what people want to see."""
+        other = max(self.seconds - self.oracle_seconds, 0.0)
+        return [
+            ("objective", self.convention),
+            ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
+            ("backend", self.plan.reason),
+            ("problem", f"{self.n_examples} examples, {self.n_weights} weights"),
+            self._objective(),
+            ("dual bound", f"{self.dual:.6g}"),
+            ("gap", f"{self.gap:.3g}, relative {self.relative_gap:.2e} ({self._worth()})"),
+            ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
+            *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.bounded) else [self._inference()]),
+            *([] if np.isnan(self.validation_score) else [("validation", f"best score {self.validation_score:.6g}")]),
+            ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
+            (
+                "time",
+                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}"
+                + (f"; and loading code {seconds_text(self.loading_seconds)}" if self.loading_seconds >= 0.1 else ""),
+            ),
+        ]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the oracle was exact or gave bounds: whether ``primal`` is known."""
+        return bool(np.isfinite(self.primal))
+
+    def _objective(self) -> tuple[str, str]:
+        """Return the row of the objective: its value, its upper bound, or the estimate of a heuristic."""
+        if not self.bounded:
+            return "estimate", f"{self.estimate:.6g} (with the labellings found; the objective may be larger)"
+        if self.primal - self.estimate > NEGLIGIBLE * max(abs(self.primal), 1.0):
+            return "primal", f"{self.primal:.6g} (upper bound; {self.estimate:.6g} with the labellings found)"
+        return "primal", f"{self.primal:.6g}"
+
+    def _worth(self) -> str:
+        """Return what the gap is worth."""
+        if self.certified:
+            return "certified"
+        if self.withdrawn:
+            return f"not certified: {self.withdrawn}"
+        if not self.bounded:
+            return "not certified: the backend gave no bounds"
+        if self.reason == "stream":
+            return "not certified: one pass of a stream gives no lower bound"
+        return "not certified: the trainer gives no lower bound here"
+
+    def _why(self) -> str:
+        """Return what keeps the gap open."""
+        if self.inference_gap > 0.5 * self.gap:
+            return "not converged: inference is loose, more passes will not help"
+        return "not converged"
+
+    def _inference(self) -> tuple[str, str]:
+        """Return the row that tells what inexact answers are worth."""
+        if not self.bounded:
+            return "inference", "a heuristic: how far its answers are from the best ones is not known"
+        share = f"{self.tightness:.1%} of the answers are proved best labellings"
+        lost = self.inference_gap
+        if not lost > NEGLIGIBLE * max(abs(self.primal), 1.0):  # an exact relaxation, or no lower bound
+            return "inference", share
+        return "inference", f"{share}; bounds and answers are {lost:.3g} of the gap apart"
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:{width}}  {text}" for name, text in rows)
+
+    def __rich__(self) -> Table:
+        from ssvm_dsl.report.tables import two_columns
+
+        return two_columns("fit", self.rows())
+
+    def _repr_html_(self) -> str:
+        from ssvm_dsl.report.tables import html_table
+
+        return html_table("fit", self.rows())
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    return value if isinstance(value, str | int | bool | type(None)) else str(value)

@@ -1,0 +1,87 @@
+"""A second process that compiles during the first fit on a machine, so that it takes as many processors as there are.
+
+It is started when a fit finds that something is not compiled yet, never where all is, and once in a process.  It
+rehearses a small fit with the same trainer, risk and backend, and begins with the longest kernel, while the fit begins
+with what it needs first; what one of them compiles, the other waits for.  ``SSVM_COMPILE_AHEAD=off`` switches it off.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ssvm_dsl import processors
+from ssvm_dsl.kernels.compiling import code_store, compile_cache
+
+#: What the process runs.
+PROGRAM = "ssvm_dsl.learning.estimators.rehearsed_fit"
+
+#: The process, once there is one.
+_started: list[subprocess.Popen[bytes]] = []
+
+
+@contextmanager
+def compiling_ahead(trainer: str, risk: str, backend: str) -> Iterator[None]:
+    """Compile in a second process what a fit is found to need inside, if anything.
+
+    Parameters
+    ----------
+    trainer, risk, backend : str
+        Their names.
+    """
+
+    def begin() -> None:
+        if not _started and possible():
+            start(trainer, risk, backend)
+
+    code_store.ON_MISS.append(begin)
+    try:
+        yield
+    finally:
+        code_store.ON_MISS.remove(begin)
+
+
+def possible() -> bool:
+    """Return whether a second process would help, and may be started.
+
+    Not from processes that were themselves started to compute, as joblib's: there are as many of them as processors.
+    """
+    mine = multiprocessing.current_process()
+    return (
+        os.environ.get("SSVM_COMPILE_AHEAD", "") != "off"
+        and code_store.LOCKS
+        and processors.available() > 1
+        and idle()
+        and compile_cache.folder() is not None
+        and mine.name == "MainProcess"
+        and not mine.daemon
+        and bool(sys.executable)
+        and not getattr(sys, "frozen", False)
+    )
+
+
+def idle() -> bool:
+    """Return whether a processor has been without work: a second process costs a quarter more processor time."""
+    return os.getloadavg()[0] <= (os.cpu_count() or 1) - 0.5
+
+
+def start(trainer: str, risk: str, backend: str) -> None:
+    """Start the process; where the system starts none, the fit compiles by itself."""
+    command = [sys.executable, "-m", PROGRAM, trainer, risk, backend]
+    nowhere = subprocess.DEVNULL
+    env = {**os.environ, "SSVM_COMPILE_AHEAD": "off"}
+    with suppress(OSError):
+        process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=env)
+        _started.append(process)
+        atexit.register(end, process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End the process, if it has not."""
+    process.terminate()
+    process.wait()

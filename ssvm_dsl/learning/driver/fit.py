@@ -1,0 +1,347 @@
+"""The driver: runs a trainer, decides when to stop, reports every iteration, keeps the best weights.
+
+Stopping rules, callbacks, history and Ctrl-C live here once, for every trainer.  So does what is believed of a trainer:
+its iterates are checked (:mod:`ssvm_dsl.learning.driver.claims`) before they count.
+
+Time is looked at inside iterations, by oracle calls and by trainers (``TrainProblem.pause``).  When it is over, or
+Ctrl-C comes, what they do is left by an exception, and what is known of the best weights is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.driver.checkpoint import Checkpoint
+from ssvm_dsl.learning.driver.claims import Checked, Claims
+from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.validation import Validation
+from ssvm_dsl.learning.estimators.stream import check_weights
+from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.training import (
+    AnytimeTrainer,
+    ConcludingTrainer,
+    ResumableTrainer,
+    StopRule,
+    Trainer,
+    TrainingEvent,
+)
+
+#: Reasons to end before an iterate was good enough.
+UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
+
+#: Values of the objective among what trainers tell besides, as :class:`TrainingEvent` has it.
+ESTIMATES = ("gap_estimate", "dual_estimate")
+
+#: Reasons after which the weights may be worse than those of the start.
+LIMITS = ("passes", "seconds", "callback")
+
+#: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
+AFTER_INTERRUPT = 1.0
+
+#: Passes over the data that a certificate is taken to last, and seconds that it may be late.
+CERTIFICATE, NEGLIGIBLE = 1.25, 0.05
+
+#: What a trainer without more iterates yields.
+_END = object()
+
+#: Told about every iteration; returns True to stop.
+Callback = Callable[[TrainingEvent], bool | None]
+
+
+def train(
+    trainer: Trainer,
+    problem: Problem,
+    stop: StopRule,
+    *,
+    spec: TrainerSpec,
+    keep_best: bool = True,
+    unit: float = 1.0,
+    start: F64 | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    validation: Validation | None = None,
+    deadline: Deadline | None = None,
+) -> Progress:
+    """Run a trainer until a stopping rule holds.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    problem : Problem
+    stop : StopRule
+    spec : TrainerSpec
+        What the trainer has announced.
+    keep_best : bool
+        Whether the iterate with the lowest objective is returned, not the last one.
+    unit : float
+        Factor that turns objective values into the user's convention, for events.
+    start : ndarray of float64, shape (dim,), optional
+        Weights to start from.
+    callbacks : sequence of callables
+        Told about every iteration; one that returns True stops training.
+    checkpoint : Checkpoint, optional
+        Where to go on from, and where to keep the state (of a :class:`ResumableTrainer`).
+    validation : Validation, optional
+        Ends training by the score on held-out examples; its best weights are returned.
+    deadline : Deadline, optional
+        When the call must end that this is part of; by default ``stop.max_seconds`` from now on.
+
+    Notes
+    -----
+    Time and Ctrl-C end training inside an iteration, too; what is known by then is returned.
+    """
+    fit = _Fit(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
+    state = None if checkpoint is None else fit.go_on_from(checkpoint)
+    left = replace(stop, max_seconds=fit.deadline.left)
+    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
+    progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
+    try:
+        while reason is None:
+            iterate = next(steps, _END)
+            if iterate is _END:
+                reason = "ended"
+                break
+            checked = fit.take(iterate)
+            event = _event(progress, checked, problem, 1 + len(progress.history), unit)
+            progress.history.append(event)
+            if checkpoint is not None:
+                checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=fit.is_near_its_end())
+            enough = validation is not None and validation.enough(checked.iterate.w, event)
+            asked = [callback(event) for callback in callbacks]
+            reason = _reason(progress, stop, any(asked)) or ("validation" if enough else None)
+            if checkpoint is not None and reason not in (None, "tolerance"):
+                checkpoint.keep(progress, cast(ResumableTrainer, trainer), problem, now=True)
+            del iterate, checked  # its vectors are not to wait for those of the next one
+        inside = False
+    except OutOfTime:
+        reason = "seconds"
+    except KeyboardInterrupt:
+        reason = "interrupt"
+    finally:
+        steps.close()
+    progress.reason = reason
+    fit.finish(inside)
+    if checkpoint is not None and progress.reason in ("tolerance", "ended"):
+        checkpoint.remove()
+    return progress
+
+
+@dataclass(eq=False)
+class _Fit:
+    """One call of :func:`train`; parameters are those."""
+
+    trainer: Trainer
+    problem: Problem
+    stop: StopRule
+    spec: TrainerSpec
+    keep_best: bool
+    start: F64 | None
+    validation: Validation | None
+    deadline: Deadline
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.progress = Progress(np.zeros(problem.dim) if self.start is None else self.start.copy())
+        self.claims = Claims(problem, self.spec.name)
+        self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
+        problem.within(self.deadline)
+
+    def go_on_from(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
+        """Take over what a checkpoint holds; return the state of the trainer, if there is one."""
+        saved = checkpoint.read(self.problem)
+        if saved is None:
+            return None
+        self.progress, state = saved
+        self.claims.false = self.progress.withdrawn
+        self.earlier = self.progress.seconds
+        self.deadline.limit -= self.earlier
+        return state
+
+    def take(self, iterate: Any) -> Checked:
+        """Take an iterate into what is known, and keep back the time that its certificate may take."""
+        progress, start = self.progress, self.start
+        checked = _take(progress, self.claims, iterate, self.keep_best, self.stop)
+        w = checked.iterate.w
+        if not progress.history and not (w.any() if start is None else (w != start).any()):
+            progress.at_start = np.nan if checked.evaluation is None else checked.evaluation.upper
+        spent = self.deadline.spent
+        self.took, self.last = spent - self.last, spent
+        progress.seconds = self.earlier + spent
+        self.deadline.reserve = 0.0
+        wanted = CERTIFICATE * self._pass_seconds() if checked.evaluation is None else 0.0
+        if self.deadline.left < np.inf and wanted < self.deadline.left:
+            self.deadline.reserve = wanted
+        return checked
+
+    def is_near_its_end(self) -> bool:
+        """Whether the next iteration may not come to its end."""
+        return self.deadline.left < 2.0 * self.took
+
+    def finish(self, inside: bool) -> None:
+        """Look at the weights that are returned, as far as there is time for it.
+
+        Parameters
+        ----------
+        inside : bool
+            Whether training ended inside an iteration.
+        """
+        progress, deadline = self.progress, self.deadline
+        deadline.reserve = 0.0
+        left = max(deadline.left, NEGLIGIBLE)
+        if progress.reason == "interrupt":  # a backend that did not come back is not asked again
+            left = 0.0 if self.problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
+        self.problem.within(Deadline(left))
+        if inside and not progress.history:
+            self._take_newest()
+        try:
+            self._conclude(inside)
+        except OutOfTime:
+            pass  # what is known stays; what is not is nan in the report, whose warning says so
+        except KeyboardInterrupt:
+            progress.reason, progress.interrupted_twice = "interrupt", True
+        progress.settle(self.claims.false, self.stop.tol)
+        progress.seconds = self.earlier + deadline.spent
+
+    def _pass_seconds(self) -> float:
+        """Return how long a pass over the data takes, as far as that is known."""
+        problem = self.problem
+        return problem.oracle_seconds / max(problem.n_oracle_calls, 1) * problem.n
+
+    def _fits(self) -> bool:
+        """Whether there is time for a pass; one that would not come to its end is not begun."""
+        return self._pass_seconds() <= self.problem.deadline.left
+
+    def _take_newest(self) -> None:
+        """Take the weights of a first iteration that did not come to its end."""
+        if not self.spec.anytime:
+            return
+        with contained(f"trainer '{self.claims.trainer}'"):
+            w = cast(AnytimeTrainer, self.trainer).newest()
+        if w is not None:
+            self.progress.w = check_weights((w, None), self.problem.dim, self.claims.trainer)[0].copy()
+
+    def _ask_for_certificate(self) -> None:
+        """Ask a trainer that can tell it for the certificate of its newest iterate."""
+        if not self.spec.concluding:
+            return
+        with contained(f"trainer '{self.claims.trainer}'"):
+            iterate = cast(ConcludingTrainer, self.trainer).certified()
+        if iterate is not None:
+            _take(self.progress, self.claims, iterate, self.keep_best, self.stop)
+
+    def _conclude(self, inside: bool) -> None:
+        """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
+        progress, problem = self.progress, self.problem
+        unknown = inside or (bool(progress.history) and bool(np.isnan(progress.history[-1].estimate)))
+        if progress.reason in UNFINISHED and unknown and self._fits():
+            self._ask_for_certificate()
+        if self.validation is not None and self.validation.w is not None:
+            progress.w = self.validation.w
+            progress.value(problem.evaluations.at(progress.w), problem)
+        known = problem.evaluations.at(progress.w) is not None
+        if known or self._fits():
+            progress.n_passes += 0.0 if known else 1.0
+            progress.value(problem.evaluation(progress.w), problem)
+        compares = self.start is not None or self.spec.compares_start
+        compares = compares and self.keep_best and self.validation is None
+        if compares and progress.reason in LIMITS and self._fits():
+            progress.compare_start(self.start, problem)
+        if problem.tightness_is_free or self._fits():
+            progress.tightness = problem.tightness(progress.w)
+
+
+def _steps(
+    trainer: Trainer,
+    problem: Problem,
+    stop: StopRule,
+    start: F64 | None,
+    state: dict[str, Any] | None,
+    name: str,
+    checkpoint: Checkpoint | None,
+) -> Generator[Any, None, None]:
+    """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
+    whose = contained(f"trainer '{name}'")
+    try:
+        with whose:
+            resumed = cast(ResumableTrainer, trainer)
+            found: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
+    except FileFormatError as err:
+        raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
+    if not isinstance(found, Iterator):
+        text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
+        raise PluginError(f"trainer '{name}' broke its contract: {text}")
+    try:
+        while True:
+            with whose:
+                iterate = next(found, _END)
+            if iterate is _END:
+                return
+            yield iterate
+            del iterate  # its vectors are not to wait for those of the next one
+    finally:
+        if isinstance(found, Generator):
+            with whose:
+                found.close()
+
+
+def _take(progress: Progress, claims: Claims, iterate: Any, keep_best: bool, stop: StopRule) -> Checked:
+    """Take an iterate; one whose trainer takes it for good enough is evaluated first."""
+    checked = claims.check(iterate)
+    if checked.evaluation is None and _relative(checked, progress) <= stop.tol:
+        checked = claims.evaluated(checked)
+        progress.own_passes += 1.0
+    if claims.false:
+        progress.withdraw(claims.false)
+    progress.take(checked, keep_best, claims.problem)
+    return checked
+
+
+def _relative(checked: Checked, progress: Progress) -> float:
+    """Return the relative gap as a trainer has it, by the best lower bound."""
+    upper = checked.iterate.upper
+    return relative(upper - max(progress.dual, checked.bound.dual), upper)
+
+
+def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
+    """Return why training ends now, ``None`` when it goes on."""
+    if progress.relative_gap <= stop.tol:
+        return "tolerance"
+    if progress.at_rounding(stop.tol):
+        return "rounding"
+    if asked:
+        return "callback"
+    if progress.n_passes >= stop.max_passes:
+        return "passes"
+    return "seconds" if progress.seconds >= stop.max_seconds else None
+
+
+def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:
+    """Return what callbacks are told; what a trainer claims and nothing proves is an estimate."""
+    iterate, evaluation, known = checked.iterate, checked.evaluation, np.isfinite(progress.primal)
+    extra = {name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()}
+    if np.isfinite(checked.claimed_gap):
+        extra = {"gap_estimate": unit * checked.claimed_gap, "dual_estimate": unit * iterate.dual} | extra
+    return TrainingEvent(
+        iteration=iteration,
+        n_passes=progress.n_passes,
+        seconds=progress.seconds,
+        primal=np.nan if evaluation is None else unit * evaluation.upper,
+        dual=unit * checked.bound.dual,
+        gap=unit * progress.gap if known else np.nan,
+        relative_gap=progress.relative_gap,
+        best_primal=unit * progress.primal if known else np.nan,
+        best_dual=unit * progress.dual,
+        n_oracle_calls=problem.n_oracle_calls,
+        oracle_seconds=problem.oracle_seconds,
+        extra=extra,
+        estimate=np.nan if evaluation is None else unit * evaluation.estimate,
+    )

@@ -1,0 +1,179 @@
+"""What a fit or a prediction is expected to take, told before it begins, with what would be faster.
+
+Expected times are those of backends (``cost / speed``, within a few times of the truth as a rule) for each example and
+pass.  Nothing is chosen by them: a weaker guarantee is the user's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ssvm_dsl.errors import NoBackendError
+from ssvm_dsl.inference.planner import Plan, plan
+from ssvm_dsl.ir.features import SparseRows
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.need import Guarantee, Need
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.learning.risks.kinds import Risk, risks, weakest_oracle
+from ssvm_dsl.learning.risks.relaxed import PORTION
+from ssvm_dsl.memory import fitting_share, require_memory
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.units import seconds_text
+
+#: Expected seconds from which on a user is told beforehand.
+LONG = 30.0
+
+#: Passes over the data that fits take, as a rule.
+PASSES = 20.0
+
+#: Bytes of the flat arrays that compiled trainers read: for each factor of a shape; for each example and feature map.
+SHAPE_BYTES, EXAMPLE_BYTES = 30.0, 32.0
+
+#: What is not so many times faster is not worth a word.
+FASTER = 3.0
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Expected time.
+
+    Parameters
+    ----------
+    what : str
+        What takes it, e.g. ``"this fit"``.
+    backend : str
+    n_examples : int
+    pass_seconds : float
+        One answer for every example; ``nan`` where the backend says nothing.
+    passes : float
+    faster : tuple of (str, str, float)
+        What to set, the backend that ``auto`` would take then, and the seconds that would take.
+    """
+
+    what: str
+    backend: str
+    n_examples: int
+    pass_seconds: float
+    passes: float = 1.0
+    faster: tuple[tuple[str, str, float], ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The whole time."""
+        return self.passes * self.pass_seconds
+
+    def __str__(self) -> str:
+        each = f"{self.backend} needs about {seconds_text(self.pass_seconds)} for {self.n_examples} examples"
+        if self.passes == 1.0:
+            return each
+        return f"{each}, about {seconds_text(self.seconds)} for {self.passes:g} passes"
+
+    def warning(self, limit: float | None) -> str:
+        """Return what to tell beforehand; nothing where it will not take long, or not longer than it may.
+
+        Parameters
+        ----------
+        limit : float, optional
+            Seconds after which it will be ended; ``None`` or ``inf`` without an end.
+        """
+        limit = None if limit == np.inf else limit
+        if not self.seconds > LONG or (limit is not None and self.seconds <= limit):
+            return ""
+        text = f"{self.what} may take about {seconds_text(self.seconds)}: {self}"
+        if limit is not None:
+            text += f"; the limit of {seconds_text(limit)} will end it before it is done"
+        quicker = [f"{how} ({name}, about {seconds_text(s)})" for how, name, s in self.faster]
+        return f"{text}\n  faster: {'; '.join(quicker or ['fewer examples, states or factors'])}"
+
+
+def fit_outlook(
+    need: Need, chosen: Plan, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float, max_passes: float
+) -> Outlook:
+    """Return what a fit is expected to take.
+
+    Parameters
+    ----------
+    need : Need
+        What is asked of the backend.
+    chosen : Plan
+    risk : Risk
+    loss : LossTerm
+        The declared loss.
+    spec : TrainerSpec
+    power : float
+        Of the risk.
+    max_passes : float
+    """
+    passes = min(PASSES, max_passes)
+    made = Outlook("this fit", chosen.backend, need.n_examples, chosen.seconds, passes)
+    if not made.seconds > LONG:
+        return made
+    others = [(how, *found) for how, other in _weaker(need, risk, loss, spec, power) if (found := _time(other, passes))]
+    quick = sorted((one for one in others if FASTER * one[2] <= made.seconds), key=lambda one: one[2])
+    return replace(made, faster=tuple(quick))
+
+
+def predict_outlook(need: Need, chosen: Plan, n: int) -> Outlook:
+    """Return what answers for n examples are expected to take, from the plan for the first few."""
+    seconds = chosen.seconds * n / max(need.n_examples, 1)
+    made = Outlook("this prediction", chosen.backend, n, seconds)
+    if not made.seconds > LONG or need.guarantee is not Guarantee.EXACT:
+        return made
+    others = []
+    for weaker in (Guarantee.BOUND, Guarantee.HEURISTIC):
+        found = _time(replace(need, guarantee=weaker), n / max(need.n_examples, 1))
+        if found is not None and FASTER * found[1] <= made.seconds:
+            others.append((f"guarantee='{weaker.value}'", *found))
+    return replace(made, faster=tuple(others))
+
+
+def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float) -> Iterator[tuple[str, Need]]:
+    """Yield (what to set, the need of that) of what is weaker than what is asked."""
+    weakest = weakest_oracle(spec, risk, need.tasks)[0]
+    for guarantee in (Guarantee.BOUND, Guarantee.HEURISTIC):
+        if guarantee is not need.guarantee and need.guarantee.covers(guarantee) and guarantee.covers(weakest):
+            yield f"guarantee='{guarantee.value}'", replace(need, guarantee=guarantee)
+    above = risks().get(risk.spec.upper_bound)
+    if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
+        yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)
+
+
+def _time(need: Need, passes: float) -> tuple[str, float] | None:
+    """Return (backend that ``auto`` takes, seconds of some passes); ``None`` where nothing fits or is known."""
+    try:
+        found = plan(need)
+    except NoBackendError:
+        return None
+    return None if np.isnan(found.seconds) else (found.backend, passes * found.seconds)
+
+
+def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec: TrainerSpec, model: str) -> float:
+    """Refuse a fit that will not fit into memory, before it allocates; return the bytes it takes beside the data.
+
+    Raises
+    ------
+    TooLargeError
+        Says what would fit.
+    """
+    program = parameters.program
+    scores = program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
+    n_bytes = 8.0 * scores * (2 if risk.relaxed else 1) + chosen.n_bytes
+    n_bytes += 8.0 * spec.n_vectors * parameters.dim + 4.0 * spec.n_labellings * program.n_variables
+    n_bytes += SHAPE_BYTES * sum(len(fmap.shapes.scope) for fmap in parameters.maps)
+    n_bytes += EXAMPLE_BYTES * program.n_examples * len(parameters.maps)
+    n_bytes += sum(fmap.features.indices.nbytes for fmap in parameters.maps if isinstance(fmap.features, SparseRows))
+    n_values = program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
+    if risk.relaxed:  # a portion's marginals, joined and rounded, for the objective; those that the trainer keeps
+        n_bytes += 8.0 * (6 * min(n_values, PORTION) + spec.n_marginals * n_values)
+    elif spec.needs.asks_marginals:
+        n_bytes += 8.0 * n_values
+    what = f"training of model {model} with trainer '{spec.name}' and backend '{chosen.backend}'"
+    fits = int(program.n_examples * fitting_share(n_bytes))
+    instead = f"pass fewer examples (about {fits} would fit), or set another trainer or backend"
+    if spec.n_vectors * parameters.dim * 8.0 > 0.5 * n_bytes:
+        instead = "most of it are vectors of weights: declare fewer states or features, or set another trainer"
+    require_memory(n_bytes, what, instead)
+    return n_bytes

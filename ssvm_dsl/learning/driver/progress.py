@@ -1,0 +1,150 @@
+"""``Progress``: what is known of a fit while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.learning.driver.claims import Checked
+from ssvm_dsl.learning.driver.evaluations import Evaluation
+from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.plugin_api.training import TrainingEvent
+
+
+@dataclass(eq=False)
+class Progress:
+    """What is known while training; values of the objective in lam convention.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (dim,)
+        The weights that are kept.
+    primal : float
+        Their objective (or a certified upper bound of it), ``nan`` while it is not known.
+    estimate : float
+        The objective with the labellings that were found: ``primal`` with an exact oracle, else at most that.
+    rounding : float
+        What rounding may add to ``primal``.
+    dual, offset, blur : float
+        The lower bound, the b of its plane, and what was taken off for rounding
+        (:class:`~ssvm_dsl.learning.driver.claims.Bound`).
+    n_passes, own_passes : float
+        Passes over the data, and those among them that the driver asked for.
+    at_start : float
+        The objective of the weights at the start, ``nan`` while it is not known.
+    from_start : bool
+        Whether these are the weights kept, because all others are worse.
+    withdrawn : str
+        Why there is no certificate although bounds are known, in words.
+    tightness : float
+        Share of the oracle's answers at the weights that are proved best.
+    interrupted_twice : bool
+        Whether Ctrl-C came again while the weights were looked at for the last time.
+    loading_seconds : float
+    """
+
+    w: F64
+    primal: float = np.nan
+    estimate: float = np.nan
+    rounding: float = 0.0
+    dual: float = -np.inf
+    n_passes: float = 0.0
+    reason: str = "passes"
+    seconds: float = 0.0
+    history: list[TrainingEvent] = field(default_factory=list)
+    offset: float = np.nan
+    blur: float = 0.0
+    own_passes: float = 0.0
+    at_start: float = np.nan
+    from_start: bool = False
+    withdrawn: str = ""
+    tightness: float = np.nan
+    interrupted_twice: bool = False
+    loading_seconds: float = 0.0
+
+    def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
+        """Take an iterate: the lower bound only rises, the weights follow the best objective.
+
+        They follow the newest iterate where the best is not asked for, and where no objective is certified: an oracle
+        that may miss the best labellings shows small values for weights at which it misses much.
+        """
+        self.n_passes = checked.iterate.n_passes + self.own_passes
+        bound, evaluation = checked.bound, checked.evaluation
+        if bound.dual > self.dual:
+            self.dual, self.offset, self.blur = bound.dual, bound.offset, bound.blur
+        better = evaluation is not None and evaluation.upper < self.primal
+        if better or not keep_best or np.isnan(self.primal):
+            np.copyto(self.w, checked.iterate.w)
+            self.value(evaluation, problem)
+
+    def value(self, evaluation: Evaluation | None, problem: BaseProblem) -> None:
+        """Set the objective of the weights kept; ``None`` where it is not known."""
+        if evaluation is None:
+            self.primal = self.estimate = np.nan
+            return
+        self.primal, self.estimate = evaluation.upper, evaluation.estimate
+        self.rounding = float(problem.accuracy.of_value(self.w, evaluation.estimate))
+
+    def withdraw(self, why: str) -> None:
+        """Give up the lower bound."""
+        self.dual, self.offset, self.blur, self.withdrawn = -np.inf, np.nan, 0.0, why
+
+    def settle(self, false: str, tol: float) -> None:
+        """Compare both bounds once training is over; ``false`` says what the trainer claimed in error."""
+        above = self.dual - self.primal
+        if false:
+            self.withdraw(false)
+        elif above > self.rounding + self.blur:
+            text = "the lower bound of the optimum came out above the objective of the weights returned"
+            self.withdraw(f"{text}, by {above:.2g}, which is more than rounding explains")
+        elif above > 0.0:
+            self.dual = self.primal
+        if self.reason == "tolerance" and not self.relative_gap <= tol:
+            self.reason = "withdrawn" if self.withdrawn else "ended"
+
+    def compare_start(self, start: F64 | None, problem: BaseProblem) -> None:
+        """Keep the weights of the start where they are better; a pass, unless it is known that they are not.
+
+        They are not where their objective was evaluated; where they are 0 and the objective is at most the offset of
+        a plane (its value at 0); and where they are far away.  With the regulariser r and the optimum w*,
+
+            P(start) >= P(w*) + r(start - w*) ,        P(w) <= P(w*) + gap ,        r(w - w*) <= gap ,
+
+        and ``sqrt(r)`` is a norm, so that ``r(w - start) >= 4 gap`` is enough.
+        """
+        origin = np.zeros(len(self.w)) if start is None else start
+        cold = start is None and self.primal <= self.offset
+        if not np.isnan(self.at_start) or cold or np.isnan(self.primal):
+            return
+        if np.isfinite(self.gap) and 4.0 * self.gap <= problem.objective.regularizer(self.w - origin):
+            return
+        evaluation = problem.evaluation(origin)
+        self.at_start = evaluation.upper
+        self.n_passes += 1.0
+        if self.at_start < self.primal:
+            self.w, self.from_start = origin.copy(), True
+            self.value(evaluation, problem)
+
+    @property
+    def gap(self) -> float:
+        """Certified gap of the kept weights, with what rounding may add; ``nan`` without an upper bound."""
+        return self.primal - self.dual + self.rounding
+
+    @property
+    def relative_gap(self) -> float:
+        """Certified gap over the size of the objective."""
+        return relative(self.gap, self.primal)
+
+    def at_rounding(self, tol: float) -> bool:
+        """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
+        lost, enough = self.rounding + self.blur, tol * abs(self.primal)
+        return bool(np.isfinite(self.gap) and lost > enough and self.gap - lost <= max(enough, lost))
+
+
+def relative(gap: float, primal: float) -> float:
+    """Return ``gap / |primal|`` (0 when both are 0)."""
+    if not np.isfinite(primal) or np.isnan(gap):
+        return np.nan
+    return gap / max(abs(primal), 1e-300) if gap > 0.0 else 0.0

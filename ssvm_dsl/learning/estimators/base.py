@@ -1,0 +1,334 @@
+"""``Learner``: how an estimator's weights are learnt - planning, training, checkpoints, certificates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
+from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
+from ssvm_dsl.learning.driver.fit import Callback, train
+from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
+from ssvm_dsl.learning.driver.outlook import Outlook, fit_outlook, require_fit_memory
+from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.validation import Validation, scores_of
+from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.estimators.predictor import Predictor
+from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall
+from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
+from ssvm_dsl.learning.estimators.stream import Stream, check_weights
+from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.risks.kinds import (
+    Problem,
+    Risk,
+    check_factored,
+    check_pairing,
+    minimisers,
+    weakest_oracle,
+)
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.training import StopRule
+from ssvm_dsl.registry import registry
+from ssvm_dsl.report.compiling import announce_compiling
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is to be minimised on a grounded data set.
+
+    Parameters
+    ----------
+    risk : Risk
+    loss : LossTerm
+        The loss, with the truth.
+    facts : mapping
+        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
+    """
+
+    risk: Risk
+    loss: LossTerm
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Learner(Predictor):
+    """An estimator whose weights are learnt by a trainer; subclasses say what risk is minimised.
+
+    They list its parameters, which :class:`~ssvm_dsl.StructuredSVM` documents, beside those of their risks, each with
+    its default, in the signature of ``__init__``, as scikit-learn wants it.
+    """
+
+    C: float
+    lam: float | None
+    power: float
+    trainer: str
+    tol: float
+    max_passes: float
+    max_seconds: float | None
+    random_state: int | None
+    trainer_options: dict[str, Any] | None
+    regularization: Mapping[Any, float] | None
+    warm_start: bool
+    verbose: bool
+    callbacks: Sequence[Callback] | None
+    patience: int
+    scoring: Scoring
+    checkpoint: str | None
+    checkpoint_seconds: float
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Keep the parameters that ``__init__`` was given: all its local variables are parameters."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        check_parameters(self)
+
+    @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
+    def _learn(
+        self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None, held_out: Any = None
+    ) -> None:
+        """Learn the weights from labelled examples; ``goal_of`` says what is minimised on them."""
+        self._check()
+        announce_compiling()
+        deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
+        check_validation(self, held_out)
+        spec, options = self._trainer_spec()
+        start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
+        grounded = self._ground(X, Y, fitted=None if start is None else self._fitted)
+        if start is not None and self._blocks != grounded.parameters.blocks:
+            raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
+        goal = goal_of(grounded)
+        with self._executor() as executor:
+            problem, outlook = self._problem(grounded, goal, executor, spec, sample_weight, grounded.n_examples)
+            if slow := outlook.warning(self.max_seconds):
+                warnings.warn(slow, UserWarning, stacklevel=3)
+            # a declared loss that the risk does not look at makes room: it is as large as the scores
+            goal, grounded = replace(goal, loss=problem.loss), replace(grounded, loss=None)
+            stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
+            unit = self._unit(problem)
+            ahead = compiling_ahead(spec.name, goal.risk.name, problem.session.plan.backend)
+            with self._listeners(outlook) as listeners, ahead:
+                trainer = spec.load()(**options, random_state=self._seed)
+                progress = train(
+                    trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
+                    unit=unit, start=start, callbacks=listeners,
+                    checkpoint=self._checkpoint(problem, goal, spec, options, start),
+                    validation=self._validation(grounded, held_out, deadline), deadline=deadline,
+                )  # fmt: skip
+            progress.loading_seconds = deadline.loaded
+            self._take(grounded, progress, problem, options)
+            self._stream: Stream | None = None
+        if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
+            raise KeyboardInterrupt
+        text = shortfall(self.report_, self.tol, spec, goal.risk, problem, progress)
+        if text:
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+
+    @memory_for("partial_fit", "give it smaller batches")
+    def _learn_more(self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None) -> None:
+        """Learn one pass over a batch of a stream of labelled examples."""
+        self._check()
+        announce_compiling()
+        spec, options = self._trainer_spec()
+        if not spec.incremental:
+            able = [other.name for other in registry().specs(TrainerSpec) if other.incremental]
+            raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
+        stream: Stream | None = getattr(self, "_stream", None)
+        grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
+        goal, name = goal_of(grounded), spec.name
+        fingerprint: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self._seed}
+        fingerprint |= {"risk": goal.risk.name, "power": float(self.power)}
+        if stream is not None:
+            stream.check(fingerprint)
+            if self._blocks != grounded.parameters.blocks:
+                raise OptionError("partial_fit: the stream so far had other factors; take a new estimator (clone)")
+        elif hasattr(self, "coef_"):
+            text = "partial_fit begins a stream anew, at weights of 0: what fit had learnt is given up"
+            warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=3)
+        seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
+        with self._executor() as executor:
+            deadline = Deadline()
+            problem, _ = self._problem(grounded, goal, executor, spec, sample_weight, seen)
+            with contained(f"trainer '{name}'"):
+                trainer = spec.load()(**options, random_state=self._seed)
+                found = trainer.partial(problem, None if stream is None else stream.state())
+            w, state = check_weights(found, problem.dim, name)
+            stream = Stream.of(name, fingerprint, seen, state)
+            progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
+            progress.value(problem.evaluation(w), problem)
+            progress.tightness = problem.tightness(w)
+            progress.seconds, progress.loading_seconds = deadline.spent, deadline.loaded
+            self._take(grounded, progress, problem, options)
+            self._stream = stream
+
+    @property
+    def _seed(self) -> int | None:
+        """``random_state`` as a number of Python, which files can hold."""
+        return None if self.random_state is None else int(self.random_state)
+
+    def _trainer_spec(self) -> tuple[TrainerSpec, dict[str, Any]]:
+        spec = registry().find(TrainerSpec, self.trainer)
+        return spec, spec.resolve(self.trainer_options)
+
+    def _problem(
+        self, grounded: Grounded, goal: Goal, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
+    ) -> tuple[Problem, Outlook]:
+        """Return the training problem, with its oracle, and what it is expected to take."""
+        if not grounded.program.n_variables:
+            expected = "at least one example with something to label"
+            raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
+        risk, needs = goal.risk, spec.needs
+        check_pairing(spec, risk, self.power, is_default(self, "trainer"))
+        weight = check_sample_weight(sample_weight, grounded.n_examples)
+        lam = lam_of(self.C, self.lam, n)
+        objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
+        check_factored(spec, risk, self.power, grounded.program, goal.loss)
+        if needs.strongly_convex and not objective.strongly_convex:
+            able = minimisers(risk, self.power, registry(), lambda other: not other.needs.strongly_convex)
+            text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
+            raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
+        marginals = needs.asks_marginals
+        tasks, abilities = risk.asks(goal.loss, needs.messages, marginals)
+        asked = risk.weakest(Guarantee(self.guarantee))
+        guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
+        need = need_of(grounded.parameters, tasks, guarantee, abilities)
+        chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
+        require_fit_memory(grounded.parameters, chosen, risk, spec, self.model.declaration.name)
+        outlook = fit_outlook(need, chosen, risk, goal.loss, spec, self.power, self.max_passes)
+        session = open_plan(chosen, grounded.program, outwards=False)
+        problem = risk.problem(grounded.parameters, goal.loss, objective, session, executor, marginals)
+        refuse_excess(problem.accuracy)
+        return problem, outlook
+
+    def _checkpoint(
+        self, problem: Problem, goal: Goal, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+    ) -> Checkpoint | None:
+        """Return where the fit keeps its state, if it is to."""
+        if self.checkpoint is None:
+            return None
+        if not spec.resumable:
+            able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
+            raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
+        facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self._seed}
+        chosen = problem.session.plan
+        facts |= {"risk": goal.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
+        facts |= {"C": float(self.C)} if self.lam is None else {"lam": float(self.lam)}
+        facts |= {} if start is None else {"weights to start from": start}
+        facts |= goal.facts
+        return Checkpoint(Path(self.checkpoint), fingerprint(problem, facts), self.checkpoint_seconds)
+
+    def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
+        """Return what watches the score on held-out examples, if there are any."""
+        if held_out is None:
+            return None
+        probe = clone(self)
+        probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
+        scorer = scorer_of(probe)
+
+        def score(w: F64) -> float:
+            probe.coef_ = w
+            return scorer(probe, *held_out)
+
+        try:
+            score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
+        except DataError as err:
+            raise err.of("validation") from err.__cause__
+        probe._deadline = deadline
+        return Validation(score, self.patience)
+
+    @contextmanager
+    def _listeners(self, outlook: Outlook) -> Iterator[list[Callback]]:
+        """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
+        listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
+        if not self.verbose:
+            yield listeners
+            return
+        from ssvm_dsl.report.progress import FitProgress
+
+        expected = str(outlook) if outlook.pass_seconds >= 1.0 else ""
+        with FitProgress(self.tol, self.max_passes, expected=expected) as shown:
+            yield [*listeners, shown.update]
+
+    def _unit(self, problem: Problem) -> float:
+        """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
+        return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
+
+    def _take(self, grounded: Grounded, progress: Progress, problem: Problem, options: dict[str, Any]) -> None:
+        """Take what was learnt: weights, features, certificate, plan and report."""
+        self.coef_ = progress.w
+        self._certificate = Certificate.of(progress, problem.objective)
+        self.plan_ = problem.session.plan
+        self._fitted = grounded.fitted
+        self._blocks = grounded.parameters.blocks
+        self.report_ = self._report(progress, problem, options)
+
+    def _report(self, progress: Progress, problem: Problem, options: dict[str, Any]) -> FitReport:
+        unit = self._unit(problem)
+        gap = unit * progress.gap
+        if self.lam is not None:
+            convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
+        else:
+            convention = f"1/2 |w|^2 + C sum_i risk_i, C = {self.C:g}"
+        return FitReport(
+            primal=unit * progress.primal,
+            dual=unit * progress.dual,
+            gap=gap,
+            relative_gap=relative(gap, unit * progress.primal),
+            certified=bool(np.isfinite(gap)),
+            converged=progress.reason == "tolerance",
+            reason=progress.reason,
+            n_passes=progress.n_passes,
+            n_oracle_calls=problem.n_oracle_calls,
+            seconds=progress.seconds,
+            oracle_seconds=problem.oracle_seconds,
+            loading_seconds=progress.loading_seconds,
+            plan=self.plan_,
+            trainer=self.trainer,
+            options=options,
+            convention=convention,
+            n_examples=problem.n,
+            n_weights=problem.dim,
+            tightness=progress.tightness,
+            validation_score=max(scores_of(progress.history).values(), default=np.nan),
+            estimate=unit * progress.estimate,
+            rounding=unit * progress.rounding,
+            withdrawn=progress.withdrawn,
+            history=tuple(progress.history),
+        )
+
+    def certified_gap(self, C: float) -> float:
+        """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.
+
+        Weights and the bound of the optimum stay valid when C changes; how far they are apart follows without
+        looking at the data again (Giesen, Jaggi and Laue 2012).
+
+        Raises
+        ------
+        OptionError
+            C is not a positive number.
+        """
+        self._check_fitted()
+        if not (is_number(C) and 0 < C < np.inf):
+            raise OptionError(f"C is a positive number, got {C!r}")
+        return self._certificate.relative_gap(C)

@@ -1,0 +1,201 @@
+"""What the parameters of estimators must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.objective import DefaultC
+
+
+def check_parameters(svm: BaseEstimator) -> None:
+    """Refuse parameters that make no sense before anything is computed.
+
+    Raises
+    ------
+    OptionError
+        Names the parameter, what was expected and what came.
+    """
+    if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
+        raise OptionError(f"model is a Model class, got {svm.model!r}")
+    if svm.lam is not None and not isinstance(svm.C, DefaultC):
+        raise OptionError(f"C = {svm.C!r} and lam = {svm.lam!r} say the same thing (lam = 1 / (C n)); leave one out")
+    strength, name = (svm.C, "C") if svm.lam is None else (svm.lam, "lam")
+    if not (is_number(strength) and 0 < strength < np.inf):
+        raise OptionError(f"{name} is a positive number, got {strength!r}")
+    for name in ("max_passes", "max_seconds"):
+        value = getattr(svm, name)
+        if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
+            raise OptionError(f"{name} is a positive number, got {value!r}")
+    for name, least in (("n_threads", 1), ("random_state", 0), ("patience", 1)):
+        value = getattr(svm, name)
+        whole = is_number(value) and isinstance(value, int | np.integer)
+        if value is not None and not (whole and value >= least):
+            raise OptionError(f"{name} is None or an int of at least {least}, got {value!r}")
+    if not (is_number(svm.power) and 1 <= svm.power < np.inf):
+        raise OptionError(f"power is a number of at least 1, got {svm.power!r}")
+    if not (is_number(svm.checkpoint_seconds) and svm.checkpoint_seconds >= 0):
+        raise OptionError(f"checkpoint_seconds is a non-negative number, got {svm.checkpoint_seconds!r}")
+    if svm.checkpoint is not None:
+        check_path(svm.checkpoint, "checkpoint")
+    for name in ("trainer_options", "backend_options"):
+        _check_mapping(getattr(svm, name), name, "a dict of options by name, e.g. {'keep': 10}")
+    _check_mapping(svm.regularization, "regularization", "a dict of numbers by factor, e.g. {'trans': 0.1}")
+    _check_callbacks(svm.callbacks)
+    if svm.guarantee not in [one.value for one in Guarantee]:
+        known = ", ".join(one.value for one in Guarantee)
+        raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
+    if not (is_number(svm.tol) and svm.tol >= 0):
+        raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return a time limit in seconds, ``inf`` for none; refuse what is not one."""
+    if seconds is None:
+        return np.inf
+    if not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"time_limit is None or a positive number of seconds, got {seconds!r}")
+    return float(seconds)
+
+
+def check_path(path: Any, name: str) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises
+    ------
+    OptionError
+        It is none, or a folder, or its folder is not there; ``name`` says what it was given as.
+    """
+    if not isinstance(path, str | PathLike):
+        raise OptionError(f"{name} is the path of a file, got {path!r}")
+    if Path(path).is_dir():
+        raise OptionError(f"{name} is the path of a file, got the folder {str(path)!r}")
+    if not Path(path).parent.is_dir():
+        raise OptionError(f"{name}: there is no folder {str(Path(path).parent)!r} for {Path(path).name!r}")
+    return Path(path)
+
+
+def _check_mapping(value: Any, name: str, expected: str) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise OptionError(f"{name} is None or {expected}, got {value!r}")
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    if callbacks is None:
+        return
+    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
+    wrong = next((one for one in callbacks if not callable(one)), None) if listed else callbacks
+    if wrong is not None:
+        hint = ": write callbacks=[...] for a single one" if callable(wrong) else ""
+        raise OptionError(f"callbacks is None or a list of functions of a TrainingEvent, got {wrong!r}{hint}")
+
+
+def is_default(svm: BaseEstimator, name: str) -> bool:
+    """Return whether a parameter has the value it has when nothing is said."""
+    return bool(getattr(svm, name) == signature(type(svm)).parameters[name].default)
+
+
+def check_validation(svm: BaseEstimator, held_out: Any) -> None:
+    """Refuse held-out examples that are none, and parameters that do not go with them, or only with them.
+
+    Raises
+    ------
+    OptionError
+        Says what was expected.
+    """
+    if held_out is None:
+        if not is_default(svm, "patience"):
+            raise OptionError(f"patience={svm.patience} is for fit(..., validation=(...)), which is not given")
+        if svm.scoring is not None:
+            raise OptionError(f"scoring={svm.scoring!r} is for fit(..., validation=(...)), which is not given")
+        return
+    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        raise OptionError(f"validation is a pair, what score takes, e.g. (X, Y); got {describe(held_out)}")
+    if svm.checkpoint is not None:
+        raise OptionError("a fit with validation examples keeps no checkpoints; leave one of them out")
+
+
+def check_labels(Y: Sequence[Any] | None, expected: str, hint: str) -> Sequence[Any]:
+    """Return the labels; refuse to do without.
+
+    Raises
+    ------
+    DataError
+        They are not there; tells what to do.
+    """
+    if Y is None:
+        raise DataError("Y", expected=expected, found="None", hint=hint)
+    return Y
+
+
+def check_loss(model: type[Model]) -> None:
+    """Refuse a model without a loss.
+
+    Raises
+    ------
+    TrainingError
+        It declares none.
+    """
+    if model.declaration.loss is None:
+        raise TrainingError(f"model {model.__name__} declares no loss; add e.g. loss = Hamming(y)")
+
+
+def check_epsilon(epsilon: Any) -> tuple[float, float]:
+    """Return (below, above) of a width, or of a pair of them.
+
+    Raises
+    ------
+    OptionError
+        It is neither.
+    """
+    pair = tuple(epsilon) if isinstance(epsilon, tuple | list) else (epsilon, epsilon)
+    if len(pair) != 2 or not all(is_number(one) and 0 <= one < np.inf for one in pair):
+        text = f"epsilon is a non-negative number, or two of them (below, above), got {epsilon!r}"
+        raise OptionError(text)
+    return float(pair[0]), float(pair[1])
+
+
+def check_values(values: Any, n: int) -> NDArray[np.float64]:
+    """Return the values of n examples.
+
+    Raises
+    ------
+    DataError
+        They are not n finite numbers.
+    """
+    expected = f"{n} numbers, one for each example"
+    if values is None:
+        raise DataError("values", expected=expected, found="None")
+    try:
+        found = as_floats(real_array(values))
+    except NotNumbers:
+        listed = isinstance(values, list | tuple | np.ndarray)
+        strange = next((i for i, value in enumerate(values) if not is_number(value)), None) if listed else None
+        if strange is None:
+            raise DataError("values", expected=expected, found=repr(values)) from None
+        hint = "" if isinstance(values[strange], str) else "labellings come after the values: fit(X, values, Y)"
+        came = repr(values[strange])
+        raise DataError("values", example=strange, expected="a finite number", found=came, hint=hint) from None
+    if found.shape != (n,):
+        raise DataError("values", expected=expected, found=f"shape {found.shape}")
+    wrong = np.flatnonzero(~np.isfinite(found))
+    if len(wrong):
+        i = int(wrong[0])
+        raise DataError("values", example=i, expected="a finite number", found=repr(found[i].item()))
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a plain or numpy number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

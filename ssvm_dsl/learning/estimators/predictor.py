@@ -1,0 +1,230 @@
+"""``Predictor``: weights of a declared model at work - predictions, scores, and files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ssvm_dsl import processors
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.compiler.encode import Fitted
+from ssvm_dsl.compiler.validate import check_sequence
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.io.model_file import read_model, write_model
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
+from ssvm_dsl.learning.estimators.weights import Weights
+from ssvm_dsl.learning.risks.answers import PredictionRequest, Worth, labellings, probabilities, ranked_labellings
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import LossSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.report.compiling import announce_compiling
+
+T = TypeVar("T")
+
+
+class Predictor(BaseEstimator):  # type: ignore[misc]
+    """What every fitted estimator can do; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds how it is fitted."""
+
+    model: type[Model]
+    backend: str
+    backend_options: dict[str, Any] | None
+    guarantee: str
+    n_threads: int | None
+    coef_: F64
+    _fitted: Fitted
+    _blocks: tuple[Block, ...]
+    _deadline: Deadline | None = None  # of the fit that this one is a part of
+
+    @property
+    def weights_(self) -> Weights:
+        """The weights by factor."""
+        self._check_fitted()
+        return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
+
+    def _labellings(self, X: Sequence[Any], time_limit: float | None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
+        found, worth = self._answers_with_worth(X, labellings, time_limit=time_limit)
+        labels = list(chain.from_iterable(found))
+        return (labels, worth.score, worth.bound) if return_bounds else labels
+
+    def predict_kbest(
+        self, X: Sequence[Any], k: int, *, time_limit: float | None = None
+    ) -> list[list[tuple[Any, float]]]:
+        """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
+
+        With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``.
+        """
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise OptionError(f"k is a positive int, got {k!r}")
+        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k), time_limit=time_limit)))
+
+    def predict_marginals(self, X: Sequence[Any], *, time_limit: float | None = None) -> list[Any]:
+        """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
+
+        Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
+        margins is not calibrated.
+
+        Raises
+        ------
+        NoLabellingError
+            An example has none when ``time_limit``, seconds for the whole call, is over.
+        """
+        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit)))
+
+    @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
+    def decision_function(
+        self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
+    ) -> F64:
+        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``.
+
+        With ``time_limit``, seconds for the whole call, of the best ones found by then, as for ``predict``.
+        """
+        if Y is None:
+            return np.concatenate(self._answers(X, lambda _, solution: solution.score, time_limit=time_limit))
+        self._check_fitted()
+        grounded = self._ground(X, Y, self._fitted)
+        assert grounded.truth is not None
+        return grounded.parameters.dot(self.coef_, grounded.truth)
+
+    def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
+        """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
+        return self._answers_with_worth(X, read, *asked, **more)[0]
+
+    @memory_for("prediction", "ask for fewer examples at once, or set another backend")
+    def _answers_with_worth(
+        self,
+        X: Any,
+        read: Callable[[Grounded, Solution], T],
+        task: Task = Task.MAP,
+        k: int = 1,
+        Y: Any = None,
+        time_limit: float | None = None,
+    ) -> tuple[list[T], Worth]:
+        """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
+
+        Warns of answers that the time limit ended before they were proved best.
+        """
+        self._check_fitted()
+        announce_compiling()
+        examples = self._examples(X)
+        labels = None if Y is None else check_sequence(Y, "Y")
+        if labels is not None and len(labels) != len(examples):
+            raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
+
+        def grounder(lo: int, hi: int) -> Grounded:
+            part = None if labels is None else labels[lo:hi]
+            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True)
+            if grounded.parameters.blocks != self._blocks:
+                raise OptionError("the weights are those of another model, or of other learnt features; fit again")
+            return grounded
+
+        worths: list[Worth] = []
+
+        def noted(grounded: Grounded, solution: Solution) -> T:
+            worths.append(Worth.of(solution))
+            return read(grounded, solution)
+
+        guarantee = Guarantee(self.guarantee)
+        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
+        request = PredictionRequest(self.coef_, self.backend, self.backend_options, task, k, guarantee, deadline)
+        try:
+            with self._executor() as executor:
+                found = request.each(grounder, len(examples), executor, noted)
+        except NoLabellingError as err:
+            if self._deadline is not None:
+                self._deadline.check()
+            raise err
+        worth = Worth.joined(worths)
+        if late := worth.unproved():
+            text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
+            warnings.warn(text, TimeLimitWarning, stacklevel=4)
+        return found, worth
+
+    def _examples(self, X: Any) -> Sequence[Any]:
+        """Return X if it is a list of examples, or a sparse matrix with a row for each."""
+        return check_sequence(X, "X", self.model.declaration)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "coef_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    @contextmanager
+    def _executor(self) -> Iterator[Executor]:
+        """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
+        n = self.n_threads if self.n_threads is not None else processors.available()
+        executor: Executor = Threads(int(n))
+        try:
+            with one_blas_thread():
+                yield executor
+        finally:
+            executor.close()
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file (JSON and arrays; no pickle, no code).
+
+        Raises
+        ------
+        OptionError
+            No file can be written there.
+        ModelError
+            The model calls a function that has no import path, such as a lambda; says how to save it all the same.
+        """
+        from ssvm_dsl.learning.estimators.saved import to_saved
+
+        self._check_fitted()
+        write_model(check_path(path, "save"), to_saved(self))
+
+    @classmethod
+    @memory_for("reading the model", "it does not fit this machine")
+    def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:
+        """Return the fitted model of a file.
+
+        Parameters
+        ----------
+        path : str or Path
+        trusted : bool or iterable of str
+            Import paths of user functions the model may call; ``True`` for all.
+
+        Raises
+        ------
+        FileFormatError
+            The file is not a saved model.
+        OptionError
+            It calls a function that is not trusted.
+        """
+        from ssvm_dsl.learning.estimators.saved import from_saved
+
+        return from_saved(cls, read_model(Path(path)), path, trusted)
+
+    def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
+        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+
+
+def _custom_loss(kind: str) -> Callable[..., Any]:
+    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.whose(spec)):
+            return function(*args, **options)
+
+    return prices

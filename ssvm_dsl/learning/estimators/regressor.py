@@ -1,0 +1,183 @@
+"""``StructuredRegressor``: values of examples as scores of their best labellings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.driver.fit import Callback
+from ssvm_dsl.learning.estimators.base import Goal, Learner
+from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
+from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.objective import DEFAULT_C
+from ssvm_dsl.learning.risks.kinds import regression_risk
+
+
+class StructuredRegressor(RegressorMixin, Learner):  # type: ignore[misc]
+    """Maximum margin structured regression: predicts a number, the score of the best labelling.
+
+    The prediction for an example is ``max_y w . Phi(x, y)``.  Learnt from labellings y_i with values v_i, by minimising
+    ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``) with
+
+        risk_i(w) = max(0, max_y w . Phi(x_i, y) - v_i - epsilon) + max(0, v_i - w . Phi(x_i, y_i) - epsilon) ,
+
+    which is convex (Ratliff, Bagnell and Zinkevich 2007, equation 13).  With one labelling for each example it is
+    epsilon-insensitive support vector regression.
+
+    Parameters
+    ----------
+    model : Model class
+        The declaration; its loss, if it has one, is not used.
+    epsilon : float or pair of float
+        How far a prediction may be off for free; a pair: below and above the value.
+    C, lam, power : float
+        As for :class:`~ssvm_dsl.StructuredSVM`; ``power=2`` squares the risks.
+    trainer : str
+        A trainer for the risk ``regression``: ``"bundle"``, ``"subgradient"``, ``"adam"``.
+    backend, guarantee, tol, max_passes, max_seconds, random_state, n_threads, trainer_options, backend_options, \
+regularization, warm_start, verbose, callbacks, patience, scoring, checkpoint, \
+checkpoint_seconds
+        As for :class:`~ssvm_dsl.StructuredSVM`.
+
+    Attributes
+    ----------
+    coef_, weights_, report_, plan_
+        As for :class:`~ssvm_dsl.StructuredSVM`.
+
+    Examples
+    --------
+    >>> reg = StructuredRegressor(Path, epsilon=0.1).fit(X, values, Y)
+    >>> reg.predict(X_test), reg.score(X_test, values_test)
+    >>> reg.predict_labels(X_test)
+    """
+
+    epsilon: float | tuple[float, float]
+
+    def __init__(
+        self,
+        model: type[Model],
+        epsilon: float | tuple[float, float] = 0.0,
+        C: float = DEFAULT_C,
+        lam: float | None = None,
+        power: float = 1.0,
+        trainer: str = "bundle",
+        backend: str = AUTO,
+        guarantee: str = "exact",
+        tol: float = 1e-3,
+        max_passes: float = 500,
+        max_seconds: float | None = None,
+        random_state: int | None = None,
+        n_threads: int | None = None,
+        trainer_options: dict[str, Any] | None = None,
+        backend_options: dict[str, Any] | None = None,
+        regularization: Mapping[Any, float] | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        callbacks: Sequence[Callback] | None = None,
+        patience: int = 5,
+        scoring: Scoring = None,
+        checkpoint: str | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        self._keep(locals())
+
+    def fit(
+        self,
+        X: Sequence[Any],
+        values: Any,
+        Y: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        validation: tuple[Sequence[Any], Any] | None = None,
+    ) -> StructuredRegressor:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : list of examples
+            Each a dict of arrays by input name, or the bare array when the model has one input.
+        values : array_like, shape (n,)
+            The number to predict for each example.
+        Y : list of labels
+            The labelling that has the value, for each example; no label may be ignored.  (Last of the three, and by
+            name in ``GridSearchCV(...).fit(X, values, Y=Y)``, because scikit-learn wants targets second.)
+        sample_weight : array_like, shape (n,), optional
+            Multiplies each example's risk.
+        validation : tuple (X, values), optional
+            Held-out examples: training ends when ``patience`` looks in a row, at most one a pass, have not raised the
+            score on them (``scoring``), and the weights with the best score are kept.
+
+        Raises
+        ------
+        DataError
+            Bad data, named with input and example; labellings that are missing.
+        OptionError, PluginError, NoBackendError, TrainingError
+            Parameters, options or the combination of trainer and backend cannot be used.
+        ModelError
+            The model has nothing to score with, or nothing to predict.
+        """
+        self._check()
+        check_values(values, len(self._examples(X)))
+        self._learn(X, _given(Y), lambda grounded: self._goal(grounded, values), sample_weight, validation)
+        return self
+
+    def partial_fit(
+        self, X: Sequence[Any], values: Any, Y: Sequence[Any] | None = None, sample_weight: Any = None
+    ) -> StructuredRegressor:
+        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+
+        See :meth:`~ssvm_dsl.StructuredSVM.partial_fit`; ``trainer="subgradient"`` can do it.
+        """
+        self._check()
+        check_values(values, len(self._examples(X)))
+        self._learn_more(X, _given(Y), lambda grounded: self._goal(grounded, values), sample_weight)
+        return self
+
+    def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
+        """Return the score of the best labelling of each example; ``shape (n,)``.
+
+        With ``time_limit``, seconds for the whole call, that of the best ones found by then; a ``TimeLimitWarning``
+        tells how many are not proved best.
+        """
+        return self.decision_function(X, time_limit=time_limit)
+
+    def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""
+        self._check_fitted()
+        return float(super().score(X, check_values(values, len(self._examples(X))), sample_weight))
+
+    def predict_labels(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names.
+
+        ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
+        """
+        return self._labellings(X, time_limit, return_bounds)
+
+    def _goal(self, grounded: Grounded, values: Any) -> Goal:
+        """Return the risk for the given values; the declared loss plays no part."""
+        found, epsilon = check_values(values, grounded.n_examples), check_epsilon(self.epsilon)
+        if grounded.ignored is not None and grounded.ignored.any():
+            i = int(np.searchsorted(grounded.program.var_ptr, np.argmax(grounded.ignored), side="right")) - 1
+            raise DataError("Y", example=i, expected="a labelling of all variables", found="ignored ones")
+        assert grounded.truth is not None
+        program = grounded.program
+        loss = LossTerm(grounded.truth, np.zeros(program.n_states), np.zeros(program.n_examples))
+        return Goal(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
+
+    def _check(self) -> None:
+        super()._check()
+        check_epsilon(self.epsilon)
+
+
+def _given(Y: Sequence[Any] | None) -> Sequence[Any]:
+    """Return the labellings; refuse to do without."""
+    hint = "call fit(X, values, Y): without the labelling that has the value, the risk is not convex"
+    return check_labels(Y, "a list with the labelling of each example", hint)

@@ -1,0 +1,66 @@
+"""What a fit compiles, found and compiled in a process of its own: ``python -m`` this module, TRAINER RISK BACKEND."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.kernels.compiling.compile_worker import compiled
+from ssvm_dsl.kernels.compiling.rehearsal import Job, Rehearsal
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs import Label, chain, complete
+from ssvm_dsl.learning.estimators.svm import StructuredSVM
+
+
+def rehearse(trainer: str, risk: str, backend: str) -> list[Job]:
+    """Return what a fit compiles, the longest first."""
+    with Rehearsal() as rehearsal:
+        for model, X, Y in _problems():
+            with suppress(Exception):  # a backend or a trainer that does not take the model
+                svm = StructuredSVM(
+                    model, trainer=trainer, risk=risk, backend=backend, max_passes=2, tol=1e-9, n_threads=1
+                ).fit(X, Y)
+                svm.predict(X)
+                break
+    return rehearsal.jobs
+
+
+def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
+    """Yield small models with examples: chains, then loops."""
+
+    class Chain(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 3)
+        unary = Factor(y, features=x)
+        pair = Factor(chain(y))
+        loss = Hamming(y)
+
+    class Loop(Chain):
+        pair = Factor(complete(Chain.y))
+
+    rng = np.random.default_rng(0)
+    sizes = (3, 4, 3)
+    X, Y = [rng.standard_normal((n, 2)) for n in sizes], [rng.integers(3, size=n) for n in sizes]
+    yield Chain, X, Y
+    yield Loop, X, Y
+
+
+def main(trainer: str, risk: str, backend: str) -> None:
+    """Compile what a fit with these needs, the longest first."""
+    warnings.simplefilter("ignore")
+    for _ in compiled(rehearse(trainer, risk, backend)):
+        pass
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

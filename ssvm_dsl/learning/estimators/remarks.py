@@ -1,0 +1,93 @@
+"""What users are told of a fit that did not reach its goal, and of data that training cannot work with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.learning.driver.accuracy import Accuracy
+from ssvm_dsl.learning.driver.certificate import FitReport
+from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, minimisers
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.units import seconds_text
+
+#: So many weights are few: a pass with a plane for all examples is worth as much as one with a plane for each.
+FEW = 1000
+
+#: Features this large are what costs the digits; with smaller ones it is the tolerance that asks for too many.
+LARGE = 1e6
+
+#: What to do about large numbers, by whether they are dense.
+SCALE = {
+    True: "Standardized(x), as the features of the factor, brings an input x to mean 0 and variance 1",
+    False: "divide them by their size",
+}
+
+
+def shortfall(
+    report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem, progress: Progress
+) -> str:
+    """Return what to warn of after a fit, in words; empty when there is nothing."""
+    if report.reason == "interrupt":
+        text = f"its relative gap is {report.relative_gap:.2g}"
+        if not np.isfinite(report.relative_gap):
+            text = "its gap is not known" if np.isnan(report.primal) else f"its objective is {report.primal:.6g}"
+        return f"interrupted after {seconds_text(report.seconds)}: the best model so far is kept ({text})"
+    if report.withdrawn:
+        return f"no certificate: {report.withdrawn}{_scale_advice(problem)}"
+    if report.reason == "rounding":
+        found = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}: the rest of it is rounding"
+        advice = _scale_advice(problem)
+        return found + (advice or "; no smaller gap can be told apart in double precision, so set a larger tol")
+    if progress.from_start:
+        text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
+        return f"{text} its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
+    if report.reason in ("passes", "seconds") and spec.needs.strongly_convex:
+        return _limit(report, tol, spec, risk, problem)
+    return ""
+
+
+def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
+    """Return what to say of a fit that a limit ended before the tolerance was reached."""
+    limit = f"max_{report.reason}"
+    backend = f"backend '{report.plan.backend}'"
+    if not report.bounded and problem.session.guarantee is Guarantee.HEURISTIC:
+        return f"stopped at {limit}; {backend} is a heuristic and gives no bounds, so the gap is not known"
+    if not np.isfinite(report.relative_gap):
+        done = f"after {report.n_oracle_calls} oracle calls on {report.n_examples} examples"
+        return f"stopped at {limit} before the gap was known, {done}; raise {limit}"
+    text = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}"
+    if report.inference_gap > 0.5 * report.gap:
+        text += f", {report.inference_gap / report.gap:.0%} of which are bounds of {backend} above its answers"
+        return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
+    advice = _scale_advice(problem)
+    if not advice and problem.dim <= FEW and not spec.aggregates:
+        others = minimisers(risk, problem.objective.power, registry(), lambda other: other.aggregates)
+        advice = f"; with so few weights try trainer={' or '.join(map(repr, others))}" if others else ""
+    return f"{text}; raise {limit} or tol{advice}"
+
+
+def _scale_advice(problem: Problem) -> str:
+    """Return what to do about large features, in words; empty where there are none."""
+    most = problem.accuracy.largest()
+    if most is None or abs(most.value) < LARGE:
+        return ""
+    text = f"; {most.source}, example {most.example}, holds {most.value:.3g}"
+    return f"{text}: numbers this large cost scores their digits; {SCALE[most.dense]}"
+
+
+def refuse_excess(accuracy: Accuracy) -> None:
+    """Refuse features whose squares and sums overflow.
+
+    Raises
+    ------
+    DataError
+        Names the input, or the factor, and the example.
+    """
+    most = accuracy.excess()
+    if most is not None:
+        expected, found = "numbers whose products and sums stay finite", f"{most.value:.6g}"
+        raise DataError(most.source, example=most.example, expected=expected, found=found, hint=SCALE[most.dense])

@@ -1,0 +1,153 @@
+"""Turn a fitted estimator into what a model file holds, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from ssvm_dsl.compiler.check_fitted import LearntWidths
+from ssvm_dsl.compiler.ground import factor_block
+from ssvm_dsl.errors import FileFormatError, ModelError
+from ssvm_dsl.io.model_file import SavedModel, read_model
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.estimators.stream import Stream
+from ssvm_dsl.learning.estimators.weights import Weights
+from ssvm_dsl.learning.objective import factor_name
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+
+#: Parameters that a model file holds in another form, or cannot hold (``scoring`` where it is a function).
+NOT_SAVED = ("model", "callbacks", "regularization")
+
+
+def to_saved(svm: BaseEstimator) -> SavedModel:
+    """Return what a file holds of a fitted estimator.
+
+    Raises
+    ------
+    ModelError
+        The model calls a function without an import path.
+    """
+    parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
+    scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
+    parameters["regularization"] = scales or None
+    parameters["scoring"] = svm.scoring if isinstance(svm.scoring, str) else None
+    try:
+        declaration = svm.model.to_json()
+    except ModelError as err:
+        hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
+        raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
+    certificate = np.array(astuple(svm._certificate), dtype=np.float64)
+    summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
+    saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate)
+    return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
+
+
+def from_saved(kind: type[Estimator], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> Estimator:
+    """Return the fitted estimator that a file holds.
+
+    Raises
+    ------
+    FileFormatError
+        Its parts do not fit together.
+    OptionError
+        It calls a function that is not trusted.
+    """
+    model = _model(saved, path, trusted)
+    unknown = set(saved.parameters) - set(kind._get_param_names()) | set(saved.parameters) & {"model", "callbacks"}
+    if unknown:
+        text = f"{path}: unknown parameters {', '.join(sorted(unknown))} of {kind.__name__}"
+        raise FileFormatError(f"{text}; a file is loaded by the class that saved it")
+    with _of_file(path, "not a report of a fit"):
+        report = FitReport.of_summary(saved.report)
+        _check_report(report)
+    # beside lam, C was not given; the file holds it all the same
+    without = {"C"} if saved.parameters.get("lam") is not None else set()
+    with _of_file(path, f"not the parameters of {kind.__name__}"):
+        made: Estimator = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+        clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
+    made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
+    made.report_, made.plan_ = report, report.plan
+    lam, n, *rest = saved.certificate.tolist()
+    made._certificate = Certificate(lam, int(n), *rest)
+    with _of_file(path, "not the state of a stream"):
+        made._stream = None if saved.stream is None else Stream.of_json(*saved.stream)
+    return made
+
+
+def _check_report(report: FitReport) -> None:
+    """Check the types of what a report holds; everything that prints it relies on them.
+
+    Raises
+    ------
+    ValueError
+        Something is of another type.
+    """
+    numbers = [name for name, text in FitReport.__annotations__.items() if text in ("float", "int")]
+    plain = all(type(getattr(report, name)) in (int, float) for name in numbers)
+    plan, texts = report.plan, [report.plan.backend, report.plan.reason, report.trainer, report.convention]
+    if not plain or not all(isinstance(text, str) for text in texts) or not isinstance(plan.options, Mapping):
+        raise ValueError("expected numbers and texts")
+    str(report), plan.summary(), report.summary()
+
+
+def read_weights(path: str | Path, trusted: bool | Iterable[str] = False) -> Weights:
+    """Return the weights that a file holds, of whatever estimator saved it.
+
+    Raises
+    ------
+    FileFormatError
+        It is not a saved model, or its parts do not fit together.
+    OptionError
+        It calls a function that is not trusted.
+    """
+    saved = read_model(Path(path))
+    return Weights(saved.coef, saved.blocks, _model(saved, path, trusted).declaration, saved.fitted)
+
+
+def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> type[Model]:
+    """Return the model of a file, which the weights and what features learnt fit."""
+    try:
+        model = Model.from_json(saved.declaration, trusted=trusted)
+    except (FileFormatError, ModelError) as err:
+        raise FileFormatError(f"{path}: {err}") from err
+    with _of_file(path, "what features learnt does not fit the model"):
+        widths = LearntWidths(model.declaration, saved.fitted)
+        expected = _expected(model.declaration, widths)
+    if saved.blocks != expected:
+        raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
+    return model
+
+
+def _expected(declaration: Declaration, widths: LearntWidths) -> tuple[Block, ...]:
+    """Return the layout of a model's weights."""
+    out: list[Block] = []
+    for factor in declaration.factors:
+        if factor.tie is None:
+            width = None if factor.features is None else widths.of(factor.features)
+            n_pairs = widths.pairs(factor) if factor.observed else None
+            out.append(factor_block(factor, width, out[-1].stop if out else 0, n_pairs))
+    return tuple(out)
+
+
+@contextmanager
+def _of_file(path: str | Path, what: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of a file into the one error that names it."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:
+        text = " ".join(str(err).split())[:400]
+        raise FileFormatError(f"{path}: {what} ({type(err).__name__}: {text})") from err
+
+
+def _words(blocks: tuple[Block, ...]) -> str:
+    return ", ".join(f"{block.name}{list(block.shape)}" for block in blocks) or "nothing"

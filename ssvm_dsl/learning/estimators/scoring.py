@@ -1,0 +1,46 @@
+"""What scores an estimator on held-out examples, by its parameter ``scoring``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.errors import OptionError, SsvmError
+
+#: A scorer ``(estimator, X, Y) -> float``, the name of one of scikit-learn's, or ``None`` for the method ``score``.
+Scoring = str | Callable[[Any, Any, Any], float] | None
+
+
+def scorer_of(svm: Any) -> Callable[[Any, Any, Any], float]:
+    """Return what scores an estimator on held-out examples, by its parameter ``scoring``.
+
+    Raises
+    ------
+    OptionError
+        There is no scorer of that name; from the scorer: it cannot score such labels, or returns no number.
+    """
+    from sklearn.metrics import check_scoring
+
+    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of one of scikit-learn's scorers"
+    try:
+        scorer = check_scoring(svm, scoring=name)
+    except ValueError:
+        raise OptionError(f"scoring is None, {expected}, got {name!r}") from None
+
+    def score(estimator: Any, X: Any, Y: Any) -> float:
+        try:
+            found = scorer(estimator, X, Y)
+        except SsvmError:
+            raise
+        except (ValueError, TypeError) as err:
+            if not isinstance(name, str):
+                raise
+            hint = "give a function (estimator, X, Y) -> float"
+            raise OptionError(f"scoring={name!r} does not suit these labels ({err}); {hint}") from err
+        if not (isinstance(found, int | float | np.number | np.bool_) and np.isfinite(found)):
+            raise OptionError(f"scoring: a finite number, larger is better, got {found!r}")
+        return float(found)
+
+    return score

@@ -1,0 +1,232 @@
+"""``StructuredSVM``: a declared model as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.driver.fit import Callback
+from ssvm_dsl.learning.estimators.base import Goal, Learner
+from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
+from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
+from ssvm_dsl.learning.risks.answers import losses
+from ssvm_dsl.learning.risks.kinds import find_risk
+
+
+class StructuredSVM(Learner):
+    """Structural support vector machine of a declared model.
+
+    Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
+    with the margin-rescaled hinge ``risk_i(w) = max_y [loss(y_i, y) + w . Phi(x_i, y)] - w . Phi(x_i, y_i)``.
+
+    Parameters
+    ----------
+    model : Model class
+        The declaration.
+    C : float
+        Weight of the risks; leave it out when ``lam`` is given (giving both is refused).
+    lam : float, optional
+        Regularisation strength; ``lam = 1 / (C n)``.
+    risk : str
+        What is minimised: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
+        ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"`` (:mod:`ssvm_dsl.learning.risks.kinds`).
+    power : float
+        Each risk is raised to this power, at least 1; 2 squares the slacks.
+    trainer : str
+        Name of a trainer (``ssvm plugins list``).
+    backend : str
+        Name of an inference backend, or ``"auto"``.
+    guarantee : {"exact", "bound", "heuristic"}
+        The weakest answers ``auto`` may settle for: proved best ones, ones with a certified upper bound
+        (relaxations; training stays certified), or any.
+    tol : float
+        Relative duality gap at which training stops.
+    max_passes : float
+        Passes over the data with the exact oracle at most.
+    max_seconds : float, optional
+        Seconds that ``fit`` may take, compiling kernels not counted; oracle calls end with it, too.
+    random_state : int, optional
+        Seed; results depend on it and on nothing else (not on the number of threads).
+    n_threads : int, optional
+        Threads for batch oracle calls and prediction; by default the processors this process may use.
+    trainer_options, backend_options : dict, optional
+        Options of the trainer and of the (named) backend; ``ssvm plugins show NAME`` lists them.
+    regularization : dict, optional
+        Relative regularisation of factors (keys: factors or names; default 1), e.g. ``{OCR.trans: 0.1}``; 0 leaves
+        a factor unregularised, for trainers that allow it.
+    warm_start : bool
+        Start from the weights of the last fit.
+    verbose : bool
+        Show progress while fitting.
+    callbacks : list of callables, optional
+        Each is told about every iteration (:class:`~ssvm_dsl.plugin_api.TrainingEvent`); returning True stops.
+    patience : int
+        For ``fit(..., validation=(X, Y))``: looks, one a pass, without a better score that end training.
+    scoring : callable or str, optional
+        The score on the examples of ``validation``, larger is better, as scikit-learn has it: a function
+        ``(estimator, X, Y) -> float``, or the name of a scorer that suits what ``predict`` returns; by default the
+        method ``score``.
+    checkpoint : str, optional
+        A file that ``fit`` keeps its state in.  When it is there, the same fit goes on from it: bit for bit if the
+        process was killed, and after a limit from where that was.  It is removed once the tolerance is reached.
+    checkpoint_seconds : float
+        Least time between two writes of it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (dim,)
+        All weights.
+    weights_ : Weights
+        The weights by factor: ``svm.weights_[OCR.trans]``.
+    report_ : FitReport
+        Certificate, plan and cost; print it.
+    plan_ : Plan
+        The backend used in training.
+
+    Examples
+    --------
+    >>> svm = StructuredSVM(OCR, C=1.0).fit(X, Y)
+    >>> svm.predict(X_test), svm.score(X_test, Y_test)
+    >>> print(svm.report_)
+    """
+
+    risk: str
+
+    def __init__(
+        self,
+        model: type[Model],
+        C: float = DEFAULT_C,
+        lam: float | None = None,
+        risk: str = "margin",
+        power: float = 1.0,
+        trainer: str = "bcfw",
+        backend: str = AUTO,
+        guarantee: str = "exact",
+        tol: float = 1e-3,
+        max_passes: float = 500,
+        max_seconds: float | None = None,
+        random_state: int | None = None,
+        n_threads: int | None = None,
+        trainer_options: dict[str, Any] | None = None,
+        backend_options: dict[str, Any] | None = None,
+        regularization: Mapping[Any, float] | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        callbacks: Sequence[Callback] | None = None,
+        patience: int = 5,
+        scoring: Scoring = None,
+        checkpoint: str | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> None:
+        self._keep(locals())
+
+    # -- learning --------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any = None,
+        validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
+    ) -> StructuredSVM:
+        """Learn the weights.
+
+        Parameters
+        ----------
+        X : list of examples
+            Each a dict of arrays by input name, or the bare array when the model has one input.
+        Y : list of labels
+            Each a dict by label name, or the bare labels when the model has one label.
+        sample_weight : array_like, shape (n,), optional
+            Multiplies each example's risk.
+        validation : tuple (X, Y), optional
+            Held-out examples: training ends when ``patience`` looks in a row, at most one a pass, have not raised the
+            score on them (``scoring``), and the weights with the best score are kept.
+
+        Raises
+        ------
+        DataError
+            Bad data, named with input and example.
+        OptionError, PluginError, NoBackendError, TrainingError
+            Parameters, options or the combination of trainer, risk, loss and backend cannot be used.
+        ModelError
+            The model has nothing to score with, or nothing to predict.
+        """
+        self._learn(X, _given(Y), self._goal, sample_weight, validation)
+        return self
+
+    def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
+        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+
+        Fitted features (vocabularies, means) are those of the first batch.  With ``C``, the regularisation is
+        ``1 / (C n)`` for the n examples seen so far.
+
+        Raises
+        ------
+        TrainingError
+            The trainer cannot learn from a stream; names those that can.
+        """
+        self._learn_more(X, _given(Y), self._goal, sample_weight)
+        return self
+
+    def _goal(self, grounded: Grounded) -> Goal:
+        """Return the risk by its name, with the declared loss."""
+        assert grounded.loss is not None
+        return Goal(find_risk(self.risk), grounded.loss)
+
+    def _check(self) -> None:
+        super()._check()
+        find_risk(self.risk)
+        check_loss(self.model)
+
+    # -- prediction ------------------------------------------------------------------------------------
+
+    def predict(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
+        """Return the best labelling of each example, in the user's own class names.
+
+        An array of class names for each example (a plain class for a label without axes, a dict for a model
+        with several labels).
+
+        Parameters
+        ----------
+        X : list of examples
+        time_limit : float, optional
+            Seconds for the whole call, shared among the examples (compiling kernels is not counted): then the best
+            labellings found so far are returned, with a ``TimeLimitWarning`` that tells how many are not proved best.
+        return_bounds : bool
+            Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
+            (``nan`` where the backend gives no bound).
+
+        Raises
+        ------
+        NoLabellingError
+            An example has no labelling when time is up.
+        """
+        return self._labellings(X, time_limit, return_bounds)
+
+    def score(
+        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None, *, time_limit: float | None = None
+    ) -> float:
+        """Return ``1 - (sum of losses) / (sum of largest losses)``: 1 is perfect.
+
+        For a Hamming loss without weights it is the share of right variables, for ZeroOne the share of right
+        examples.  With ``time_limit``, seconds, that of the labellings found by then, as for ``predict``.
+        """
+        self._check_fitted()
+        self._check()
+        X = self._examples(X)
+        weight = check_sample_weight(sample_weight, len(X))
+        lost_parts, largest = zip(*self._answers(X, losses, Y=_given(Y, "score"), time_limit=time_limit), strict=True)
+        lost, most = float(np.dot(weight, np.concatenate(lost_parts))), float(np.dot(weight, np.concatenate(largest)))
+        return 1.0 - lost / most if most > 0 else 1.0
+
+
+def _given(Y: Sequence[Any] | None, method: str = "fit") -> Sequence[Any]:
+    """Return the labels; refuse to do without."""
+    return check_labels(Y, "a list with the labels of each example", f"call {method}(X, Y)")

@@ -1,0 +1,172 @@
+"""Answer questions about new examples: ground, plan, solve, a few hundred examples at a time.
+
+Working in chunks keeps features in the processor's cache and memory bounded by the chunk, not by the data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.solution import Solution, Stop
+from ssvm_dsl.learning.driver.outlook import predict_outlook
+from ssvm_dsl.plugin_api.protocols import Executor
+
+T = TypeVar("T")
+
+#: Examples answered together.
+CHUNK = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionRequest:
+    """What is asked of every example.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (dim,)
+        The weights.
+    backend : str
+        Name of a backend, or ``"auto"``.
+    options : dict, optional
+        Its options.
+    task : Task
+    k : int
+        How many labellings, for ``kbest``.
+    guarantee : Guarantee
+        The weakest that ``auto`` may take.
+    deadline : Deadline
+        When the call must end; each example has its share of the time.
+    """
+
+    w: NDArray[np.float64]
+    backend: str
+    options: dict[str, Any] | None
+    task: Task = Task.MAP
+    k: int = 1
+    guarantee: Guarantee = Guarantee.EXACT
+    deadline: Deadline = field(default_factory=Deadline)
+
+    def each(
+        self,
+        grounder: Callable[[int, int], Grounded],
+        n: int,
+        executor: Executor,
+        read: Callable[[Grounded, Solution], T],
+    ) -> list[T]:
+        """Return ``read(grounded chunk, its solution)`` for the examples ``0 .. n-1``, chunk by chunk.
+
+        Nothing of a chunk is held when the next one is laid out, so that it takes the same memory (fresh memory
+        costs as much as filling it).
+
+        Parameters
+        ----------
+        grounder : callable
+            Lays the model over examples ``lo .. hi-1``.
+        n : int
+        executor : Executor
+            Shares the work of a chunk among threads.
+        read : callable
+            Takes what is wanted from an answer.
+        """
+        size = max(1, CHUNK // self.k)
+        bounds = [(lo, min(lo + size, n)) for lo in range(0, n, size)]
+        return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
+
+    def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
+        guarantee = accepted_guarantee(self.backend, self.guarantee)
+        need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
+        chosen = plan_program(grounded.program, need, self.backend, self.options)
+        if not first and (slow := predict_outlook(need, chosen, n).warning(self.deadline.limit)):
+            warnings.warn(slow, UserWarning, stacklevel=6)
+        session = open_plan(chosen, grounded.program, outwards=False)
+        mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
+        k = min(self.k, most_labellings(grounded.program))
+        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first, mine)
+
+
+def most_labellings(program: Program) -> int:
+    """Return how many labellings the example with the most of them has, its masks counted; at most 2^62."""
+    states: NDArray[Any] = program.card.astype(np.float64)
+    if program.allowed is not None:
+        owner = np.repeat(np.arange(program.n_variables), program.card)
+        states = np.bincount(owner, weights=program.allowed, minlength=program.n_variables)
+    bits = np.concatenate([[0.0], np.cumsum(np.log2(np.maximum(states, 1.0)))])
+    most = float(np.diff(bits[program.var_ptr]).max(initial=0.0))
+    return round(2.0**most) + 1 if most < 40.0 else 2**62  # one more than it may be, for rounding
+
+
+def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
+    """Return the labels of each example in the user's form."""
+    return grounded.layout.decode(solution.labels)
+
+
+def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
+    """Return for each example its labellings with their scores, best first."""
+    ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
+    found = []
+    for i in range(grounded.n_examples):
+        known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]
+        found.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
+    return found
+
+
+def probabilities(grounded: Grounded, solution: Solution) -> list[Any]:
+    """Return for each example the probabilities of the states of its variables."""
+    return grounded.layout.decode_states(solution.needed_marginals().node)
+
+
+def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (loss of each answer, largest loss of each example)."""
+    assert grounded.loss is not None
+    return grounded.loss.value(grounded.program, solution.labels), grounded.loss.largest(grounded.program)
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """What is known of answers: scores, and upper bounds of any labelling's.
+
+    Parameters
+    ----------
+    score, bound : ndarray of float64, shape (n,)
+        ``bound`` is ``nan`` where there is none.
+    open : ndarray of bool, shape (n,)
+        Whether time ended the search before the answer was proved best.
+    """
+
+    score: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    open: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, solution: Solution) -> Worth:
+        """Return what is known of the answers of a chunk."""
+        late = solution.stop == Stop.TIME
+        return cls(solution.best, solution.bound, late & ~solution.optimal() if late.any() else late)
+
+    @classmethod
+    def joined(cls, parts: list[Worth]) -> Worth:
+        """Return what is known of the answers of several chunks."""
+        names = (("score", np.float64), ("bound", np.float64), ("open", np.bool_))
+        return cls(*(np.concatenate([np.zeros(0, kind), *(getattr(p, name) for p in parts)]) for name, kind in names))
+
+    def unproved(self) -> str:
+        """Return what to say of answers that time ended before they were proved best; nothing if there are none."""
+        if not self.open.any():
+            return ""
+        text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
+        gaps = (self.bound - self.score)[self.open]
+        known = gaps[np.isfinite(gaps)]
+        return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text

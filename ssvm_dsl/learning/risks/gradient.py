@@ -1,0 +1,58 @@
+"""``GradientProblem``: what problems share whose risks give values and gradients, but no planes of labellings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.training import Planes, RiskGradient
+
+
+class GradientProblem(BaseProblem, ABC):
+    """A risk known by its values and (sub)gradients.
+
+    Parameters are those of :class:`~ssvm_dsl.learning.risks.base.BaseProblem`.
+    """
+
+    def value(self, w: F64) -> tuple[float, float]:
+        """Return (objective, certified upper bound or nan) at w."""
+        found = self.gradient(w)
+        return self.objective.primal(w, found.value), self.objective.primal(w, found.bound)
+
+    @abstractmethod
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return the risks of the selected examples and a subgradient of their weighted sum."""
+
+    @property
+    def tightness_is_free(self) -> bool:
+        """Whether nothing needs to be asked for :meth:`tightness`."""
+        return True
+
+    def tightness(self, w: F64) -> float:
+        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is maximised."""
+        return np.nan
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return ``None``: there is no most violated labelling to ask for."""
+        return None
+
+    def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+    def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+    def evaluate(self, w: F64) -> tuple[float, float, Planes]:
+        """Raise: there are no planes."""
+        raise _no_planes()
+
+
+def _no_planes() -> TrainingError:
+    return TrainingError("this risk has no planes of labellings; the trainer must use value and gradient")

@@ -1,0 +1,252 @@
+"""Risks by name: what each asks of a backend, and the training problem it makes.
+
+Risks are plug-ins (``ssvm_risks``); the bundled ones are described in ``ssvm_trainers``, and one file here has each.
+What a fit needs to know of a risk beforehand is data of its :class:`~ssvm_dsl.plugin_api.RiskSpec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.errors import OptionError, PluginError, TrainingError
+from ssvm_dsl.inference.planner import tasks_for_training
+from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.need import Ability, Guarantee, Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.learning.risks.given import given_risk
+from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.single_label import is_one_label
+from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import AddedLoss, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec
+from ssvm_dsl.registry import Registry, registry
+
+Problem = MarginProblem | GradientProblem
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A risk.
+
+    Parameters
+    ----------
+    spec : RiskSpec
+    settings : mapping
+        What its factory gets besides the world of a fit.
+    """
+
+    spec: RiskSpec
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What users write."""
+        return self.spec.name
+
+    def loss(self, loss: LossTerm) -> LossTerm:
+        """Return the loss that it looks at, for the declared one."""
+        if self.spec.loss is AddedLoss.DECLARED:
+            return loss
+        kind = ZERO_ONE if self.spec.loss is AddedLoss.ZERO_ONE else ADDITIVE
+        return LossTerm(loss.truth, np.zeros(len(loss.node)), np.zeros(len(loss.const)), kind, 1.0)
+
+    def asks(
+        self, loss: LossTerm, messages: bool = False, marginals: bool = False
+    ) -> tuple[frozenset[Task], frozenset[Ability]]:
+        """Return (tasks, abilities) that a backend must cover, for the declared loss.
+
+        With ``messages`` the trainer works on dual bounds, with ``marginals`` on distributions over labellings
+        (:class:`~ssvm_dsl.plugin_api.TrainerNeeds`).
+        """
+        used, tasks = self.loss(loss), self.spec.tasks
+        if not self.takes(loss):
+            every = [one for one in risks().values() if one.of_maxima]
+            able = ", ".join(one.name for one in every if one.spec.loss is AddedLoss.DECLARED)
+            blind = ", ".join(one.name for one in risks().values() if one.spec.loss is not AddedLoss.DECLARED)
+            text = f"risk '{self.name}' needs a loss that adds up over variables, not {used.called}"
+            raise OptionError(f"{text}; these risks take it: {able}; these do without the declared loss: {blind}")
+        abilities: frozenset[Ability] = frozenset()
+        if self.of_maxima and Task.MAP in tasks:
+            augmented, abilities = tasks_for_training(used.kind)
+            tasks = tasks - {Task.MAP} | augmented
+        if self.of_maxima and marginals:
+            tasks |= {Task.MARGINALS}
+        if self.relaxed and messages:
+            tasks, abilities = tasks - {Task.RELAXED} | {Task.MAP}, frozenset({Ability.MESSAGES})
+        return tasks, abilities
+
+    def takes(self, loss: LossTerm) -> bool:
+        """Return whether the loss adds up over variables, where the risk needs that."""
+        return not self.spec.additive or self.loss(loss).kind == ADDITIVE
+
+    @property
+    def of_maxima(self) -> bool:
+        """Whether it is a maximum over labellings."""
+        return self.spec.form in (RiskForm.PLANES, RiskForm.SCALED)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether it is a maximum over the local polytope."""
+        return self.spec.form is RiskForm.FRACTIONAL
+
+    def weakest(self, asked: Guarantee) -> Guarantee:
+        """Return the weakest guarantee that will do: a relaxation has no exact answers to ask for, only bounds."""
+        return Guarantee.BOUND if self.relaxed else asked
+
+    def problem(
+        self,
+        parameters: ParameterMap,
+        loss: LossTerm,
+        objective: RegularizedRisk,
+        session: PlannedSession,
+        executor: Executor,
+        marginals: bool = False,
+    ) -> Problem:
+        """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any.
+
+        Raises
+        ------
+        TrainingError
+            The risk is for models of one label, and this one is not; names those that take it.
+        """
+        if self.spec.one_label and not is_one_label(parameters.program, loss):
+            able = ", ".join(one.name for one in risks().values() if not one.spec.one_label and one.takes(loss))
+            text = f"risk '{self.name}' is for models of one label without axes, whose loss is Hamming or Cost"
+            raise TrainingError(f"{text}; these risks take this model: {able}")
+        known = registry()
+        spec = replace(self.spec, factory=self.spec.mixtures) if marginals and self.spec.mixtures else self.spec
+        make: Any = spec.load(known.whose(self.spec))
+        world = (parameters, self.loss(loss), objective, session, executor)
+        if isinstance(make, type) and issubclass(make, BaseProblem):
+            made: Any = make(*world, **self.settings)
+            return made  # type: ignore[no-any-return]
+        return given_risk(make, self.spec, known.whose(self.spec), *world)
+
+
+def risks(known: Registry | None = None) -> dict[str, Risk]:
+    """Return the risks of labellings by name; those that need values are for ``StructuredRegressor``."""
+    specs = (registry() if known is None else known).specs(RiskSpec)
+    return {spec.name: Risk(spec) for spec in specs if not spec.values}
+
+
+def find_risk(name: str) -> Risk:
+    """Return a risk by name.
+
+    Raises
+    ------
+    OptionError
+        There is no such risk; names those there are, and what to write for a name that is used elsewhere.
+    """
+    found = risks()
+    if not (isinstance(name, str) and name in found):
+        try:
+            registry().find(RiskSpec, name)
+        except PluginError as err:
+            raise OptionError(str(err)) from None
+        raise OptionError(f"risk {name!r} needs values to fit; use StructuredRegressor")
+    return found[name]
+
+
+def regression_risk(values: NDArray[np.float64], epsilon: tuple[float, float]) -> Risk:
+    """Return the risk of structured regression on values v_i.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+    epsilon : tuple (below, above)
+        How far a score may be off for free.
+    """
+    spec = next(one for one in registry().specs(RiskSpec) if one.values)
+    return Risk(spec, {"values": values, "epsilon": epsilon})
+
+
+def weakest_oracle(spec: TrainerSpec, risk: Risk, tasks: frozenset[Task]) -> tuple[Guarantee, str]:
+    """Return the weakest guarantee of answers to some tasks that training can do with, and why."""
+    if Task.MARGINALS in tasks:
+        return Guarantee.EXACT, "marginals come without bounds, so that only exact ones will do"
+    if risk.spec.bounded and spec.needs.guarantee is Guarantee.HEURISTIC:
+        return Guarantee.BOUND, f"risk '{risk.name}' is searched by bounds"
+    return spec.needs.guarantee, f"the trainer needs answers that are {spec.needs.guarantee.value} or better"
+
+
+def minimisers(
+    risk: Risk, power: float, known: Registry, also: Callable[[TrainerSpec], bool] = lambda spec: True
+) -> list[str]:
+    """Return the trainers that minimise a power of a risk, and of which something else is true."""
+    specs = [spec for spec in known.specs(TrainerSpec) if spec.needs.covers(risk.spec, power)]
+    return [spec.name for spec in specs if also(spec)]
+
+
+def minimised(needs: TrainerNeeds, known: Registry) -> list[str]:
+    """Return the names of the risks that a trainer minimises."""
+    return sorted(spec.name for spec in known.specs(RiskSpec) if needs.minimises(spec))
+
+
+def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = False) -> None:
+    """Refuse a trainer that does not minimise a risk, before anything is computed.
+
+    Parameters
+    ----------
+    spec : TrainerSpec
+    risk : Risk
+    power : float
+    default : bool
+        Whether the trainer is the default one, for the message.
+
+    Raises
+    ------
+    TrainingError
+        Names the trainers that do.
+    """
+    if spec.needs.covers(risk.spec, power):
+        return
+    asked = f"risk '{risk.name}'" + (f" to the power {power:g}" if power != 1.0 else "")
+    able = ", ".join(minimisers(risk, power, registry())) or "none"
+    powers = "any" if spec.needs.any_power else " or ".join(f"{one:g}" for one in sorted(spec.needs.powers))
+    its_own = ", ".join(minimised(spec.needs, registry()))
+    mine = f"'{spec.name}'{', the default,' if default else ''} minimises {its_own}"
+    hint = f"set trainer= to one of them; {mine} (powers: {powers})"
+    raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
+
+
+def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program, loss: LossTerm) -> None:
+    """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
+
+    Marginals do not tell all that matters of a distribution where graphs have cycles; neither knows of losses that do
+    not add up over variables.
+
+    Raises
+    ------
+    TrainingError
+        Says what is in the way, and names the risk's other trainers.
+    """
+    needs = spec.needs
+    if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
+        return
+    used, shape = risk.loss(loss), program.hardest_topology
+    found = {
+        f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
+        "a model without hard constraints": needs.factored and bool(program.constraints),
+        f"chains or forests, not {shape.word}": needs.factored and shape > Topology.FOREST,
+    }
+    reasons = [reason for reason, there in found.items() if there]
+    if reasons:
+        sums = used.kind == ADDITIVE
+
+        def works(other: TrainerSpec) -> bool:
+            return not (other.needs.factored or (other.needs.asks_marginals and not sums))
+
+        able = minimisers(risk, power, registry(), works)
+        what = "marginals" if needs.factored else "distributions over labellings"
+        text = f"trainer '{spec.name}' works on {what}, and needs {' and '.join(reasons)}"
+        raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")

@@ -1,0 +1,76 @@
+"""``MarginMixtureProblem``: margin rescaling with planes that are mixed from those of all labellings.
+
+A distribution q over the labellings of an example mixes their planes to one that bounds the risk from below, too,
+
+    risk_i(w)  >=  E_q Delta - w . E_q psi_i ,         psi_i(y) = Phi(x_i, y_i) - Phi(x_i, y) ,
+
+and for ``q(y) ~ exp(t Delta(y) + u . Phi(x_i, y))`` both expectations are sums over marginals: those of the
+softmax-margin at the weights u with its loss scaled by t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.risks.smooth import SmoothProblem
+
+
+class MarginMixtureProblem(MarginProblem):
+    """Margin-rescaling risk over a data set, for trainers that ask for marginals.
+
+    Parameters are those of :class:`~ssvm_dsl.learning.risks.margin.MarginProblem`.
+
+    Raises
+    ------
+    OptionError
+        The loss does not add up over variables.
+    """
+
+    of_sums = "a distribution over labellings"
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        one_each = replace(self.objective, weight=np.ones(self.n), power=1.0)
+        self._soft = _Soft(self.parameters, self.loss, one_each, self.session, self.executor)
+
+    def within(self, deadline: Deadline) -> None:
+        """Take the deadline that calls end with from now on."""
+        super().within(deadline)
+        self._soft.within(deadline)
+
+    def mixed_plane(self, u: F64, t: float, example: int) -> tuple[F64, float]:
+        """Return (E psi, E loss) of an example under ``q(y) ~ exp(t loss(y) + u . Phi(x, y))``.
+
+        Parameters
+        ----------
+        u : ndarray of float64, shape (dim,)
+        t : float
+        example : int
+        """
+        before = self._soft.oracle_seconds
+        plane = self._soft.mixed(u, t, example)
+        self.n_oracle_calls += 1
+        self.oracle_seconds += self._soft.oracle_seconds - before
+        return plane
+
+
+class _Soft(SmoothProblem):
+    """The softmax-margin of one example at a time, with a scaled loss."""
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._prices = self.loss.node
+        self.loss = replace(self.loss, node=self._prices.copy())
+
+    def mixed(self, u: F64, t: float, example: int) -> tuple[F64, float]:
+        program = self.program
+        lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
+        self.loss.node[lo:hi] = t * self._prices[lo:hi]
+        found = self.gradient(u, np.array([example], dtype=np.int64))
+        expected = float(np.dot(self._prices[lo:hi], self._mu.node[lo:hi])) + float(self.loss.const[example])
+        return -found.vector, expected

@@ -1,0 +1,248 @@
+"""``ExampleSession``: the base of sessions that answer one example after the other, in plain Python or by a library.
+
+An author fills in :meth:`ExampleSession.answer` for one example given as plain arrays; which examples are asked for,
+masks and clamps, time limits, Ctrl-C, what to start from and the layout of the answer are here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir.need import Limits
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
+
+A = TypeVar("A", bound="_Ending")
+
+
+class _Ending(Protocol):
+    """An answer that says why its search ended."""
+
+    @property
+    def stop(self) -> Stop:
+        """Why."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a call must end, and whom to report progress to.
+
+    Parameters
+    ----------
+    end : float
+        On the clock of ``time.perf_counter``; ``inf`` without a limit.
+    limits : Limits
+    """
+
+    end: float
+    limits: Limits
+
+    @classmethod
+    def start(cls, limits: Limits) -> Clock:
+        """Return a clock that starts now."""
+        return cls(np.inf if limits.time is None else perf_counter() + limits.time, limits)
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at least 0."""
+        return max(0.0, self.end - perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether time is up."""
+        return self.end < np.inf and perf_counter() >= self.end
+
+    def afford(self, seconds: float) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` unless there is time for a step that nothing can cut short.
+
+        Parameters
+        ----------
+        seconds : float
+            What the step is expected to take.
+        """
+        if self.end < np.inf and perf_counter() + seconds >= self.end:
+            raise OutOfTime("the time limit is over")
+
+    def share(self, n: int) -> Clock:
+        """Return the clock of the next of n examples: it may take an equal share of what is left."""
+        return self if n <= 1 or self.end == np.inf else Clock(perf_counter() + self.left / n, self.limits)
+
+    def tell(self, score: float, bound: float) -> None:
+        """Report progress on the example at hand."""
+        if self.limits.progress is not None:
+            self.limits.progress(score, bound)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainExample:
+    """One example with its scores, as plain arrays; variables are counted from 0.
+
+    Parameters
+    ----------
+    number : int
+        Of the example in the program.
+    node : list of ndarray
+        The unary scores of each variable's states, ``-inf`` where a mask or a clamp rules a state out.
+    factors : list of (ndarray of int32, ndarray)
+        The variables of each factor, and its table with an axis for each of them.
+    const : float
+        What every labelling scores besides.
+    """
+
+    number: int
+    node: list[F64]
+    factors: list[tuple[I32, F64]]
+    const: float
+
+    @classmethod
+    def of(cls, program: Program, question: Question, node: F64, number: int) -> PlainExample:
+        """Return an example of a program; ``node`` is ``question.open_node(program)``."""
+        first, stop = program.var_ptr[number : number + 2].tolist()
+        ends = program.state_ptr[first : stop + 1]
+        unary = [node[lo:hi] for lo, hi in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+        factors = []
+        for group, tables in zip(program.groups, question.theta.tables, strict=True):
+            shapes, shape = group.shapes, int(group.shapes.of[number])
+            mine = slice(*shapes.start[shape : shape + 2].tolist())
+            scopes, rows = shapes.scope[mine], (group.rows[mine] + group.table_base[number]).tolist()
+            factors += [(scope, tables[row].reshape(group.cards)) for scope, row in zip(scopes, rows, strict=True)]
+        return cls(number, unary, factors, float(question.theta.const[number]))
+
+    def score(self, labels: Sequence[int] | I32) -> float:
+        """Return the score of a labelling."""
+        total = self.const
+        for scores, state in zip(self.node, labels, strict=True):
+            total += float(scores[state])
+        for scope, table in self.factors:
+            total += float(table[tuple(labels[v] for v in scope)])
+        return total
+
+
+@dataclass(frozen=True)
+class ExampleAnswer:
+    """What is known about the best labelling of one example.
+
+    Parameters
+    ----------
+    labels : sequence of int, optional
+        The state of each variable; ``None`` without a labelling.
+    score : float, optional
+        Of the labels; computed from them by default.
+    bound : float
+        Upper bound on the score of every labelling: ``nan`` without one; ``-inf`` proves that there is no labelling.
+    stop : Stop
+        Why the search ended.
+    warm : object
+        What to start from next time.
+    stats : dict
+        Counters of the backend's own.
+    """
+
+    labels: Sequence[int] | I32 | None = None
+    score: float | None = None
+    bound: float = np.nan
+    stop: Stop = Stop.FINISHED
+    warm: Any = None
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def exact(cls, labels: Sequence[int] | I32 | None, score: float, **extra: Any) -> ExampleAnswer:
+        """Return the answer of a search that has found the best labelling; score ``-inf`` says that there is none."""
+        return cls(labels if score > -np.inf else None, score, score, **extra)
+
+
+class ExampleSession(ABC):
+    """A session for the tasks ``map`` and ``map_clamped`` that answers example by example.
+
+    Parameters
+    ----------
+    program : Program
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @abstractmethod
+    def answer(self, example: PlainExample, clock: Clock, warm: Any) -> ExampleAnswer:
+        """Answer for one example.
+
+        Parameters
+        ----------
+        example : PlainExample
+        clock : Clock
+            When to end, with what is found by then; ``clock.limits.iterations`` may limit the search as well.
+        warm : object
+            The ``warm`` of an earlier answer for this example, ``None`` without one.
+        """
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        program, clock = self.program, Clock.start(question.limits)
+        ids, node = question.ids(program), question.open_node(program)
+        warm_of = question.warm if isinstance(question.warm, dict) else {}
+
+        def one(place: int, number: int, mine: Clock) -> ExampleAnswer:
+            example = PlainExample.of(program, question, node, number)
+            found = self.answer(example, mine, warm_of.get(number))
+            score = found.score
+            if found.labels is None:
+                score = -np.inf
+            elif score is None:
+                score = example.score(found.labels)
+            clock.tell(score, found.bound)
+            return replace(found, labels=found.labels if score > -np.inf else None, score=score)
+
+        return self._packed(question, answer_each(ids, clock, one, lambda why: ExampleAnswer(score=-np.inf, stop=why)))
+
+    def _packed(self, question: Question, answers: list[ExampleAnswer]) -> Solution:
+        ids, ptr = question.ids(self.program), question.label_ptr(self.program)
+        labels = np.zeros(int(ptr[-1]), dtype=np.int32)
+        stats: dict[str, Any] = {}
+        for i, answer in enumerate(answers):
+            if answer.labels is not None:
+                labels[ptr[i] : ptr[i + 1]] = answer.labels
+            for name, value in answer.stats.items():
+                stats[name] = stats.get(name, 0) + value
+        numbers = np.array([(answer.score, answer.bound) for answer in answers], dtype=np.float64).reshape(-1, 2)
+        score, bound = np.ascontiguousarray(numbers.T)
+        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
+        stop = np.array([answer.stop for answer in answers], dtype=np.int8)
+        warm = {int(e): a.warm for e, a in zip(ids, answers, strict=True) if a.warm is not None}
+        return Solution(labels, score, bound, stop, primal.astype(np.int8), warm=warm or None, stats=stats)
+
+
+def answer_each(ids: I64, clock: Clock, one: Callable[[int, int, Clock], A], missing: Callable[[Stop], A]) -> list[A]:
+    """Return the answers for examples one after the other, each with its share of the time.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+    clock : Clock
+        Of the whole call.
+    one : callable
+        Answers for (place among ``ids``, number of the example, its clock).
+    missing : callable
+        Makes the answers for the examples that time or Ctrl-C leaves out.
+    """
+    answers: list[A] = []
+    reason = Stop.TIME
+    try:
+        for place, number in enumerate(ids.tolist()):
+            if clock.over:
+                break
+            answers.append(one(place, number, clock.share(len(ids) - place)))
+            if answers[-1].stop is Stop.INTERRUPTED:
+                reason = Stop.INTERRUPTED
+                break
+    except KeyboardInterrupt:
+        reason = Stop.INTERRUPTED
+    return answers + [missing(reason)] * (len(ids) - len(answers))

@@ -1,0 +1,38 @@
+"""A named backend's answer to a problem, as users get it: planned, verified, bounds rounded outwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Guarantee, Need, Question, Solution, Task
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.testing.problems import Problem
+
+
+def answer(backend: str, problem: Problem, options: dict[str, Any] | None = None, **question: Any) -> Solution:
+    """Return what an installed backend answers.
+
+    Parameters
+    ----------
+    backend : str
+        Its name.
+    problem : Problem
+        What tables are (submodular, say) is taken from the problem's scores.
+    options : dict, optional
+        The backend's options.
+    question
+        What a :class:`~ssvm_dsl.ir.Question` holds besides the scores: ``task``, ``clamp``, ``limits`` ...
+
+    Raises
+    ------
+    NoBackendError
+        The backend does not take this problem.
+    BackendFault
+        It crashed, or its answer breaks the contract.
+    """
+    program, task = problem.program, question.get("task", Task.MAP)
+    properties = table_properties(program, problem.theta)
+    need = Need.of(program, frozenset({task}), Guarantee.HEURISTIC, properties=properties)
+    return open_plan(plan(need, backend, options), program).solve(Question(problem.theta, **question))

@@ -1,0 +1,1 @@
+"""The conformance kit for backends: what one claims, against brute force."""

@@ -1,0 +1,304 @@
+"""The checks of the conformance kit: each asks a backend in one way and lets the judge look at one aspect.
+
+A check gets a :class:`Trial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`;
+any other exception is the backend's and counts as a failure too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.errors import BackendFault
+from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.ir import Limits, Question, Solution, Task, Theta
+from ssvm_dsl.ir.ragged import members
+from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
+from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.time_limit import check_time_limit
+from ssvm_dsl.testing.problems import Problem
+
+NO_LIMITS = Limits()
+
+#: Labellings asked for where a check needs no particular number of them.
+K = 3
+
+
+class NotForThisProgram(Exception):
+    """What a check is about does not extend to a program; the trial does not count."""
+
+
+@dataclass(eq=False)
+class Trial:
+    """A backend before one problem.
+
+    Parameters
+    ----------
+    spec : BackendSpec
+    backend : Backend
+    options : mapping
+    judge : Judge
+        Knows the right answers.
+    tasks : frozenset of Task
+        What to ask: tasks the check is about, that are claimed and not refused for this problem.
+    rng : Generator
+    """
+
+    spec: BackendSpec
+    backend: Backend
+    options: Mapping[str, Any]
+    judge: Judge
+    tasks: frozenset[Task]
+    rng: np.random.Generator
+
+    @cached_property
+    def problem(self) -> Problem:
+        """A copy of the problem, so that a backend that writes to it spoils no other trial and not the judge."""
+        return deepcopy(self.judge.problem)
+
+    def open(self) -> Session:
+        """Open the backend on the problem."""
+        return self.backend.open(self.problem.program, dict(self.options))
+
+    @cached_property
+    def clamp(self) -> I32:
+        """Some variables fixed, mostly to states that are allowed."""
+        program, rng = self.problem.program, self.rng
+        clamp = rng.integers(0, program.card).astype(np.int32)
+        if program.allowed is not None and rng.random() < 0.9:
+            allowed = np.split(program.allowed, program.state_ptr[1:-1])
+            clamp = np.array([rng.choice(np.flatnonzero(a)) if a.any() else 0 for a in allowed], dtype=np.int32)
+        clamp[rng.random(len(clamp)) < 0.6] = -1
+        return clamp
+
+    def questions(self, examples: I64 | None = None, limits: Limits = NO_LIMITS) -> Iterator[Question]:
+        """Yield one question for each task."""
+        for task in sorted(self.tasks):
+            clamp = self.clamp if task is Task.MAP_CLAMPED else None
+            k = K if task is Task.KBEST else 1
+            yield Question(self.problem.theta, examples, task, clamp, None, limits, k)
+
+    def selection(self) -> I64:
+        """Return a random selection of examples, in random order."""
+        n = self.problem.program.n_examples
+        return self.rng.permutation(n)[: int(self.rng.integers(1, n + 1))].astype(np.int64)
+
+    def judged(self, session: Session, question: Question) -> Solution:
+        """Put a question to a session and check all of the answer but what is compared with other answers."""
+        solution = session.solve(question)
+        with naming_the_question(question):
+            self.judge.everything(question, solution)
+        return solution
+
+    def other(self) -> Trial:
+        """Return a trial with other scores for the same program (and the same states forbidden)."""
+        problem, theta = self.judge.problem, self.judge.problem.theta.copy()
+        theta.node[:] += self.rng.normal(size=theta.node.size) * max(1.0, _spread(theta.node))
+        changed = Problem(f"{problem.name} with noise on node scores", problem.program, theta)
+        return replace(self, judge=Judge(changed, self.spec.caps))
+
+
+@contextmanager
+def naming_the_question(question: Question) -> Iterator[None]:
+    """Add the question to what a complaint says."""
+    try:
+        yield
+    except Complaint as complaint:
+        raise Complaint(f"{question}\n{complaint}") from None
+
+
+def _spread(node: NDArray[np.float64]) -> float:
+    finite = node[np.isfinite(node)]
+    return float(np.ptp(finite)) if finite.size else 0.0
+
+
+def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[Trial], None]:
+    """Return a check that asks once for every task and looks at one aspect of the answer."""
+
+    def run(trial: Trial) -> None:
+        session = trial.open()
+        for question in trial.questions():
+            solution = session.solve(question)
+            with naming_the_question(question):
+                trial.judge.form(question, solution)
+                look(trial.judge, question, solution)
+
+    return run
+
+
+def everything(trial: Trial) -> None:
+    """Ask once for every task and look at all aspects of the answers."""
+    session = trial.open()
+    for question in trial.questions():
+        trial.judged(session, question)
+
+
+def kbest(trial: Trial) -> None:
+    """Ask for one, for a few and for more labellings than some examples have."""
+    session = trial.open()
+    for k in (1, 2, 7):
+        question = Question(trial.problem.theta, task=Task.KBEST, k=k)
+        solution = session.solve(question)
+        with naming_the_question(question):
+            trial.judge.form(question, solution)
+            trial.judge.kbest(question, solution)
+
+
+def selected(trial: Trial) -> None:
+    """Ask for some examples in any order, for none, and with ``nan`` as scores of the others."""
+    session, chosen = trial.open(), trial.selection()
+    hidden = hide_others(trial.problem, chosen)
+    for examples in (chosen, chosen[::-1].copy(), chosen[:0]):
+        for question in trial.questions(examples):
+            trial.judged(session, question)
+    for question in trial.questions(chosen):
+        trial.judged(session, question.but(theta=hidden))
+
+
+def hide_others(problem: Problem, chosen: I64) -> Theta:
+    """Return the scores with ``nan`` wherever only examples that are not chosen have theirs."""
+    program, theta = problem.program, problem.theta
+    out = Theta.zeros(program)
+    out.pool[:], out.node[:], out.const[:] = np.nan, np.nan, np.nan
+    states = members(program.state_ptr, members(program.var_ptr, chosen))
+    out.node[states], out.const[chosen] = theta.node[states], theta.const[chosen]
+    for group, mine, given in zip(program.groups, out.tables, theta.tables, strict=True):
+        rows = group.table_rows(chosen)
+        mine[rows] = given[rows]
+    return out
+
+
+def reused(trial: Trial) -> None:
+    """Ask with other scores in between; earlier answers stay as they are."""
+    session, other = trial.open(), trial.other()
+    for question in trial.questions():
+        first = trial.judged(session, question)
+        kept = deepcopy(replace(first, warm=None, stats={}))
+        other.judged(session, question.but(theta=other.problem.theta))
+        with naming_the_question(question):
+            _same(kept, first, "a later call changed the arrays of an earlier answer")
+        trial.judged(session, question)
+
+
+def unchanged(trial: Trial) -> None:
+    """Look whether program, scores, selection and clamps are as they were."""
+    problem, chosen = trial.problem, trial.selection()
+    session, before = trial.open(), _fingerprint(problem)
+    for question in trial.questions(chosen):
+        given = deepcopy((question.examples, question.clamp))
+        session.solve(question)
+        with naming_the_question(question):
+            if _fingerprint(problem) != before:
+                raise Complaint("the backend wrote to the program or to theta")
+            for what, mine, old in zip(("examples", "clamp"), (question.examples, question.clamp), given, strict=True):
+                if mine is not None and old is not None and not np.array_equal(mine, old):
+                    raise Complaint(f"the backend wrote to '{what}'")
+
+
+def _fingerprint(problem: Problem) -> tuple[str, bytes, bytes, bytes]:
+    theta = problem.theta
+    return replace(problem.program).content_hash, theta.node.tobytes(), theta.pool.tobytes(), theta.const.tobytes()
+
+
+def deterministic(trial: Trial) -> None:
+    """Ask twice, and once after opening anew."""
+    session = trial.open()
+    for question in trial.questions():
+        first = session.solve(question)
+        with naming_the_question(question):
+            _same(first, session.solve(question), "asked twice, it gives different answers")
+            _same(first, trial.open().solve(question), "opened anew, it gives a different answer")
+
+
+def _same(first: Solution, second: Solution, text: str) -> None:
+    for what in ("labels", "score", "bound", "stop", "primal", "log_partition"):
+        mine, yours = getattr(first, what), getattr(second, what)
+        if (mine is None) != (yours is None):
+            raise Complaint(f"{text}: {what}")
+        if mine is not None and not np.array_equal(mine, yours, equal_nan=True):
+            raise Complaint(f"{text}: {what} {np.asarray(mine).tolist()}, then {np.asarray(yours).tolist()}")
+    if first.marginals is not None and second.marginals is not None:
+        pairs = zip(
+            (first.marginals.node, *first.marginals.tables),
+            (second.marginals.node, *second.marginals.tables),
+            strict=True,
+        )
+        if not all(np.array_equal(mine, yours, equal_nan=True) for mine, yours in pairs):
+            raise Complaint(f"{text}: marginals")
+
+
+def threads(trial: Trial) -> None:
+    """Ask one session from four threads at once, each time for other examples."""
+    session = trial.open()
+    asked = [question for _ in range(4) for question in trial.questions(trial.selection())]
+    with _eager_switching(), ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda question: session.solve(question), asked))
+    for question, answer in zip(asked, answers, strict=True):
+        with naming_the_question(question):
+            trial.judge.everything(question, answer)
+            if trial.spec.caps.deterministic:
+                _same(session.solve(question), answer, "alone and among other threads it answers differently")
+
+
+@contextmanager
+def _eager_switching() -> Iterator[None]:
+    """Let threads take turns as often as possible, so that races show."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def warm(trial: Trial) -> None:
+    """Start from the state of an earlier answer, for the same and for other scores."""
+    session, other = trial.open(), trial.other()
+    for question in trial.questions():
+        warm = trial.judged(session, question).warm
+        if warm is None:
+            raise Complaint(f"{question}\nclaims warm starts but Solution.warm is None")
+        trial.judged(session, question.but(warm=warm))
+        other.judged(session, question.but(theta=other.problem.theta, warm=warm))
+
+
+def limits(trial: Trial) -> None:
+    """Stop at once: what comes back is honest about it."""
+    session = trial.open()
+    for limits in (Limits(time=0.0), Limits(iterations=1)):
+        for question in trial.questions(limits=limits):
+            trial.judged(session, question)
+
+
+def time_limit(trial: Trial) -> None:
+    """Ask for a larger batch with less time than it takes; backends that are too quick for a clock are not timed."""
+    timed = [
+        check_time_limit(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
+    ]
+    if not any(timed):
+        raise NotForThisProgram
+
+
+def verified(trial: Trial) -> None:
+    """Pass the verifier, which every answer goes through outside of this kit."""
+    session, problem = trial.open(), trial.problem
+    verify = Verifier(problem.program, trial.spec.name, trial.spec.caps)
+    for examples in (None, trial.selection()):
+        for question in trial.questions(examples):
+            solution = session.solve(question)
+            with naming_the_question(question):
+                try:
+                    verify(question, solution)
+                except BackendFault as fault:
+                    raise Complaint(f"the verifier refuses the answer: {fault.fault}") from None
+                trial.judge.everything(question, solution)

@@ -1,0 +1,197 @@
+"""Runs the conformance checks on a backend: everything it claims, against brute force.
+
+Problems are the hand-made corner cases and random ones, from small to large, as far as the backend's ``Caps``
+cover them.  Whatever a backend does wrong, crashing included, ends up in the report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.ir import Caps, Guarantee, Need, Task
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.plugin_api import Backend, BackendSpec, Verdict
+from ssvm_dsl.registry import Registry
+from ssvm_dsl.registry import registry as installed
+from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
+from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.rules import RULES, Rule
+from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
+from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
+
+#: A check ends after this many failures.
+MAX_FAILURES = 3
+
+#: What broken backends may raise; ``SystemExit`` is not an ``Exception``.
+TROUBLE = (Exception, SystemExit)
+
+
+def check_backend(
+    backend: str | BackendSpec,
+    registry: Registry | None = None,
+    *,
+    n_problems: int = 40,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    only: Collection[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> ConformanceReport:
+    """Check a backend against brute force in everything it claims.
+
+    Parameters
+    ----------
+    backend : str or BackendSpec
+        A registered name, or a description that need not be registered.
+    registry : Registry, optional
+        Where to look the name up; the installed plug-ins by default.
+    n_problems : int
+        Number of random problems, besides the corner cases.
+    seed : int
+        The same seed gives the same problems.
+    options : dict, optional
+        Options to open the backend with.
+    only : collection of str, optional
+        Names of checks, to run some only; all by default.
+    progress : callable, optional
+        Told the name of each check before it runs.
+
+    Returns
+    -------
+    ConformanceReport
+
+    Raises
+    ------
+    PluginError, OptionError
+        Unknown backend; unknown option or check.  (What is wrong with the backend is in the report.)
+    """
+    unknown = set(only) - {rule.name for rule in RULES}
+    if unknown:
+        names = ", ".join(rule.name for rule in RULES)
+        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {names}")
+    known = installed() if registry is None and isinstance(backend, str) else registry
+    spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)  # type: ignore[union-attr]
+    run = _Examination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
+    if run.load():
+        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed)])
+        for number, rule in enumerate(RULES):
+            if not only or rule.name in only:
+                if progress is not None:
+                    progress(rule.name)
+                run.rule(number, rule)
+        run.uncovered()
+    return run.report
+
+
+def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
+    """Return random problems that the capabilities cover, from small to large."""
+    rng = np.random.default_rng(seed)
+    problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(n)]
+    return sorted(problems, key=lambda problem: problem.n_labellings)
+
+
+@dataclass(eq=False)
+class _Examination:
+    """One backend on its way through the checks."""
+
+    spec: BackendSpec
+    options: dict[str, Any]
+    report: ConformanceReport
+    backend: Backend | None = None
+    accepted: list[tuple[Judge, frozenset[Task]]] = field(default_factory=list)
+
+    def load(self) -> bool:
+        """Load the backend; return whether that worked."""
+        check = Check("loads", 1)
+        self.report.checks.append(check)
+        missing = self.spec.missing()
+        if missing:
+            hint = f"; {self.spec.install_hint}" if self.spec.install_hint else ""
+            check.failures.append(Failure("", f"needs {', '.join(missing)}, not installed{hint}"))
+            return False
+        try:
+            self.backend = self.spec.load()()
+        except TROUBLE as err:
+            check.failures.append(Failure("", crash(err)))
+        return check.ok
+
+    def consider(self, problems: Iterable[Problem]) -> None:
+        """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
+        check = Check("planning")
+        self.report.checks.append(check)
+        refusals: Counter[str] = Counter()
+        for problem in problems:
+            tasks = [task for task in sorted(self.spec.caps.tasks) if self._takes(problem, task, check, refusals)]
+            if tasks:
+                self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks)))
+        self.report.refusals = dict(refusals)
+
+    def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
+        """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
+        known = table_properties(problem.program, problem.theta)
+        need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
+        if self.spec.caps.refusals(need) or len(check.failures) >= MAX_FAILURES:
+            return False
+        check.cases += 1
+        try:
+            assert self.backend is not None
+            verdict = self.backend.check(replace(need, options=dict(self.options)))
+            _check_verdict(verdict)
+        except TROUBLE as err:
+            check.failures.append(Failure(problem.name, f"check({need})\n{crash(err)}"))
+            return False
+        refusals.update([] if verdict.ok else ["; ".join(verdict.reasons)])
+        return verdict.ok
+
+    def rule(self, number: int, rule: Rule) -> None:
+        """Run one check over the problems it fits."""
+        caps = self.spec.caps
+        if not (rule.tasks & caps.tasks and rule.claimed(caps)):
+            self.report.not_claimed.append(rule.name)
+            return
+        check = Check(rule.name)
+        for index, (judge, accepted) in enumerate(self.accepted):
+            tasks = rule.tasks & accepted
+            enough = len(check.failures) >= MAX_FAILURES or (rule.once and index > 0)
+            if tasks and rule.fits(judge.problem) and not enough:
+                rng = np.random.default_rng([self.report.seed, number, index])
+                self._case(rule, check, judge, tasks, rng)
+        if rule.optional and not check.cases:
+            self.report.not_claimed.append(rule.name)
+        else:
+            self.report.checks.append(check)
+
+    def _case(self, rule: Rule, check: Check, judge: Judge, tasks: frozenset[Task], rng: np.random.Generator) -> None:
+        assert self.backend is not None
+        check.cases += 1
+        try:
+            rule.run(Trial(self.spec, self.backend, self.options, judge, tasks, rng))
+        except NotForThisProgram:
+            check.cases -= 1
+        except TROUBLE as err:
+            check.failures.append(Failure(judge.problem.name, crash(err)))
+
+    def uncovered(self) -> None:
+        """Add a check without cases for every claim that no problem of this kit tests."""
+        caps = self.spec.caps
+        self.report.checks += [Check(f"constraint {kind}") for kind in sorted(caps.constraint_kinds)]
+
+
+def _check_verdict(verdict: object) -> None:
+    if not isinstance(verdict, Verdict):
+        raise Complaint(f"expected a Verdict, got {type(verdict).__name__}")
+    if verdict.ok and not 0.0 <= verdict.cost < np.inf:
+        raise Complaint(f"a problem that is taken has a cost of 0 or more, got {verdict.cost!r}")
+    if not verdict.ok and not verdict.reasons:
+        raise Complaint("refuses without a reason")
+
+
+def crash(err: BaseException) -> str:
+    """Return what went wrong, in words."""
+    return str(err) if isinstance(err, Complaint) else f"it failed with {type(err).__name__}: {err}"

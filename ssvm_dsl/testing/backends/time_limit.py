@@ -1,0 +1,140 @@
+"""Whether a backend honours ``Limits.time``: a batch that takes long without a limit must end early with one.
+
+Problems for brute force are too small for a clock, so they are repeated until the backend takes long enough, however
+quick it and the machine are.  A machine that does something else meanwhile makes any answer late, so lateness alone is
+no reason to complain at once; that all examples are called finished long after the limit is.  Where most examples have
+no answer, their search was left out: what took so long is reading the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.plugin_api import Backend
+from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
+
+#: Different examples of the batch, and how often they are repeated at most.
+N_EXAMPLES, MOST_COPIES = 40, 1024
+
+#: Seconds that it must take without a limit for anything to be seen, and the share of them that is then allowed.
+LEAST, SHARE = 0.1, 0.1
+
+#: Share of the time without a limit that an answer may take: work that is under way, and other programs' turns.
+LATE = 0.7
+
+#: The same for an answer that calls all examples finished: the limit, unless the time without one was misjudged.
+FINISHED_LATE = 2 * SHARE
+
+#: Share of the examples without any answer that shows that the search has ended early.
+LEFT_OUT = 0.5
+
+#: An answer that is late may have been unlucky; so many in a row are a reason to ask for more examples.
+TRIES = 3
+
+
+def check_time_limit(backend: Backend, caps: Caps, options: Mapping[str, Any], task: Task) -> bool:
+    """Ask with and without a limit; return whether the backend takes the batch at all.
+
+    Backends that are too quick on the largest batch pass.
+
+    Parameters
+    ----------
+    backend : Backend
+    caps : Caps
+    options : mapping
+    task : Task
+
+    Raises
+    ------
+    Complaint
+        With a limit it takes as long as without, or says that it has finished long after the limit.
+    """
+    copies, late = 1, None
+    while True:
+        batch = _Batch.open(backend, caps, options, task, copies)
+        if batch is None:
+            return copies > 1
+        whole = batch.seconds()
+        if whole >= LEAST:
+            late, sure = batch.lateness(whole)
+            if late is None:
+                return True
+            if sure or copies == MOST_COPIES:
+                raise Complaint(late)
+        elif copies == MOST_COPIES:
+            return True
+        copies = min(MOST_COPIES, copies * min(64, max(4, ceil(2 * LEAST / whole))))
+
+
+class _Batch:
+    """Some examples, repeated, and a session on them."""
+
+    def __init__(self, backend: Backend, problem: Problem, options: Mapping[str, Any], task: Task) -> None:
+        self.n_examples = problem.program.n_examples
+        self.session = backend.open(problem.program, dict(options))
+        clamp = np.full(problem.program.n_variables, -1, dtype=np.int32) if task is Task.MAP_CLAMPED else None
+        self.question = Question(problem.theta, task=task, clamp=clamp)
+
+    @classmethod
+    def open(cls, backend: Backend, caps: Caps, options: Mapping[str, Any], task: Task, copies: int) -> _Batch | None:
+        """Return a batch that the capabilities cover, or ``None`` if the backend refuses it."""
+        problem = _repeated(_examples(caps), copies)
+        known = table_properties(problem.program, problem.theta)
+        need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
+        if caps.refusals(need) or not backend.check(need).ok:
+            return None
+        return cls(backend, problem, options, task)
+
+    def ask(self, limits: Limits) -> tuple[Solution, float]:
+        """Return an answer and the seconds it took."""
+        start = perf_counter()
+        return self.session.solve(self.question.but(limits=limits)), perf_counter() - start
+
+    def seconds(self) -> float:
+        """Return the seconds without a limit; what is prepared or compiled once does not count."""
+        return min(self.ask(Limits())[1] for _ in range(3))
+
+    def lateness(self, whole: float) -> tuple[str | None, bool]:
+        """Return what is wrong with the answers within a limit, and whether it is certain."""
+        for _ in range(TRIES):
+            limit = SHARE * whole
+            solution, took = self.ask(Limits(time=limit))
+            stopped = solution.stop == Stop.TIME
+            left_out = stopped & (solution.score == -np.inf) & np.isnan(solution.bound)
+            if took <= (LATE if stopped.any() else FINISHED_LATE) * whole or left_out.mean() > LEFT_OUT:
+                return None, True
+            whole = min(whole, self.ask(Limits())[1])  # it may have been the unlucky one
+        text = f"{self.n_examples} examples take {whole:.3g} s, and {took:.3g} s with Limits(time={limit:.3g})"
+        text += "" if stopped.any() else ", none of them with Stop.TIME"
+        return f"{text}; look at the clock between examples, or more often", not stopped.any()
+
+
+def _examples(caps: Caps) -> Problem:
+    """Return examples that the capabilities cover."""
+    recipe = Recipe(
+        topology=caps.topology,
+        max_arity=min(caps.max_arity, 2),
+        n_examples=N_EXAMPLES,
+        max_variables=8,
+        max_card=2 if "binary" in caps.requires else 3,
+        regular=bool(caps.requires & {"submodular", "metric", "semimetric"}),
+    )
+    return random_problem(np.random.default_rng(0), recipe)
+
+
+def _repeated(problem: Problem, copies: int) -> Problem:
+    """Return the examples so many times over."""
+    program, theta = problem.program, problem.theta
+    examples = np.tile(np.arange(program.n_examples), copies)
+    node, const = np.tile(theta.node, copies), np.tile(theta.const, copies)
+    return Problem(
+        f"{problem.name}, {copies} times", program.take(examples), Theta(node, theta.pool, theta.tables, const)
+    )

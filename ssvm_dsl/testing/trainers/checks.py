@@ -1,0 +1,349 @@
+"""The checks of the conformance kit for trainers: each looks at one promise on one training problem.
+
+A check gets a :class:`TrainerTrial` and raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`; any other
+exception is the trainer's and counts as a failure too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from threading import Thread
+from time import sleep
+from typing import Any, cast
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.driver.claims import Claims
+from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.plugin_api import (
+    AnytimeTrainer,
+    ConcludingTrainer,
+    IncrementalTrainer,
+    Iterate,
+    ResumableTrainer,
+    StopRule,
+    Trainer,
+    TrainerSpec,
+)
+from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.trainers.cases import Case
+
+#: Iterates that are looked at one by one.
+SOME = 6
+
+#: Relative gap asked of trainers that certify, and passes they may take for it: as many as the estimator's default.
+TOL, PASSES = 1e-2, 500.0
+
+#: Passes of trainers that certify nothing, and the share of the way to the optimum that they must have gone by then.
+UNCERTIFIED_PASSES, WAY = 300.0, 0.9
+
+#: How far objectives and bounds may be off, relative to the optimum.
+CLOSE = 1e-6
+
+#: Seconds a fit may go on after its limit, and the limit.
+PATIENCE, LIMIT = 5.0, 0.05
+
+#: Iterates after the end of time that are taken for going on for ever.
+MANY = 20
+
+_ADVICE = "let OutOfTime through, and call problem.pause() between pieces of work of your own"
+
+
+@dataclass(eq=False)
+class TrainerTrial:
+    """A trainer before one training problem.
+
+    Parameters
+    ----------
+    spec : TrainerSpec
+    options : mapping
+        All of its options.
+    case : Case
+    optimum : float
+        The least objective of the case, as a reference trainer found it.
+    best : ndarray of float64, shape (dim,)
+        Its weights.
+    """
+
+    spec: TrainerSpec
+    options: Mapping[str, Any]
+    case: Case
+    optimum: float
+    best: F64
+
+    def trainer(self, seed: int = 0) -> Trainer:
+        """Return a new trainer."""
+        made: Trainer = self.spec.load()(**self.options, random_state=seed)
+        return made
+
+    def steps(self, trainer: Trainer, problem: Problem, start: F64 | None = None) -> Iterator[Iterate]:
+        """Return the iterates of a trainer, checked for their form."""
+        claims = Claims(problem, self.spec.name)
+        return (claims.check(found).iterate for found in trainer.steps(problem, StopRule(TOL, PASSES), start))
+
+    def some(self, seed: int = 0, n_threads: int = 1) -> list[Iterate]:
+        """Return the first iterates of a new trainer, with weights of their own."""
+        steps = self.steps(self.trainer(seed), self.case.problem(self.spec, n_threads))
+        return [_kept(found) for found in islice(steps, SOME)]
+
+    @cached_property
+    def fitted(self) -> Progress:
+        """A fit to the tolerance, or of a number of passes without a certificate."""
+        stop = StopRule(TOL, PASSES) if self.spec.certifies else StopRule(0.0, UNCERTIFIED_PASSES)
+        keep_best = bool(self.options.get("best_iterate", self.spec.best_iterate))
+        return train(self.trainer(), self.case.problem(self.spec), stop, spec=self.spec, keep_best=keep_best)
+
+    @property
+    def slack(self) -> float:
+        """How far objectives may be off."""
+        return CLOSE * max(1.0, self.optimum)
+
+
+def _kept(found: Iterate) -> Iterate:
+    plane = None if found.plane is None else (found.plane[0].copy(), float(found.plane[1]))
+    return Iterate(found.w.copy(), found.n_passes, found.primal, found.upper, found.dual, dict(found.extra), plane)
+
+
+@dataclass(frozen=True)
+class TrainerRule:
+    """A check and when it applies.
+
+    Parameters
+    ----------
+    name : str
+    run : callable
+        Raises when a trial goes wrong.
+    claimed : callable
+        Whether a trainer claims what it tests.
+    """
+
+    name: str
+    run: Callable[[TrainerTrial], None]
+    claimed: Callable[[TrainerSpec], bool] = lambda spec: True
+
+
+def _iterates(trial: TrainerTrial) -> None:
+    """Look at the first iterates: form, passes that do not fall, weights within their bounds."""
+    problem = trial.case.problem(trial.spec)
+    passes, found = 0.0, None
+    for found in islice(trial.steps(trial.trainer(), problem), SOME):
+        if found.n_passes < passes:
+            raise Complaint(f"n_passes fell from {passes:g} to {found.n_passes:g}")
+        passes = found.n_passes
+        if (found.w < problem.objective.lower).any():
+            raise Complaint("weights are below objective.lower")
+    if found is None:
+        raise Complaint("steps() yielded no iterate")
+
+
+def _optimum(trial: TrainerTrial) -> None:
+    """Compare the objective of the weights that are returned with the reference optimum."""
+    found, case = trial.fitted, trial.case
+    reached, start = case.objective(found.w), case.objective(np.zeros(len(found.w)))
+    if reached < trial.optimum - max(trial.slack, 1e-4 * trial.optimum):
+        raise Complaint(f"its weights have objective {reached:.8g}, below the optimum {trial.optimum:.8g}")
+    if trial.spec.certifies:
+        if found.withdrawn:
+            raise Complaint(f"its certificate is withdrawn: {found.withdrawn}")
+        if found.reason not in ("tolerance", "rounding"):
+            text = f"ended ({found.reason}) at objective {reached:.6g} and lower bound {found.dual:.6g}"
+            raise Complaint(f"claims certificates, and {text}; the optimum is {trial.optimum:.6g}")
+        allowed = trial.optimum + 2.0 * TOL * abs(reached) + trial.slack
+    else:
+        allowed = trial.optimum + (1.0 - WAY) * (start - trial.optimum) + trial.slack
+    if reached > allowed:
+        text = f"its weights have objective {reached:.6g} after {found.n_passes:g} passes"
+        raise Complaint(f"{text}; the optimum is {trial.optimum:.6g}, weights of 0 have {start:.6g}")
+
+
+def _objective(trial: TrainerTrial) -> None:
+    """Compute the objectives that iterates tell, and the one of the report, again by brute force."""
+    told = [(found.w, found.primal, found.upper) for found in trial.some()]
+    told.append((trial.fitted.w, trial.fitted.estimate, trial.fitted.primal))
+    for w, primal, upper in told:
+        true = trial.case.objective(w)
+        if np.isfinite(primal) and primal > true + trial.slack + CLOSE * abs(true):
+            raise Complaint(f"tells objective {primal:.8g} of weights whose objective is {true:.8g}")
+        if np.isfinite(upper) and upper < true - trial.slack - CLOSE * abs(true):
+            raise Complaint(f"tells that the objective is at most {upper:.8g}; it is {true:.8g}")
+
+
+def _bounds(trial: TrainerTrial) -> None:
+    """Look whether no lower bound is above the optimum, and no plane above the mean risk anywhere it is looked at."""
+    problem = trial.case.problem(trial.spec)
+    found = [_kept(one) for one in islice(trial.steps(trial.trainer(), problem), SOME)]
+    duals = [one.dual for one in found] + [event.dual for event in trial.fitted.history]
+    highest = max([*duals, trial.fitted.dual])
+    if highest > trial.optimum + max(trial.slack, 1e-4 * trial.optimum):
+        raise Complaint(f"a lower bound is {highest:.8g}, the optimum is {trial.optimum:.8g}")
+    rng = np.random.default_rng(0)
+    places = [trial.best, np.zeros(problem.dim), *rng.normal(size=(3, problem.dim)), *(one.w for one in found)]
+    places = [np.maximum(w, problem.objective.lower) for w in places]
+    risks = [trial.case.objective(w) - problem.objective.regularizer(w) for w in places]
+    for one in found:
+        if one.plane is None:
+            continue
+        v, b = one.plane
+        value = problem.objective.dual(v, b)
+        if np.isfinite(one.dual) and one.dual > value + trial.slack:
+            raise Complaint(f"tells the lower bound {one.dual:.8g}, its plane gives {value:.8g}")
+        for w, risk in zip(places, risks, strict=True):
+            plane = b - float(np.dot(v, w))
+            if plane > risk + trial.slack + CLOSE * (abs(b) + abs(plane)):
+                raise Complaint(f"its plane is {plane:.8g} at weights where the mean risk is {risk:.8g}")
+
+
+def _same_seed(trial: TrainerTrial) -> None:
+    _same(trial.some(), trial.some(), "the same seed gives different iterates")
+
+
+def _threads(trial: TrainerTrial) -> None:
+    _same(trial.some(), trial.some(n_threads=4), "one thread and four give different iterates")
+
+
+def _same(mine: list[Iterate], yours: list[Iterate], text: str) -> None:
+    for number, (one, other) in enumerate(zip(mine, yours, strict=False), 1):
+        if not np.array_equal(one.w, other.w):
+            raise Complaint(f"{text}: the weights of iterate {number} differ by {np.abs(one.w - other.w).max():.2g}")
+    if len(mine) != len(yours):
+        raise Complaint(f"{text}: {len(mine)} of them and {len(yours)}")
+
+
+def _start(trial: TrainerTrial) -> None:
+    """Start from given weights, which are not written to."""
+    start = trial.best.copy()
+    for _ in islice(trial.steps(trial.trainer(), trial.case.problem(trial.spec), start), 3):
+        pass
+    if not np.array_equal(start, trial.best):
+        raise Complaint("it writes to the weights it is given to start from")
+
+
+def _resume(trial: TrainerTrial) -> None:
+    """Stop after each of the first iterates and go on with a new trainer: the same iterates follow, bit for bit."""
+    whole, stop = trial.some(), StopRule(TOL, PASSES)
+    for n in range(1, min(4, len(whole))):
+        trainer = trial.trainer()
+        for _ in islice(trial.steps(trainer, trial.case.problem(trial.spec)), n):
+            pass
+        state = _stored(cast(ResumableTrainer, trainer).state())
+        again, problem = cast(ResumableTrainer, trial.trainer()), trial.case.problem(trial.spec)
+        rest = [_kept(found) for found in islice(again.resume(problem, stop, state), len(whole) - n)]
+        _same(whole[n:], rest, f"after a stop at iterate {n} other iterates follow")
+
+
+def _stored(state: Any) -> dict[str, Any]:
+    """Return a state as a file would hold it."""
+    if not isinstance(state, dict):
+        raise Complaint(f"state is a dict, got {type(state).__name__}")
+    arrays = {name: value.copy() for name, value in state.items() if isinstance(value, np.ndarray)}
+    try:
+        return json.loads(json.dumps({name: state[name] for name in state if name not in arrays})) | arrays
+    except (TypeError, ValueError) as err:
+        raise Complaint(f"state holds arrays and what JSON can hold: {err}") from None
+
+
+def _limits(trial: TrainerTrial) -> None:
+    """Fit without a goal and little time, and take a step when time is up already: both end."""
+
+    def fit() -> None:
+        problem, stop = trial.case.problem(trial.spec), StopRule(0.0, max_seconds=LIMIT)
+        train(trial.trainer(), problem, stop, spec=trial.spec)
+
+    _in_time(fit)
+    _in_time(lambda: _ends_at_once(trial))
+
+
+def _in_time(work: Callable[[], None]) -> None:
+    """Do some work in a thread of its own, and end it where it does not come to its end."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as err:
+            raised.append(err)
+
+    thread, deadline = Thread(target=run, daemon=True), Deadline(LIMIT + PATIENCE)
+    thread.start()
+    while thread.is_alive() and not deadline.over:
+        sleep(0.002)
+    if thread.is_alive():
+        assert thread.ident is not None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
+        raise Complaint(f"it goes on {PATIENCE:g} s after its time is up: {_ADVICE}")
+    if raised:
+        raise raised[0]
+
+
+def _ends_at_once(trial: TrainerTrial) -> None:
+    """Take steps when time is up already: the problem raises, and the trainer lets that through."""
+    problem = trial.case.problem(trial.spec)
+    steps = trial.steps(trial.trainer(), problem)
+    next(steps, None)
+    problem.within(Deadline(0.0))
+    try:
+        for _ in islice(steps, MANY):
+            pass
+    except OutOfTime:
+        return
+    if next(steps, None) is not None:
+        raise Complaint(f"it makes {MANY} iterates when time is up: {_ADVICE}")
+
+
+def _conclusion(trial: TrainerTrial) -> None:
+    """Ask for the certificate of the newest iterate after each of the first ones."""
+    trainer, problem = trial.trainer(), trial.case.problem(trial.spec)
+    claims = Claims(problem, trial.spec.name)
+    for _ in islice(trial.steps(trainer, problem), 3):
+        found = cast(ConcludingTrainer, trainer).certified()
+        if found is not None and claims.check(found).bound.dual > trial.optimum + 1e-4 * trial.optimum + trial.slack:
+            raise Complaint(f"certified() gives a lower bound above the optimum {trial.optimum:.8g}")
+
+
+def _newest(trial: TrainerTrial) -> None:
+    """Ask for the weights at hand after each of the first iterates."""
+    trainer, problem = trial.trainer(), trial.case.problem(trial.spec)
+    for _ in islice(trial.steps(trainer, problem), 3):
+        w = cast(AnytimeTrainer, trainer).newest()
+        if w is not None and not (isinstance(w, np.ndarray) and w.shape == (problem.dim,) and np.isfinite(w).all()):
+            raise Complaint(f"newest() returns {problem.dim} finite weights or None")
+
+
+def _stream(trial: TrainerTrial) -> None:
+    """Learn twice from the same examples; a new trainer goes on from the state as the old one does."""
+    problem = trial.case.problem(trial.spec)
+    trainer = cast(IncrementalTrainer, trial.trainer())
+    found = trainer.partial(problem, None)
+    if not (isinstance(found, tuple) and len(found) == 2 and np.shape(found[0]) == (problem.dim,)):
+        raise Complaint(f"partial() returns ({problem.dim} weights, state)")
+    stored = _stored(found[1])
+    second = trainer.partial(trial.case.problem(trial.spec), _stored(stored))[0]
+    other = cast(IncrementalTrainer, trial.trainer()).partial(trial.case.problem(trial.spec), _stored(stored))[0]
+    if not np.array_equal(second, other):
+        raise Complaint("a new trainer with the same options goes on otherwise from the same state")
+
+
+TRAINER_RULES = (
+    TrainerRule("iterates", _iterates),
+    TrainerRule("optimum", _optimum, lambda spec: spec.certifies or spec.best_iterate),
+    TrainerRule("objective", _objective),
+    TrainerRule("lower bounds", _bounds, lambda spec: spec.certifies),
+    TrainerRule("same seed", _same_seed),
+    TrainerRule("threads", _threads),
+    TrainerRule("start", _start),
+    TrainerRule("resume", _resume, lambda spec: spec.resumable),
+    TrainerRule("limits", _limits),
+    TrainerRule("conclusion", _conclusion, lambda spec: spec.concluding),
+    TrainerRule("newest", _newest, lambda spec: spec.anytime),
+    TrainerRule("stream", _stream, lambda spec: spec.incremental),
+)

@@ -1,0 +1,79 @@
+"""The packages in ``plugins/`` are what a stranger would write: complete, small, and on exported names alone."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from importlib import import_module
+
+import pytest
+from sources import ROOT, imports
+
+PACKAGES = sorted(path.name for path in (ROOT / "plugins").glob("ssvm-*"))
+
+#: What their sources may import of ssvm-dsl; their tests may use what every user may, and the kit.
+CONTRACT = ("ssvm_dsl.errors", "ssvm_dsl.ir", "ssvm_dsl.kernels", "ssvm_dsl.plugin_api")
+PUBLIC = ("ssvm_dsl", "ssvm_dsl.testing", *CONTRACT)
+
+
+def strange_imports(source: str, allowed: tuple[str, ...], own: str) -> list[str]:
+    """Return what a file imports of ssvm-dsl and its bundled plug-ins that is not exported."""
+    out = []
+    for found in imports(ast.parse(source), own, False):
+        if found.module.split(".")[0] not in ("ssvm_dsl", "ssvm_backends", "ssvm_trainers"):
+            continue
+        exported = found.module in allowed and found.name in names_of(found.module)
+        if not exported:
+            out.append(f"line {found.line}: {found.module}:{found.name}")
+    return out
+
+
+def names_of(module: str) -> set[str]:
+    """Return the exported names: ``__all__``, and for the errors every class."""
+    loaded = import_module(module)
+    return set(getattr(loaded, "__all__", [name for name in vars(loaded) if name[0].isupper()]))
+
+
+def test_there_are_packages():
+    assert {"ssvm-maxflow", "ssvm-toulbar2"} <= set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_complete(package):
+    folder, module = ROOT / "plugins" / package, package.replace("-", "_")
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["name"] == package
+    assert project["entry-points"] == {"ssvm": {package.removeprefix("ssvm-"): module}}
+    assert "ssvm-dsl" in project["dependencies"]
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} >= {"README.md", "src", "tests"}
+    assert (folder / "src" / module / "__init__.py").exists()
+    assert "backend_conformance" in (folder / "tests" / "test_conformance.py").read_text()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_exported_names_alone(package):
+    folder, module = ROOT / "plugins" / package, package.replace("-", "_")
+    for allowed, files in ((CONTRACT, folder.glob("src/**/*.py")), (PUBLIC, folder.glob("tests/**/*.py"))):
+        for path in files:
+            assert strange_imports(path.read_text(), allowed, module) == [], path
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_small(package):
+    for path in (ROOT / "plugins" / package).glob("**/*.py"):
+        assert len(path.read_text().splitlines()) <= 500
+        assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from ssvm_dsl.ir.solution import score_labels",
+        "from ssvm_dsl.inference.session import open_plan",
+        "from ssvm_backends.search.combi import Combi",
+        "from ssvm_dsl.ir import ragged",
+        "import ssvm_dsl",
+    ],
+)
+def test_other_names_are_noticed(source):
+    assert strange_imports(source, CONTRACT, "ssvm_other")

@@ -1,0 +1,123 @@
+"""A second process compiles during a first fit: only then, and only where it may be started."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ssvm_dsl.kernels.compiling import code_store, compile_cache
+from ssvm_dsl.learning.driver import compile_ahead
+
+FIT = """
+import sys, time
+import numpy as np
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.learning.driver import compile_ahead
+
+compile_ahead.idle = lambda: True
+
+class Words(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 4)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+rng = np.random.default_rng(0)
+X = [rng.standard_normal((n, 3)) for n in range(2, 8)]
+Y = [rng.integers(4, size=n) for n in range(2, 8)]
+svm = StructuredSVM(Words, trainer="lbfgs", risk="log", tol=0.1).fit(X, Y)
+started = len(compile_ahead._started)
+for process in compile_ahead._started:
+    process.wait(timeout=300)
+print(started, [process.returncode for process in compile_ahead._started], svm.report_.primal)
+"""
+
+
+@pytest.fixture
+def allowed(monkeypatch, tmp_path):
+    monkeypatch.delenv("SSVM_COMPILE_AHEAD")
+    monkeypatch.setattr(compile_ahead.processors, "available", lambda: 2)
+    monkeypatch.setattr(compile_cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(compile_ahead.multiprocessing.current_process(), "_name", "MainProcess")
+    assert compile_ahead.possible()
+
+
+def test_a_first_fit_has_a_second_process_and_the_next_has_none(tmp_path):
+    env = {**os.environ, "SSVM_CACHE_DIR": str(tmp_path), "SSVM_COMPILE_AHEAD": ""}
+    if compile_ahead.processors.available() < 2:
+        pytest.skip("there is one processor")
+    said = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", FIT], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.rsplit(" ", 1))
+    (first, primal), (second, again) = said
+    assert (first, second, primal) == ("1 [0]", "0 []", again)
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_it_finds_what_a_fit_compiles():
+    code = "from ssvm_dsl.learning.estimators.rehearsed_fit import rehearse\n"
+    code += "print([job.name for job in rehearse('bcfw', 'margin', 'chain')])\n"
+    code += "print([job.name for job in rehearse('bcfw', 'margin', 'junction-tree')])\n"
+    code += "print(rehearse('no-such', 'margin', 'chain'))"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    chain, loops, nothing = done.stdout.splitlines()
+    assert chain.startswith("['visit_examples', ")
+    assert "'viterbi'" in chain
+    assert "'aggregate_planes'" in chain
+    assert "'visit_examples'" in loops
+    assert "'viterbi'" not in loops
+    assert nothing == "[]"
+
+
+@pytest.mark.usefixtures("allowed")
+def test_it_is_not_started_where_it_would_not_help(monkeypatch):
+    for target, name, value in (
+        (compile_ahead.processors, "available", lambda: 1),
+        (compile_cache, "folder", lambda: None),
+        (os, "getloadavg", lambda: (float(os.cpu_count()), 0.0, 0.0)),
+        (code_store, "LOCKS", False),
+        (sys, "frozen", True),
+        (sys, "executable", ""),
+        (multiprocessing.current_process(), "_name", "LokyProcess-1"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, value, raising=False)
+            assert not compile_ahead.possible(), name
+    monkeypatch.setenv("SSVM_COMPILE_AHEAD", "off")
+    assert not compile_ahead.possible()
+
+
+@pytest.mark.usefixtures("allowed")
+def test_it_is_started_once_and_only_when_something_is_missing(monkeypatch):
+    asked = []
+    monkeypatch.setattr(compile_ahead, "_started", asked)
+    monkeypatch.setattr(compile_ahead, "start", lambda *names: asked.append(names))
+    with compile_ahead.compiling_ahead("bcfw", "margin", "chain"):
+        assert asked == []
+        for _ in range(2):
+            for call in code_store.ON_MISS:
+                call()
+    assert asked == [("bcfw", "margin", "chain")]
+    assert code_store.ON_MISS == []
+
+
+def test_a_system_that_starts_no_process_is_no_error(monkeypatch):
+    monkeypatch.setattr(compile_ahead, "_started", [])
+    monkeypatch.setattr(compile_ahead.sys, "executable", "/no/such/python")
+    compile_ahead.start("bcfw", "margin", "chain")
+    assert compile_ahead._started == []
+
+
+def test_it_ends_with_the_process(monkeypatch):
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    compile_ahead.end(process)
+    assert process.returncode != 0

@@ -1,0 +1,187 @@
+"""Compiled code on disk: found again where nothing of it has changed, and by processes that wait for each other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ssvm_dsl.kernels.compiling import code_key
+from ssvm_dsl.kernels.compiling.code_store import Lock
+
+LEAF = """
+from collections import namedtuple
+from ssvm_dsl.kernels.compiling.jit import njit
+SCALE = {scale}
+Pair = namedtuple("Pair", {fields!r})
+
+@njit
+def leaf(x):
+    return SCALE * x
+"""
+
+TOP = """
+import sys
+from ssvm_dsl.kernels.compiling.jit import njit
+from leaf_of_a_test import Pair, leaf
+
+@njit
+def top(x):
+    return leaf(x) + 1.0
+
+@njit
+def first(pair):
+    return pair.a
+
+print(top(2.0), first(Pair(1, 2)), top.stats.cache_hits.total(), first.stats.cache_hits.total())
+"""
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """Run the modules above in a fresh process and return what it prints."""
+    monkeypatch.setenv("SSVM_CACHE_DIR", str(tmp_path / "cache"))
+
+    def asked(scale=2.0, fields="a b", top=TOP):
+        (tmp_path / "leaf_of_a_test.py").write_text(LEAF.format(scale=scale, fields=fields))
+        (tmp_path / "top_of_a_test.py").write_text(top)
+        command = [sys.executable, "-B", "-c", "import top_of_a_test"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    return asked
+
+
+def test_a_change_in_another_file_is_seen(ask):
+    assert ask() == ["5.0", "1", "0", "0"]
+    assert ask() == ["5.0", "1", "1", "1"]
+    assert ask(scale=3.0) == ["7.0", "1", "0", "1"]  # a constant that a callee reads
+    assert ask(fields="b a") == ["5.0", "2", "1", "0"]  # fields of a record in another order
+
+
+def test_lines_and_docstrings_do_not_matter(ask):
+    told = TOP.replace("def top(x):\n", 'def top(x):\n    """Say it."""\n')
+    ask(top=told)
+    moved = told.replace("@njit", "\n\n@njit").replace("Say it", "Say more")
+    assert ask(top=moved) == ["5.0", "1", "1", "1"]
+
+
+def test_a_broken_entry_is_compiled_anew(ask, tmp_path):
+    ask()
+    for path in (tmp_path / "cache").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    assert ask() == ["5.0", "1", "0", "0"]
+    assert ask() == ["5.0", "1", "1", "1"]
+
+
+def test_processes_wait_for_each_other(tmp_path):
+    lock = Lock(tmp_path / "lock")
+    code = "from ssvm_dsl.kernels.compiling.code_store import Lock; from pathlib import Path\nimport os, time\n"
+    code += f"lock = Lock(Path({str(lock.path)!r})); print(lock.take(), flush=True); time.sleep(100)"
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline().strip() == "True"
+        assert not lock.take()
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    assert lock.take()  # a process that was killed holds nothing
+    assert not Lock(lock.path).take()
+    lock.release()
+    assert not lock.path.exists()
+
+
+SLOW = """
+import sys, time
+from ssvm_dsl.kernels.compiling import code_store
+from ssvm_dsl.kernels.compiling.jit import njit, PartCompiler
+
+@njit
+def leaf(x):
+    return x + 1.0
+
+@njit
+def {name}(x):
+    return leaf(x) * 2.0
+
+begun = PartCompiler.compile_extra
+
+def compile_extra(self, func):
+    time.sleep({pause})
+    print("compiles", func.__name__)
+    return begun(self, func)
+
+PartCompiler.compile_extra = compile_extra
+{name}(1.0)
+"""
+
+
+def test_a_part_is_compiled_by_one_process_of_two(tmp_path, monkeypatch):
+    monkeypatch.setenv("SSVM_CACHE_DIR", str(tmp_path / "cache"))
+    said, running = [], []
+    for name, pause in (("one", 3.0), ("two", 0.0)):
+        (tmp_path / f"{name}_of_a_test.py").write_text(SLOW.format(name=name, pause=pause))
+    (tmp_path / "shared_of_a_test.py").write_text(LEAF.format(scale=2.0, fields="a b"))
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}_of_a_test.py"
+        text = path.read_text().replace(
+            "@njit\ndef leaf(x):\n    return x + 1.0\n", "from shared_of_a_test import leaf\n"
+        )
+        path.write_text(text)
+        command = [sys.executable, "-B", "-c", f"import {name}_of_a_test"]
+        running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True))
+        end = time.monotonic() + 60.0
+        while name == "one" and not list(Path(tmp_path / "cache").glob("leaf*.lock")) and time.monotonic() < end:
+            time.sleep(0.01)
+    said = [process.communicate(timeout=120)[0].split() for process in running]
+    assert said == [["compiles", "leaf"], []]
+
+
+def test_what_cannot_be_described_has_no_key():
+    odd = object()
+
+    def reads():
+        return odd
+
+    with pytest.raises(code_key.NoKey):
+        code_key.digest(reads)
+
+
+def test_digests_tell_constants_apart():
+    def made(value):
+        return lambda: value
+
+    values = [
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        (1, 2),
+        (2, 1),
+        np.float32(1),
+        np.arange(3),
+        np.arange(4),
+        np.dtype("i4"),
+        np.sum,
+    ]
+    assert len({code_key.digest(made(value)) for value in values}) == len(values)
+    assert code_key.digest(made(np.arange(3))) == code_key.digest(made(np.arange(3)))
+    assert code_key.options_text({"b": {"x", "y"}, "a": 1}) == code_key.options_text({"a": 1, "b": {"y", "x"}})
+
+
+def test_another_process_finds_the_same_digests():
+    code = "from ssvm_dsl.kernels.compiling import code_key; from ssvm_dsl.kernels.scoring import score_example as f\n"
+    code += "print(code_key.digest(f.py_func))"
+    told = set()
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        told.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
+    assert len(told) == 1

@@ -1,0 +1,145 @@
+"""``njit`` of the package: kernels are machine code, what they call is not made into any by itself."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core.event import Listener, install_listener
+
+from ssvm_dsl.kernels.compiling.jit import FewCollections, njit
+
+MODULE = """
+import numpy as np
+from ssvm_dsl.kernels.compiling.jit import njit
+
+@njit
+def leaf(x, n):
+    return np.full(n, x)
+
+@njit
+def middle(x, n):
+    return leaf(x, n).sum() + leaf(x, n + 1).sum()
+
+@njit
+def top(x, n):
+    return middle(x, n) + x
+
+print(top(2.0, 3), top.stats.cache_hits.total(), len(leaf.overloads), len(leaf.part.overloads))
+"""
+
+
+@njit(cache=False)
+def inverse(x: float) -> float:
+    if x == 0.0:
+        raise ValueError("no inverse of zero")
+    return 1.0 / x
+
+
+@njit(cache=False)
+def filled(x: float, n: int = 2) -> np.ndarray:
+    out = np.empty(n)
+    out[:] = inverse(x)
+    return out
+
+
+@njit(cache=False)
+def shifted(x: float, n: int) -> float:
+    return x + n
+
+
+@njit(cache=False, borrowed=True)
+def total(x: np.ndarray) -> float:
+    out = 0.0
+    for value in x[:]:
+        out += value
+    return out
+
+
+@njit(cache=False)
+def twice(x: float) -> float:
+    values = filled(x)
+    return values.sum() + filled(x, n=1)[0]
+
+
+def test_kernels_call_parts():
+    assert twice(4.0) == 0.75
+    assert twice.signatures
+    assert not filled.signatures  # no machine code of what only kernels call
+
+
+def test_a_part_is_a_kernel_too_where_python_calls_it():
+    assert twice(2.0) == 1.5
+    np.testing.assert_array_equal(filled(2.0, 3), [0.5, 0.5, 0.5])
+    assert twice(8.0) == 0.375
+
+
+def test_no_part_is_compiled_for_a_literal():
+    @njit(cache=False)
+    def literals(x):
+        return inverse(x) + shifted(x, 1) + shifted(x, -1) + shifted(x, 2 * len((x, x)))
+
+    assert literals(1.0) == 1.0 + 2.0 + 0.0 + 5.0
+    assert len(shifted.part.overloads) == 1
+
+
+def test_arrays_may_be_borrowed():
+    values = np.arange(4.0)
+    assert total(values) == 6.0
+    assert numba.njit(lambda x: total(x[1:]) + total(np.ones(2)))(values) == 8.0
+
+
+def test_errors_come_out_of_parts():
+    with pytest.raises(ValueError, match="no inverse of zero"):
+        twice(0.0)
+
+
+def test_garbage_is_looked_for_seldom_while_something_is_compiled():
+    before, seen = gc.get_threshold(), []
+
+    @njit(cache=False)
+    def odd(x):
+        return x + 3.0
+
+    class Watch(Listener):
+        def on_start(self, event):
+            seen.append(gc.get_threshold())
+
+        def on_end(self, event):
+            pass
+
+    with install_listener("numba:compile", Watch()):
+        odd(1.0)
+        with pytest.raises(numba.TypingError):
+            odd("text")
+    assert seen == [FewCollections.THRESHOLD] * 2
+    assert gc.get_threshold() == before
+    gc.disable()
+    try:
+        odd(1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_plain_numba_calls_them():
+    assert numba.njit(lambda x: twice(x) + 1.0)(4.0) == 1.75
+    assert numba.cfunc("float64(float64)")(lambda x: twice(x) + 1.0).ctypes(4.0) == 1.75
+
+
+def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SSVM_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "kernels_of_a_test.py").write_text(MODULE)
+    said = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", "import kernels_of_a_test"], cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        said.append(done.stdout.decode().split())
+    assert said == [["16.0", "0", "0", "1"], ["16.0", "1", "0", "0"]]
+    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").iterdir())
+    assert kept == ["leaf", "middle", "top"]
