@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from ctypes import c_ulong, py_object, pythonapi
 from functools import partial
 from threading import Lock, get_ident
 from typing import Any, TypeVar
@@ -80,7 +79,12 @@ class Threads:
                 self._at_work.discard(me)
 
     def _interrupt(self) -> None:
-        """Raise ``KeyboardInterrupt`` in the threads at work, at the next step of Python that they take."""
+        """Raise ``KeyboardInterrupt`` in the threads at work, at the next step of Python that they take.
+
+        Those that compile finish that first.
+        """
+        from ssvm_dsl.kernels.compiling.held_interrupts import interrupt
+
         with self._lock:
             for thread in self._at_work:
-                pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(KeyboardInterrupt))
+                interrupt(thread)

@@ -15,6 +15,7 @@ from small import Case, Word
 from toy_backends import Toys, registered
 
 from clocks import ticking
+from ctrl_c import python_hears_ctrl_c
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import BackendFault, NoBackendError, OptionError, PluginError, TrainingError
@@ -165,6 +166,21 @@ def test_ctrl_c_inside_an_oracle_keeps_the_best_model(trainer, at, monkeypatch):
     assert svm.report_.reason == "interrupt"
     assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
     assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_ctrl_c_while_a_kernel_is_compiled_keeps_the_best_model(at, monkeypatch):
+    monkeypatch.setattr(toy_backends.Compiling, "at", at)
+    monkeypatch.setattr(toy_backends.Compiling, "calls", 0)
+    with registered(Toys()), python_hears_ctrl_c():
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            svm = svm_of(tol=0.0, backend="toy-compiling").fit(DATA.X, DATA.Y)
+        assert svm.report_.reason == "interrupt"
+        assert svm.report_.primal == pytest.approx(objective(svm), rel=1e-9)
+        monkeypatch.setattr(toy_backends.Compiling, "at", toy_backends.Compiling.calls + 1)
+        with pytest.raises(KeyboardInterrupt):
+            svm.predict(DATA.X)
+        assert len(svm.predict(DATA.X)) == 8
 
 
 def test_other_errors_leave_the_estimator_as_it_was():

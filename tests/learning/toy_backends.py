@@ -1,4 +1,4 @@
-"""Backends that are honest but imperfect: a heuristic, a bounding one, one that is interrupted, one that breaks."""
+"""Backends that are honest but imperfect: a heuristic, a bounding one, two that are interrupted, one that breaks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ctrl_c import pressed_within_llvm
 from ssvm_dsl import register
 from ssvm_dsl.ir import Caps, Guarantee, Solution, Task
+from ssvm_dsl.kernels import njit
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -33,6 +35,7 @@ class Toys:
             ("heuristic", Guarantee.HEURISTIC),
             ("bounding", Guarantee.BOUND),
             ("interrupted", Guarantee.EXACT),
+            ("compiling", Guarantee.EXACT),
             ("broken", Guarantee.EXACT),
         ]:
             caps = Caps(tasks=tasks, guarantee=guarantee, max_arity=64)
@@ -79,6 +82,22 @@ class Interrupted(BruteForce):
         Interrupted.calls += 1
         if Interrupted.calls == Interrupted.at:
             raise KeyboardInterrupt
+        return session.solve(question)
+
+
+class Compiling(BruteForce):
+    """Exact; in call number ``at`` a kernel is compiled, during which the user presses Ctrl-C."""
+
+    at, calls = 0, 0
+
+    def open(self, program, options):
+        return Wrapped(super().open(program, options), self)
+
+    def answer(self, session, question):
+        Compiling.calls += 1
+        if Compiling.calls == Compiling.at:
+            with pressed_within_llvm():
+                njit(cache=False)(lambda x: 0.5 * x)(1.0)
         return session.solve(question)
 
 

@@ -21,6 +21,7 @@ from numba.core.caching import _Cache
 from numba.core.serialize import dumps
 
 from ssvm_dsl.kernels.compiling import code_key, compile_cache
+from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 
 try:
     import fcntl
@@ -136,6 +137,7 @@ class Store(_Cache):  # type: ignore[misc]
             if _impatient or time.monotonic() > end:
                 _impatient.append(path)
                 return None
+            held_interrupts.let_through()
             time.sleep(PAUSE)
         self._locks[signature] = lock
         return self._read(path, target_context)

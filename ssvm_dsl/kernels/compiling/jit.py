@@ -36,6 +36,7 @@ from numba.core.sigutils import normalize_signature
 
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import Store
+from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 
 #: What the name of a function's environment (what it needs to make Python objects of) begins with.
 ENVIRONMENT = "_ZN08NumbaEnv"
@@ -224,7 +225,7 @@ class Kept(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for the types of some arguments, unless the disk has the code."""
         try:
-            with _FEW_COLLECTIONS:
+            with held_interrupts, _FEW_COLLECTIONS:
                 return super().compile(sig)
         finally:
             if isinstance(self._cache, Store):
@@ -308,7 +309,7 @@ def cfunc(signature: Any) -> Callable[[Callable[..., Any]], CFunc]:
         made: Any = CFunc(function, normalize_signature(signature), locals={}, options={})
         made._cache = store = Store(function, "callback", kept_kernel)
         try:
-            with _FEW_COLLECTIONS:
+            with held_interrupts, _FEW_COLLECTIONS:
                 made.compile()
         finally:
             store.release(made._sig)
