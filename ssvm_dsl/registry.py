@@ -32,6 +32,7 @@ from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
+    ConstraintSpec,
     LossSpec,
     NamedSpec,
     RiskSpec,
@@ -49,6 +50,7 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_trainers": TrainerSpec,
     "ssvm_risks": RiskSpec,
     "ssvm_losses": LossSpec,
+    "ssvm_constraints": ConstraintSpec,
 }
 
 #: Kinds whose names are settings of estimators.

@@ -283,7 +283,13 @@ _REFERENCE = (
         "brute-force",
         "ssvm_dsl.testing.brute_force:BruteForce",
         "tries every labelling: the reference for small examples of any shape",
-        caps=replace(_COUNTING, topology=Topology.LOOPY, max_arity=64, abilities=frozenset({Ability.COUNTS})),
+        caps=replace(
+            _COUNTING,
+            topology=Topology.LOOPY,
+            max_arity=64,
+            every_constraint=True,
+            abilities=frozenset({Ability.COUNTS}),
+        ),
     ),
 )
 

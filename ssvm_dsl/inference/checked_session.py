@@ -14,6 +14,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, TooLargeError
+from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import Plan
 from ssvm_dsl.inference.portioned_session import open_session
 from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
@@ -48,7 +49,8 @@ class CheckedSession:
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
-        self.program, self._plugins, self._outwards, self._moving = program, plugins, outwards, RLock()
+        self.program, self._plugins = with_rules(program, plugins), plugins
+        self._outwards, self._moving = outwards, RLock()
         self._open(plan)
 
     def _open(self, plan: Plan) -> None:

@@ -9,13 +9,14 @@ from ssvm_dsl.ir.analysis.properties import ROUNDING
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, structure_keys, width_order
+from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.program import ConstraintGroup, Group, Program
+from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, stretches
 from ssvm_dsl.ir.solution import (
@@ -47,11 +48,13 @@ __all__ = [
     "Bools",
     "Caps",
     "ConstraintGroup",
+    "ConstraintRules",
     "CountTables",
     "FeatureMap",
     "Group",
     "Guarantee",
     "Limits",
+    "LinearRows",
     "LossTerm",
     "Marginals",
     "Messages",

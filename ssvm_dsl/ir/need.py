@@ -119,6 +119,8 @@ class Need:
         Largest number of states of a variable.
     constraint_kinds : frozenset of str
         Hard constraints that occur.
+    max_constraints : int
+        Most hard constraints of an example.
     abilities : frozenset of Ability
         What is asked for beyond the tasks: ``counts`` for losses that do not add up over variables, ``messages`` by
         trainers that work on dual bounds.
@@ -153,6 +155,7 @@ class Need:
     max_arity: int = 1
     max_card: int = 1
     constraint_kinds: frozenset[str] = frozenset()
+    max_constraints: int = 0
     abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
     max_variables: int = 0
@@ -184,7 +187,8 @@ class Need:
             topology=program.hardest_topology,
             max_arity=program.max_arity,
             max_card=int(program.card.max(initial=1)),
-            constraint_kinds=frozenset(one.kind for one in program.constraints),
+            constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
+            max_constraints=_most_constraints(program),
             abilities=abilities,
             guarantee=guarantee,
             max_variables=longest,
@@ -222,6 +226,14 @@ def _clique_table(program: Program) -> float:
     return largest_table(program)
 
 
+def _most_constraints(program: Program) -> int:
+    """Return how many hard constraints the example with most of them has."""
+    counts = np.zeros(program.n_examples, dtype=np.int64)
+    for group in program.constraints:
+        counts += group.counts
+    return int(counts.max(initial=0))
+
+
 def _most_labellings(program: Program, longest: int) -> float:
     """Return the number of labellings of the example that has most (``inf`` when it overflows a float)."""
     with np.errstate(over="ignore"):
@@ -248,6 +260,9 @@ class Caps:
         Largest factor it handles.
     constraint_kinds : frozenset of str
         Hard constraints it handles itself.
+    every_constraint : bool
+        Whether it takes hard constraints of every kind, those of other plug-ins as well, by what their kinds say
+        (``ConstraintGroup.rules``): which are broken, or their linear rows.
     abilities : frozenset of Ability
         What its sessions do beyond ``solve``.
     requires : frozenset of str
@@ -266,6 +281,7 @@ class Caps:
     guarantee: Guarantee = Guarantee.HEURISTIC
     max_arity: int = 2
     constraint_kinds: frozenset[str] = frozenset()
+    every_constraint: bool = False
     abilities: frozenset[Ability] = frozenset()
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
@@ -283,9 +299,12 @@ class Caps:
             out.append(f"handles {self.topology.word}, this is {need.topology.word}")
         if need.max_arity > self.max_arity:
             out.append(f"handles factors of up to {self.max_arity} variables, this has {need.max_arity}")
-        if need.constraint_kinds - self.constraint_kinds:
+        if need.constraint_kinds - self.constraint_kinds and not self.every_constraint:
             kinds = sorted(need.constraint_kinds - self.constraint_kinds)
             out.append(f"does not handle constraints {', '.join(kinds)}")
+        if need.constraint_kinds and need.abilities:
+            words = " and ".join(one.word for one in sorted(need.abilities))
+            out.append(f"with hard constraints no backend is asked to {words}")
         out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")

@@ -8,8 +8,7 @@ share the row, and it is stored once.  So are the factors of examples of one sha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I8, I32, I64
 from ssvm_dsl.ir.analysis.topology import Topology, distinct_edges, topology_and_order
+from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
@@ -186,35 +186,6 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class ConstraintGroup:
-    """Hard constraints of one kind over literals "variable v has state s" (or its negation).
-
-    Parameters
-    ----------
-    kind : str
-        Registered constraint kind.
-    ptr : ndarray of int64, shape (B + 1,)
-        Constraints ``ptr[i]:ptr[i + 1]`` belong to example i.
-    literal_ptr : ndarray of int64, shape (m + 1,)
-        Literals ``literal_ptr[k]:literal_ptr[k + 1]`` belong to constraint k.
-    variable, state : ndarray of int32
-        The literals.
-    negated : ndarray of bool
-        Literals that say "has not".
-    meta : mapping of str to ndarray
-        What the kind needs besides, e.g. bounds.
-    """
-
-    kind: str
-    ptr: I64
-    literal_ptr: I64
-    variable: I32
-    state: I32
-    negated: NDArray[np.bool_]
-    meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
 class Program:
     """A batch of B factor graphs over discrete variables; immutable.
 
@@ -300,7 +271,7 @@ class Program:
 
     @cached_property
     def _one_of_each(self) -> Program:
-        return self._take(self._shapes[1])
+        return replace(self.take(self._shapes[1]), constraints=())
 
     def take(self, examples: I64) -> Program:
         """Return the program of some examples, in this order; shapes and tables are shared with this one.
@@ -308,30 +279,22 @@ class Program:
         Parameters
         ----------
         examples : ndarray of int64, shape (n,)
-
-        Raises
-        ------
-        ValueError
-            There are constraints: what a kind keeps in ``meta`` cannot be taken apart.
         """
-        _require(not self.constraints, "examples with constraints cannot be taken apart")
-        return self._take(examples)
-
-    def example(self, i: int) -> Program:
-        """Return the program of one example; its groups list their factors in ``scope`` and ``table``."""
-        return self.take(np.array([i], dtype=np.int64))
-
-    def _take(self, examples: I64) -> Program:
         inner = members(self.var_ptr, examples)
         var_ptr = pointers(self.var_ptr[1:][examples] - self.var_ptr[examples])
         return Program(
             var_ptr,
             np.ascontiguousarray(self.card[inner]),
             tuple(group.take(examples, var_ptr) for group in self.groups),
+            tuple(group.take(examples) for group in self.constraints),
             blocks=self.blocks,
             allowed=None if self.allowed is None else self.allowed[members(self.state_ptr, inner)],
             role=None if self.role is None else self.role[inner],
         )
+
+    def example(self, i: int) -> Program:
+        """Return the program of one example; its groups list their factors in ``scope`` and ``table``."""
+        return self.take(np.array([i], dtype=np.int64))
 
     def distinct_edges(self) -> I64:
         """Return the pairs of variables that share a pairwise factor, each once, ``shape (m, 2)``, sorted."""
@@ -376,9 +339,8 @@ class Program:
             digest.update(repr((group.name, group.kind, group.cards, group.n_tables)).encode())
             arrays += [group.shapes.of, group.shapes.start, group.shapes.scope, group.rows, group.table_base]
         for one in self.constraints:
-            digest.update(repr((one.kind, sorted(one.meta))).encode())
-            arrays += [one.ptr, one.literal_ptr, one.variable, one.state, one.negated]
-            arrays += [one.meta[key] for key in sorted(one.meta)]
+            digest.update(one.signature().encode())
+            arrays += one.arrays()
         for array in arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
@@ -411,6 +373,9 @@ class Program:
             _require(self.role.shape == shape and self.role.dtype == np.int8, "role has one int8 for each variable")
         for group in self.groups:
             self._validate_group(group)
+        for one in self.constraints:
+            wrong = one.mistakes(self.var_ptr, self.card)
+            _require(not wrong, f"constraint {one.name}: {', '.join(wrong)}")
         return self
 
     def _validate_group(self, group: Group) -> None:

@@ -1,7 +1,9 @@
 """The stable contract for plug-in authors: hooks, specs and protocols.  Import nothing else but ``ssvm_dsl.ir``."""
 
+from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.constraints import ConstraintKind
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.loading import loading
@@ -24,6 +26,7 @@ from ssvm_dsl.plugin_api.specs import (
     AddedLoss,
     Alias,
     BackendSpec,
+    ConstraintSpec,
     LossSpec,
     RiskForm,
     RiskSpec,
@@ -57,6 +60,8 @@ __all__ = [
     "CompiledOracle",
     "CompiledSession",
     "ConcludingTrainer",
+    "ConstraintKind",
+    "ConstraintSpec",
     "CountingSession",
     "ExampleAnswer",
     "ExampleSession",
@@ -64,6 +69,7 @@ __all__ = [
     "GradientRisk",
     "IncrementalTrainer",
     "Iterate",
+    "LinearRows",
     "LossSpec",
     "MessageProblem",
     "MessageSession",

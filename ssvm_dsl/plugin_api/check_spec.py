@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.plugin_api.options import KINDS, Option
-from ssvm_dsl.plugin_api.specs import NamedSpec, OptionedSpec, RiskSpec, Spec
+from ssvm_dsl.plugin_api.specs import ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
 
 #: What users type: one word, also on a command line and in a table.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -99,6 +99,13 @@ def _unfit(spec: Spec) -> Iterator[str]:
     for alias in spec.aliases if isinstance(spec, NamedSpec) else ():
         if not any(map(str.isalnum, alias.name)):
             yield f"an alias has letters or digits, got {_short(alias.name)}"
+    if isinstance(spec, ConstraintSpec):
+        names = [*spec.parameters, *spec.literal_parameters]
+        for name in names:
+            if not name.isidentifier():
+                yield f"the name of a parameter is an identifier, got {_short(name)}"
+        if len(set(names)) < len(names):
+            yield "the names of the parameters are all different"
     if isinstance(spec, RiskSpec):
         if spec.mixtures and not FACTORY.fullmatch(spec.mixtures):
             yield f"mixtures is 'package.module:Class' or empty, got {_short(spec.mixtures)}"

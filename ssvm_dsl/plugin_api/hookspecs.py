@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import pluggy
 
-from ssvm_dsl.plugin_api.specs import BackendSpec, LossSpec, RiskSpec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec, LossSpec, RiskSpec, TrainerSpec
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 PROJECT = "ssvm"
@@ -48,6 +48,12 @@ def ssvm_risks() -> Iterable[RiskSpec]:
 @hookspec
 def ssvm_losses() -> Iterable[LossSpec]:
     """Return losses for ``CustomLoss(name, y)``."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_constraints() -> Iterable[ConstraintSpec]:
+    """Return kinds of hard constraints for ``Constraint(kind, literals)``."""
     raise NotImplementedError("a hook specification is never called")
 
 

@@ -347,6 +347,24 @@ class TrainerSpec(OptionedSpec):
 
 
 @dataclass(frozen=True)
+class ConstraintSpec(Spec):
+    """A kind of hard constraint for ``Constraint(kind, literals, ...)``.
+
+    ``factory`` names a class that is made without arguments and is a :class:`~ssvm_dsl.plugin_api.ConstraintKind`.
+
+    Parameters
+    ----------
+    parameters : tuple of str
+        What it needs to know of each constraint: the keys of ``ConstraintGroup.meta``.
+    literal_parameters : tuple of str
+        What it needs to know of each literal: the keys of ``ConstraintGroup.literal_meta``.
+    """
+
+    parameters: tuple[str, ...] = ()
+    literal_parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class LossSpec(Spec):
     """A loss for ``CustomLoss(name, y, **options)``.
 

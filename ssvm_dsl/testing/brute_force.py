@@ -15,15 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.ir import CountTables, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta
+from ssvm_dsl.ir import (
+    ConstraintGroup,
+    CountTables,
+    Marginals,
+    Need,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    Task,
+    Theta,
+)
 from ssvm_dsl.ir.counts import worth
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.plugin_api import Verdict
 
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20
+
+#: Labellings whose constraints are judged at once.
+JUDGED = 4096
 
 #: ``Need`` counts labellings with logarithms; this much relative rounding is forgiven.
 _ROUNDING = 1e-6
@@ -46,10 +61,11 @@ class BruteForce:
         Raises
         ------
         PluginError
-            The program has constraints or too large an example (a planned program has neither).
+            An example is too large (one of a planned program is not), or it is not known what a constraint says.
         """
-        if program.constraints:
-            raise PluginError("brute-force does not handle constraints; plan with another backend")
+        unknown = sorted({group.kind for group in program.constraints if group.rules is None})
+        if unknown:
+            raise PluginError(f"brute-force does not know what constraints of the kind {', '.join(unknown)} say")
         verdict = self.check(Need.of(program))
         if not verdict.ok:
             raise PluginError(f"brute-force cannot open this program: {verdict.reasons[0]}")
@@ -124,6 +140,9 @@ class Labellings:
             for scope, row in zip(scopes + np.int32(self.first), rows, strict=True):
                 part += self._spread(table[row], scope)
             self.scores = self.scores + part
+        for one in program.constraints:
+            if one.counts[example]:
+                self.scores = np.where(self._broken(one), -np.inf, self.scores)
 
     def _node_scores(self, theta: Theta, clamp: I32 | None) -> F64:
         """Return constant plus node scores of every labelling, ``-inf`` where masks or clamps forbid it."""
@@ -137,6 +156,17 @@ class Labellings:
                 node = np.where(np.arange(len(node)) == clamp[v], node, -np.inf)
             total = np.add.outer(total, node).ravel()
         return np.asarray(theta.const[self.example] + total)
+
+    def _broken(self, group: ConstraintGroup) -> Bools:
+        """Return which labellings break a constraint of a group, as a tensor; a few thousand are judged at a time."""
+        one, out = np.array([self.example]), np.zeros(self.scores.size, dtype=bool)
+        for lo in range(0, len(out), JUDGED):
+            numbers = np.arange(lo, min(lo + JUDGED, len(out)))
+            labels = (numbers[:, None] // self.strides % self.card).astype(np.int32)
+            mine = group.take(np.repeat(one, len(numbers)))
+            broken = mine.broken(labels.ravel(), np.arange(len(numbers) + 1) * len(self.card))
+            out[lo + mine.example_of[broken]] = True
+        return out.reshape(self.shape)
 
     def _axes(self, scope: I32) -> list[int]:
         """Return the axes of a factor's variables, in the order of its scope."""

@@ -21,7 +21,7 @@ class Import:
 
 def product_files() -> list[Path]:
     """Every Python file that ships."""
-    packages = ("ssvm_dsl", "plugins/ssvm_backends", "plugins/ssvm_trainers")
+    packages = ("ssvm_dsl", "plugins/ssvm_backends", "plugins/ssvm_trainers", "plugins/ssvm_constraints")
     return sorted(path for package in packages for path in ROOT.glob(f"{package}/**/*.py"))
 
 

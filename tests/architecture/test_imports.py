@@ -38,7 +38,7 @@ CONTRACT = {"plugin_api", "ir", "kernels", "errors"}
 #: Modules that every part may import.
 EVERYWHERE = {"array_types", "lazy_api"}
 
-BUNDLED = ("ssvm_backends", "ssvm_trainers")
+BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints")
 
 
 def part(module: str) -> str:

@@ -11,6 +11,7 @@ import zipfile
 import pytest
 from sources import ROOT, product_files
 
+PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_trainers", "ssvm_constraints")
 SHIPPED = ("pyproject.toml", "README.md", "LICENSE", "ssvm_dsl", "plugins", "tests", "examples", "docs")
 
 
@@ -39,11 +40,12 @@ def test_all_modules_ship(wheel):
     assert expected <= set(wheel.namelist())
     assert any(name.startswith("ssvm_backends/") for name in expected)
     assert any(name.startswith("ssvm_trainers/") for name in expected)
+    assert any(name.startswith("ssvm_constraints/") for name in expected)
 
 
 def test_data_markers_and_licences_ship(wheel):
     names = wheel.namelist()
-    for package in ("ssvm_dsl", "ssvm_backends", "ssvm_trainers"):
+    for package in PACKAGES:
         assert f"{package}/py.typed" in names
     assert "ssvm_dsl/datasets/letters.txt" in names
     assert wheel.getinfo("ssvm_dsl/datasets/letters.npz").file_size <= 700_000
@@ -52,7 +54,7 @@ def test_data_markers_and_licences_ship(wheel):
 
 def test_nothing_else_ships(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"ssvm_dsl", "ssvm_backends", "ssvm_trainers"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
     assert not [name for name in wheel.namelist() if name.endswith((".pyc", ".nbi", ".nbc"))]
 
 
@@ -60,6 +62,7 @@ def test_entry_points(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     points = configparser.ConfigParser()
     points.read_string(wheel.read(name).decode())
-    assert dict(points["ssvm"]) == {"backends": "ssvm_backends", "trainers": "ssvm_trainers"}
+    bundled = {"backends": "ssvm_backends", "trainers": "ssvm_trainers", "constraints": "ssvm_constraints"}
+    assert dict(points["ssvm"]) == bundled
     assert dict(points["console_scripts"]) == {"ssvm": "ssvm_dsl.cli.main:main"}
     assert dict(points["pytest11"]) == {"ssvm_dsl": "ssvm_dsl.testing.pytest_plugin"}

@@ -130,6 +130,7 @@ def test_what_a_uai_file_cannot_hold_is_refused(tmp_path, score):
 @pytest.mark.parametrize("write", [write_uai, write_lp, write_mps])
 def test_constraints_are_refused(tmp_path, write):
     nothing = np.zeros(0, np.int32)
-    group = ConstraintGroup("at-most", np.zeros(2, np.int64), np.zeros(1, np.int64), nothing, nothing, nothing != 0)
+    begin = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    group = ConstraintGroup("at-most", "c", *begin, nothing, nothing, nothing != 0)
     with pytest.raises(OptionError, match="found constraints: at-most"):
         write(tmp_path / "a.txt", two([0.0, 0.0], constraints=(group,)))

@@ -184,7 +184,7 @@ def test_hard_constraints_are_refused():
     problem = Case(small.Word).make(0).problem()
     program = problem.parameters.program
     none, begin = np.zeros(0, np.int32), np.zeros(program.n_examples + 1, np.int64)
-    group = ConstraintGroup("at-most", begin, np.zeros(1, np.int64), none, none, np.zeros(0, bool))
+    group = ConstraintGroup("at-most", "c", begin, np.zeros(1, np.int64), none, none, np.zeros(0, bool))
     other = SimpleNamespace(parameters=SimpleNamespace(program=replace(program, constraints=(group,))))
     with pytest.raises(TrainingError, match=r"'lp-dual-qp' does not know .* \(at-most\) leave; use trainer='bcfw'"):
         polytope_of(other, "lp-dual-qp")

@@ -211,7 +211,7 @@ def test_cost_counts_labellings_and_terms():
 
 def test_constraints_are_not_dropped_silently():
     none = ConstraintGroup(
-        "at-most", *(np.zeros(n, t) for n, t in ((3, int), (1, int), (0, "i4"), (0, "i4"), (0, bool)))
+        "at-most", "c", *(np.zeros(n, t) for n, t in ((3, int), (1, int), (0, "i4"), (0, "i4"), (0, bool)))
     )
     with pytest.raises(PluginError, match="constraints"):
         BruteForce().open(replace(two_state(2), constraints=(none,)), {})

@@ -261,7 +261,8 @@ MEMBERS = (np.array([0, 1, 1]), np.array([0, 2]), np.array([0, 1], np.int32), np
 
 
 def constraint(kind="at-most", negated=(False, False), **meta):
-    return ConstraintGroup(kind, *MEMBERS, np.array(negated), {key: np.array(value) for key, value in meta.items()})
+    values = {key: np.array(value) for key, value in meta.items()}
+    return ConstraintGroup(kind, "c", *MEMBERS, np.array(negated), values)
 
 
 def test_the_hash_is_that_of_the_content():

@@ -167,7 +167,7 @@ def test_clamps_are_kept():
 
 
 def test_constraints_that_nothing_checks_are_refused():
-    group = ConstraintGroup("differ", *(np.zeros(n, np.int64) for n in (3, 1)), *3 * (np.zeros(0, np.int32),))
+    group = ConstraintGroup("differ", "d", *(np.zeros(n, np.int64) for n in (3, 1)), *3 * (np.zeros(0, np.int32),))
     with pytest.raises(PluginError, match="nothing checks whether answers keep hard constraints of the kind differ"):
         verify(answer(), program=replace(PROGRAM, constraints=(group,)))
 

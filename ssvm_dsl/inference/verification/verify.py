@@ -17,6 +17,7 @@ from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, che
 from ssvm_dsl.inference.verification.ranking import check_ranking
 from ssvm_dsl.inference.verification.witness import best_states, check_witness
 from ssvm_dsl.ir.analysis.tolerance import Terms
+from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.counts import CountTables, worth
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
@@ -70,8 +71,9 @@ class Verifier:
         foreign: str = "",
     ) -> None:
         self.program, self.backend, self.caps, self.foreign = program, backend, caps, foreign
-        if program.constraints:
-            kinds = ", ".join(sorted({group.kind for group in program.constraints}))
+        unknown = sorted({group.kind for group in program.constraints if group.rules is None})
+        if unknown:
+            kinds = ", ".join(unknown)
             raise PluginError(f"nothing checks whether answers keep hard constraints of the kind {kinds}")
 
     def __call__(self, question: Question, solution: Solution, known: F64 | None = None) -> Solution:
@@ -118,7 +120,8 @@ class Verifier:
         if doubtful and known is None:
             labels = best_states(self.program, question)
             known = score_labels(self.program, question.theta, labels, question.examples)
-            known = np.where(self._hurt(labels, question), -np.inf, known)
+            barred = self._hurt(labels, question) | self._breaks(labels, question)
+            known = np.where(barred, -np.inf, known)
         if known is not None:
             close = slack(self.program, question, self.caps.score_atol)
             check_witness(solution, known, question.task, close, self._fault)
@@ -226,6 +229,8 @@ class Verifier:
             raise self._fault("a score is nan")
         if (there & ((scores == -np.inf) | self._hurt(labels, question))).any():
             raise self._fault("a labelling breaks a mask or a clamp, or has score -inf")
+        if program.constraints and (broken := self._first_broken(labels, question, there)):
+            raise self._fault(f"a labelling breaks the constraint {broken}")
         return np.where(there, scores, -np.inf)
 
     def _clear(self, solution: Solution, scores: F64, question: Question) -> None:
@@ -264,6 +269,21 @@ class Verifier:
         counts = np.diff(question.label_ptr(program))
         owner = np.repeat(np.arange(len(counts)), counts)
         return np.bincount(owner, weights=bad, minlength=len(counts)) > 0
+
+    def _breaks(self, labels: I32, question: Question) -> NDArray[np.bool_]:
+        """Return which examples' labellings break a constraint."""
+        program, ids = self.program, question.ids(self.program)
+        return broken_constraints(program.constraints, labels, question.label_ptr(program), ids)
+
+    def _first_broken(self, labels: I32, question: Question, there: NDArray[np.bool_]) -> str:
+        """Return which constraint labellings break first, in words; empty where they break none."""
+        ids, ptr = question.ids(self.program), question.label_ptr(self.program)
+        for group in self.program.constraints:
+            mine = group.take(ids)
+            broken = mine.broken(labels, ptr) & there[mine.example_of]
+            if broken.any():
+                return f"'{group.name}' (answer {int(mine.example_of[np.flatnonzero(broken)[0]])})"
+        return ""
 
     def _bounds(self, solution: Solution, best: F64, close: Slack, exact: bool) -> None:
         """Check ``score <= bound``, and that the bound of an exact answer is near its score."""

@@ -1,0 +1,30 @@
+"""``count``: bounds on how many literals are true."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_constraints.small_problem import SmallProblem
+from ssvm_dsl.ir import Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.plugin_api import LinearRows
+
+
+class Count:
+    """``lower <= number of true literals <= upper``; both are int64, and bounds that no count reaches mean none."""
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
+        total = group.true_counts(true)
+        return np.asarray((total < group.meta["lower"]) | (total > group.meta["upper"]))
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return one row of ones."""
+        n = int(group.literal_ptr[k + 1] - group.literal_ptr[k])
+        return LinearRows.one(np.ones(n), float(group.meta["lower"][k]), float(group.meta["upper"][k]))
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return bounds near the middle on random literals, some of which nothing satisfies."""
+        small = SmallProblem.draw(rng)
+        lower = rng.integers(-1, 2 + small.sizes // 2)
+        upper = lower + rng.integers(0, 2 + small.sizes // 2)
+        return small.closed("count", {"lower": lower.astype(np.int64), "upper": upper.astype(np.int64)})

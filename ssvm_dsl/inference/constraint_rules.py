@@ -1,0 +1,115 @@
+"""Tell hard constraints what their kinds say: whoever judges labellings or writes rows finds it in the program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.array_types import Bools
+from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.constraints import ConstraintKind
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.specs import ConstraintSpec
+from ssvm_dsl.registry import Registry
+
+#: The methods of a :class:`~ssvm_dsl.plugin_api.ConstraintKind`.
+METHODS = ("violated", "rows", "problem")
+
+
+def with_rules(program: Program, plugins: Registry) -> Program:
+    """Return the program with the rules of its constraints; the same one where there is nothing to fill in.
+
+    Raises
+    ------
+    PluginError
+        There is no such kind, or it cannot be loaded.
+    OptionError
+        A constraint has other parameters than its kind.
+    """
+    if all(group.rules is not None for group in program.constraints):
+        return program
+    return replace(program, constraints=tuple(_ruled(group, plugins) for group in program.constraints))
+
+
+def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
+    spec = plugins.find(ConstraintSpec, group.kind)
+    for given, expected in ((group.meta, spec.parameters), (group.literal_meta, spec.literal_parameters)):
+        if set(given) != set(expected):
+            of = "each constraint" if given is group.meta else "each literal"
+            listed = ", ".join(expected) or "none"
+            found = ", ".join(sorted(given)) or "none"
+            what = f"constraint '{group.name}' of the kind '{spec.name}'"
+            raise OptionError(f"{what}: its parameters for {of} are {listed}, got {found}")
+    whose = plugins.whose(spec)
+    with contained(whose):
+        rules = plugins.load(spec)()
+    if not isinstance(rules, ConstraintKind):
+        lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
+        raise PluginError(f"{whose}: {spec.factory} makes no constraint kind: it lacks {lacking}")
+    return replace(group, rules=rules if plugins.owner(spec).bundled else GivenKind(rules, whose))
+
+
+class GivenKind:
+    """The kind of a stranger: what it returns is checked, and whatever it raises names it.
+
+    Parameters
+    ----------
+    kind : ConstraintKind
+    whose : str
+        What errors call it.
+    """
+
+    def __init__(self, kind: ConstraintKind, whose: str) -> None:
+        self._kind, self._whose = kind, whose
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken."""
+        with contained(self._whose):
+            found = self._kind.violated(group, true)
+        if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
+            text = f"violated() returns an array of {group.n_constraints} bools, got {found!r:.60}"
+            raise PluginError(f"{self._whose} broke its contract: {text}")
+        return found
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the linear description of constraint k."""
+        with contained(self._whose):
+            found = self._kind.rows(group, k)
+        wrong = row_mistakes(found, int(group.literal_ptr[k + 1] - group.literal_ptr[k]))
+        if wrong:
+            raise PluginError(f"{self._whose} broke its contract: rows() of '{group.name}': {wrong}")
+        return found
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return a small random problem."""
+        with contained(self._whose):
+            return self._kind.problem(rng)
+
+
+def row_mistakes(rows: object, n_literals: int) -> str:
+    """Return what is wrong with a linear description, in words; empty where nothing is."""
+    if not isinstance(rows, LinearRows):
+        return f"expected LinearRows, got {type(rows).__name__}"
+    n, entries, extra = rows.n_rows, len(rows.column), rows.n_auxiliary
+    shapes = {
+        "ptr": (np.int64, n + 1), "column": (np.int32, entries), "coefficient": (np.float64, entries),
+        "lower": (np.float64, n), "upper": (np.float64, n), "least": (np.float64, extra), "most": (np.float64, extra),
+        "whole": (np.bool_, extra),
+    }  # fmt: skip
+    for name, (dtype, size) in shapes.items():
+        array = getattr(rows, name)
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != (size,):
+            return f"{name} is an array of {size} {np.dtype(dtype).name}, got {array!r:.60}"
+    if rows.ptr[0] != 0 or rows.ptr[-1] != entries or (np.diff(rows.ptr) < 0).any():
+        return f"ptr runs from 0 to {entries} and does not decrease"
+    if entries and not 0 <= rows.column.min() <= rows.column.max() < n_literals + extra:
+        return f"columns are numbers from 0 to {n_literals + extra - 1}"
+    if not (np.isfinite(rows.coefficient).all() and np.isfinite(rows.least).all() and np.isfinite(rows.most).all()):
+        return "coefficients and bounds of columns are finite"
+    if np.isnan(rows.lower).any() or np.isnan(rows.upper).any():
+        return "bounds of rows are numbers"
+    return ""
