@@ -14,6 +14,9 @@ _HOMES = {
     "ssvm_dsl.lang.dims": ("Dim",),
     "ssvm_dsl.lang.inputs": ("Attributes", "Edges", "Input"),
     "ssvm_dsl.lang.factors": ("Factor",),
+    "ssvm_dsl.lang.constraints": (
+        *("AnyOf", "AtLeast", "AtMost", "Constraint", "Exactly", "ExactlyOne", "Implies", "Linear", "Not"),
+    ),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
@@ -51,6 +54,15 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.read_problem import read_problem as read_problem
+    from ssvm_dsl.lang.constraints import AnyOf as AnyOf
+    from ssvm_dsl.lang.constraints import AtLeast as AtLeast
+    from ssvm_dsl.lang.constraints import AtMost as AtMost
+    from ssvm_dsl.lang.constraints import Constraint as Constraint
+    from ssvm_dsl.lang.constraints import Exactly as Exactly
+    from ssvm_dsl.lang.constraints import ExactlyOne as ExactlyOne
+    from ssvm_dsl.lang.constraints import Implies as Implies
+    from ssvm_dsl.lang.constraints import Linear as Linear
+    from ssvm_dsl.lang.constraints import Not as Not
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
     from ssvm_dsl.lang.features import Feature as Feature

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from dis import opname
 from importlib import import_module
 from typing import Any
+
+
+def _unknown(package: str, name: str, names: Collection[str]) -> Exception:
+    """Return the error for a name that is not there, with a close one; an import statement fails as such."""
+    close = get_close_matches(name, [] if name.startswith("_") else sorted(names), n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    caller = sys._getframe(2)
+    if opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+        return ImportError(f"cannot import name '{name}' from '{package}'{meant}", name=package)
+    return AttributeError(f"module '{package}' has no attribute '{name}'{meant}")
 
 
 def lazy_names(package: str, homes: Mapping[str, Collection[str]]) -> tuple[list[str], Callable[[str], Any]]:
@@ -22,7 +34,7 @@ def lazy_names(package: str, homes: Mapping[str, Collection[str]]) -> tuple[list
 
     def find(name: str) -> Any:
         if name not in home_of:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+            raise _unknown(package, name, home_of)
         value = getattr(import_module(home_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ssvm_dsl.compiler.constraints import constraint_sizes
 from ssvm_dsl.compiler.footprint import FactorSize, footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import read_examples
@@ -43,6 +44,24 @@ class FactorEstimate:
 
 
 @dataclass(frozen=True)
+class ConstraintEstimate:
+    """Size of one hard constraint over a batch.
+
+    Parameters
+    ----------
+    name, text : str
+        What it is called, and what it says.
+    n_constraints, n_literals, n_bytes : int
+    """
+
+    name: str
+    text: str
+    n_constraints: int
+    n_literals: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
 class Estimate:
     """Size of a grounded model; ``print`` it.
 
@@ -56,6 +75,7 @@ class Estimate:
         What laying the model over the examples leaves: structure, features, loss.
     peak_bytes : int
         The most it holds on the way.
+    constraints : tuple of ConstraintEstimate
     """
 
     model: str
@@ -65,6 +85,7 @@ class Estimate:
     factors: tuple[FactorEstimate, ...]
     ground_bytes: int
     peak_bytes: int
+    constraints: tuple[ConstraintEstimate, ...] = ()
 
     @property
     def node_bytes(self) -> int:
@@ -86,7 +107,8 @@ class Estimate:
             f"{self.model}: {self.n_examples} examples, {self.n_variables} variables, "
             f"{self.n_states} unary scores ({bytes_text(self.node_bytes)})"
         ]
-        width = max((len(f.name) for f in self.factors), default=0)
+        names = [f.name for f in self.factors] + [one.name for one in self.constraints]
+        width = max(map(len, names), default=0)
         for f in self.factors:
             weights = "?" if f.n_weights is None else str(f.n_weights)
             tables = f"{f.n_tables} tables ({bytes_text(f.table_bytes)})" if f.n_tables else "no tables"
@@ -94,6 +116,9 @@ class Estimate:
                 f"  {f.name:{width}}  {f.target}: {f.n_factors} factors, {weights} weights, {tables}, "
                 f"features {bytes_text(f.feature_bytes)}, structure {bytes_text(f.structure_bytes)}"
             )
+        for one in self.constraints:
+            counts = f"{one.n_constraints} constraints of {one.n_literals} literals"
+            lines.append(f"  {one.name:{width}}  {one.text}: {counts}, {bytes_text(one.n_bytes)}")
         laid = f"  laid out: {bytes_text(self.ground_bytes)} (on the way {bytes_text(self.peak_bytes)})"
         lines.append(f"{laid}, scores {bytes_text(self.score_bytes)}")
         return "\n".join([*lines, f"  total: {bytes_text(self.total_bytes)}"])
@@ -114,10 +139,14 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     """
     declaration = model if isinstance(model, Declaration) else model.declaration
     examples = read_examples(declaration, X)
-    made = footprint(declaration, examples, Layout.of(declaration, examples), judged=True)
+    layout = Layout.of(declaration, examples)
+    made = footprint(declaration, examples, layout, judged=True)
     factors = tuple(_factor(factor, size) for factor, size in zip(declaration.factors, made.factors, strict=True))
     kept, peak = int(made.kept), int(made.peak)
-    return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, kept, peak)
+    constraints = tuple(
+        ConstraintEstimate(one.name, repr(one), *constraint_sizes(one, layout)) for one in declaration.constraints
+    )
+    return Estimate(declaration.name, examples.n, made.n_variables, made.n_states, factors, kept, peak, constraints)
 
 
 def _factor(factor: Factor, size: FactorSize) -> FactorEstimate:

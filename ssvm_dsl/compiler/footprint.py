@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from ssvm_dsl.array_types import I64
+from ssvm_dsl.compiler.constraints import constraint_sizes
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.compiler.validate import Examples
@@ -150,6 +151,9 @@ def footprint(
     if len(dense) > 1:
         meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
+    for one in declaration.constraints:
+        _, literals, n_bytes = constraint_sizes(one, layout)
+        meter.keep(n_bytes, work=24.0 * literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * most + 16 * v)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
@@ -170,12 +171,15 @@ def _parameters(
             groups.append(_group(fmap))
         maps.append(fmap)
     owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
-    program = Program(layout.var_ptr, layout.card, tuple(groups), blocks=owned, allowed=_allowed(layout, ignored))
+    constraints = lower_constraints(declaration, layout, examples)
+    resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
+    allowed = _allowed(layout, resting)
+    program = Program(layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed)
     return ParameterMap.build(program, maps, owned)
 
 
 def _allowed(layout: Layout, ignored: Bools | None) -> Bools | None:
-    """Return the state mask: ignored variables rest in state 0."""
+    """Return the state mask: ignored variables rest in state 0 (those that constraints are about are free)."""
     if ignored is None:
         return None
     allowed = np.repeat(~ignored, layout.card)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.constraints import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import ALL, Factor
@@ -88,6 +89,10 @@ class DeclarationBuilder:
     ) -> Factor:
         """Add a :class:`Factor`."""
         return self.add(name, Factor(target, features, form, per, tie, nonneg, weights))
+
+    def constraint(self, name: str, constraint: Constraint) -> Constraint:
+        """Add a hard constraint, such as ``AtMost(3, y.is_(1))``."""
+        return self.add(name, constraint)
 
     def loss(self, loss: Loss, name: str = "loss") -> Loss:
         """Add the loss."""

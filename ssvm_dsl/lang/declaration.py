@@ -9,6 +9,7 @@ from math import prod
 from typing import TypeVar
 
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.constraints import Constraint
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
 from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
@@ -56,6 +57,7 @@ class Declaration:
         if self.loss is None or None in asked:  # some function takes all inputs
             return self.inputs
         read = {source.name for source in sources}.union(*(names for names in asked if names is not None))
+        read |= {given.name for one in self.constraints for given in one.inputs}
         spare = [given for given in self.loss.inputs if given.name not in read]
         told = {id(dim) for given in self.inputs if given not in spare for dim in _axes_told(given)}
         needless = [given for given in spare if all(not dim.ragged or id(dim) in told for dim in given.dims)]
@@ -70,6 +72,11 @@ class Declaration:
     def factors(self) -> tuple[Factor, ...]:
         """The factor templates."""
         return self._of(Factor)
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The hard constraints."""
+        return self._of(Constraint)
 
     @cached_property
     def loss(self) -> Loss | None:
@@ -165,6 +172,7 @@ def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
 
 def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], ...]) -> Iterator[tuple[str, str]]:
     used = [factor.target for factor in declaration.factors]
+    used += [literal.target for one in declaration.constraints for literal in one.literals]
     for key, stray in strays:
         if not any(stray is target for target in used):
             for text in stray.mistakes:
@@ -196,6 +204,7 @@ def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symb
 def _refers_to_strangers(declaration: Declaration, symbol: Symbol) -> bool:
     """Whether a symbol, or a label that it is about, refers to something that is not part of the model."""
     labels = symbol.target.labels if isinstance(symbol, Factor) else ()
+    labels = symbol.labels if isinstance(symbol, Constraint) else labels
     return any(_strangers(declaration, one) for one in (symbol, *labels))
 
 
@@ -226,6 +235,10 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
         yield from (("the axis", dim) for dim in symbol.dims)
     elif isinstance(symbol, Edges):
         yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
+    elif isinstance(symbol, Constraint):
+        yield from (("the label", label) for label in symbol.labels)
+        yield from (("the input", given) for given in symbol.inputs)
+        yield from (("the axis", dim) for dim in symbol.axes)
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)

@@ -264,6 +264,19 @@ class Target(Node):
             return f"{show(self.label)}.is_({self.state!r})"
         return super().__repr__()
 
+    def __eq__(self, other: object) -> bool:
+        # different labels that have no name yet compare equal; Linear({a.is_(1): 2.0, b.is_(1): 1.0}) means two
+        if not isinstance(other, Target):
+            return NotImplemented
+        named = all(one is two or bool(one.name) for one, two in zip(self.labels, other.labels, strict=False))
+        return named and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[Any, ...]:
+        return self.kind, self.labels, self.state, self.axis, self.order, self.edges, self.sets
+
 
 def union_axes(*labels: Label) -> tuple[Dim, ...]:
     """Return the axes of several labels, each once, in order of first use."""

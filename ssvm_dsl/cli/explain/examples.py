@@ -139,6 +139,7 @@ def make_examples(
     seed : int
     """
     rng = np.random.default_rng(seed)
+    counts = {given.name for one in declaration.constraints for given in one.counts}
     X = []
     for _ in range(n):
         sizes = {dim.name: dim.size or given.get(dim.name) or _some_size(rng) for dim in declaration.dims}
@@ -146,7 +147,8 @@ def make_examples(
             n_over = sizes[edges.over.name]
             if edges.dim.ragged and edges.dim.name not in given:
                 sizes[edges.dim.name] = n_over - 1 if trees else n_over * (n_over > 1)
-        X.append({one.name: _value(one, sizes, trees, rng) for one in declaration.inputs})
+        made = {one.name: _value(one, sizes, trees, rng) for one in declaration.inputs}
+        X.append({name: np.ceil(np.abs(value)) if name in counts else value for name, value in made.items()})
     return X
 
 

@@ -17,6 +17,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
@@ -198,6 +199,7 @@ class Learner(Predictor):
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
+        require_feasible_truth(grounded)
         risk, needs = goal.risk, spec.needs
         check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         weight = check_sample_weight(sample_weight, grounded.n_examples)

@@ -1,0 +1,270 @@
+"""Lay hard constraints over all examples: which literals each of them has, and the numbers that come with the data.
+
+The literals follow from axis sizes; they are worked out once for each combination of sizes that occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.validate import Examples, stack_dense
+from ssvm_dsl.errors import DataError, TooLargeError
+from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.lang.arrays import MOST
+from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal, Parameter
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.inputs import Input
+
+#: Bytes of a literal and of a constraint, without what their kinds need to know.
+LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8
+
+#: Bytes of a number that a kind needs.
+NUMBER_BYTES = 8
+
+
+def lower_constraints(declaration: Declaration, layout: Layout, examples: Examples) -> tuple[ConstraintGroup, ...]:
+    """Return the constraints of a model, laid over the examples.
+
+    Raises
+    ------
+    DataError
+        A number that comes with an example cannot be used; names input and example.
+    TooLargeError
+        There are more literals than 32 bits can number.
+    """
+    return tuple(_group(one, layout, examples) for one in declaration.constraints)
+
+
+def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, int]:
+    """Return (constraints, literals, bytes) of a symbol over all examples."""
+    none = np.zeros(layout.n)
+    n, literals = (float((none + count).sum()) for count in constraint.count(layout.sizes))
+    if literals > MOST:
+        text = f"constraint '{constraint.name}': {literals:.3g} literals in {layout.n} examples, {MOST} are the most"
+        raise TooLargeError(f"{text}; pass fewer examples at a time")
+    per_literal = LITERAL_BYTES + NUMBER_BYTES * max((len(one) for one in constraint.literal_meta), default=0)
+    n_bytes = n * (CONSTRAINT_BYTES + NUMBER_BYTES * len(constraint.meta)) + literals * per_literal
+    return int(n), int(literals), int(n_bytes) + 8 * layout.n
+
+
+def free_variables(groups: tuple[ConstraintGroup, ...], layout: Layout) -> Bools:
+    """Return which variables constraints are about; ``ndarray of bool, shape (V,)``."""
+    out = np.zeros(int(layout.var_ptr[-1]), dtype=bool)
+    for group in groups:
+        first = layout.var_ptr[:-1][group.example_of[group.constraint_of]]
+        out[first + group.variable] = True
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Pattern:
+    """The literals of one example: S constraints of L literals each.
+
+    Parameters
+    ----------
+    n : int
+        S.
+    variable : ndarray of int64, shape (S, L)
+        Counted from the example's first variable.
+    of : ndarray of int64, shape (L,)
+        Which of the written literals each one belongs to.
+    slices : dict of str to ndarray of int64, shape (S,)
+        The position of each constraint on the axes it runs along.
+    places : dict of str to ndarray of int64, shape (S, L)
+        The position of each literal on every axis; 0 on those it does not have.
+    sizes : mapping of str to int
+        Axis sizes.
+    """
+
+    n: int
+    variable: I64
+    of: I64
+    slices: dict[str, I64]
+    places: dict[str, I64]
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of_sizes(cls, constraint: Constraint, sizes: Mapping[str, int], start: Mapping[str, int]) -> _Pattern:
+        """Return the literals of an example whose axes have these sizes and whose labels start there."""
+        along = [dim.name for dim in constraint.along]
+        slices = _positions(along, sizes)
+        n = prod(sizes[name] for name in along)
+        names = list(dict.fromkeys([*along, *(dim.name for one in constraint.literals for dim in one.label.dims)]))
+        parts = [_spread(one, along, slices, n, sizes, start, names) for one in constraint.literals]
+        variable = np.concatenate([part[0] for part in parts], axis=1)
+        places = {name: np.concatenate([part[1][name] for part in parts], axis=1) for name in names}
+        of = np.repeat(np.arange(len(parts)), [part[0].shape[1] for part in parts])
+        return cls(n, variable, of, slices, places, sizes)
+
+    def rows(self, source: Input, where: Mapping[str, I64], shape: tuple[int, ...]) -> I64:
+        """Return the row of an input at each of some positions."""
+        flat = np.zeros(shape, dtype=np.int64)
+        for dim in source.dims:
+            flat = flat * self.sizes[dim.name] + where[dim.name]
+        return flat
+
+
+def _positions(names: list[str], sizes: Mapping[str, int]) -> dict[str, I64]:
+    """Return the coordinates of all positions on some axes, in C order."""
+    grid = np.indices([sizes[name] for name in names]).reshape(len(names), prod(sizes[name] for name in names))
+    return dict(zip(names, grid.astype(np.int64), strict=True))
+
+
+def _spread(
+    literal: Literal,
+    along: list[str],
+    slices: Mapping[str, I64],
+    n: int,
+    sizes: Mapping[str, int],
+    start: Mapping[str, int],
+    names: list[str],
+) -> tuple[I64, dict[str, I64]]:
+    """Return (variables, coordinates) of one written literal in each of n constraints; ``shape (n, r)``."""
+    dims = [dim.name for dim in literal.label.dims]
+    own = _positions([name for name in dims if name not in along], sizes)
+    r = prod(sizes[name] for name in own)
+    places = {name: np.zeros((n, r), dtype=np.int64) for name in names}
+    for name in along:
+        places[name] += slices[name][:, None]
+    for name, at in own.items():
+        places[name] += at
+    flat = np.zeros((n, r), dtype=np.int64)
+    for name in dims:
+        flat = flat * sizes[name] + places[name]
+    return start[literal.label.name] + flat, places
+
+
+def _group(constraint: Constraint, layout: Layout, examples: Examples) -> ConstraintGroup:
+    constraint_sizes(constraint, layout)  # refuses what is too large
+    patterns, of = _patterns(constraint, layout)
+    counts = np.array([one.n for one in patterns], dtype=np.int64)
+    lengths = np.array([one.variable.shape[1] for one in patterns], dtype=np.int64)
+    literal_ptr = pointers(np.repeat(lengths[of], counts[of]))
+    inner = members(pointers(counts * lengths), of)  # each example's literals among those of all patterns
+
+    def each(parts: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(parts)[inner]
+
+    written = each([np.tile(one.of, one.n) for one in patterns])
+    states = np.array([_state(one) for one in constraint.literals], dtype=np.int32)
+    negated = np.array([one.negated for one in constraint.literals], dtype=bool)
+    values = _Values(constraint, examples, patterns, of, counts, counts * lengths)
+    return ConstraintGroup(
+        kind=constraint.kind,
+        name=constraint.name,
+        ptr=pointers(counts[of]),
+        literal_ptr=literal_ptr,
+        variable=each([one.variable.ravel() for one in patterns]).astype(np.int32),
+        state=states[written],
+        negated=negated[written],
+        meta={one.name: values.of_constraints(one) for one in constraint.meta},
+        literal_meta={
+            one.name: values.of_literals(place, written)
+            for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
+        },
+    )
+
+
+def _state(literal: Literal) -> int:
+    """Return the state that a literal is about."""
+    assert literal.target.state is not None
+    return literal.label.index(literal.target.state) or 0
+
+
+def _patterns(constraint: Constraint, layout: Layout) -> tuple[list[_Pattern], I64]:
+    """Return the different patterns, and which one each example has."""
+    labels = {label.name: label for label in constraint.labels}
+    names = sorted({dim.name for label in labels.values() for dim in label.dims} | {a.name for a in constraint.axes})
+    starts = [layout.start(label) - layout.var_ptr[:-1] for label in labels.values()]
+    columns = np.stack([*(layout.sizes[name] for name in names), *starts], axis=1)
+    rows, of = np.unique(columns, axis=0, return_inverse=True)
+    made = []
+    for row in rows.tolist():
+        sizes, start = row[: len(names)], row[len(names) :]
+        sized, started = dict(zip(names, sizes, strict=True)), dict(zip(labels, start, strict=True))
+        made.append(_Pattern.of_sizes(constraint, sized, started))
+    return made, of.reshape(-1).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Reads the numbers that a kind needs, for each constraint and for each literal of the batch."""
+
+    constraint: Constraint
+    examples: Examples
+    patterns: list[_Pattern]
+    of: I64
+    counts: I64
+    literals: I64
+
+    def of_constraints(self, parameter: Parameter) -> NDArray[Any]:
+        """Return a number for each constraint."""
+        value, n = parameter.value, int(self.counts[self.of].sum())
+        if isinstance(value, Input):
+            rows = [one.rows(value, one.slices, (one.n,)) for one in self.patterns]
+            return self._read(parameter, rows, self.counts, np.arange(n))
+        if isinstance(value, Dim):
+            sizes = np.array([one.sizes[value.name] for one in self.patterns], dtype=np.int64)
+            return np.repeat(sizes[self.of], self.counts[self.of])
+        return np.full(n, value, dtype=_dtype(parameter))
+
+    def of_literals(self, place: int, written: I64) -> NDArray[Any]:
+        """Return the number for each literal that stands at a place among those of the written literals."""
+        chosen = [np.flatnonzero(written == number) for number in range(len(self.constraint.literals))]
+        parts = [
+            self._literals(of_literal[place], mine)
+            for of_literal, mine in zip(self.constraint.literal_meta, chosen, strict=True)
+        ]
+        out = np.empty(len(written), dtype=np.result_type(*parts))
+        for mine, part in zip(chosen, parts, strict=True):
+            out[mine] = part
+        return out
+
+    def _literals(self, parameter: Parameter, mine: I64) -> NDArray[Any]:
+        """Return the number for some of the literals, all of the same written one."""
+        value = parameter.value
+        if isinstance(value, Input):
+            rows = [one.rows(value, one.places, one.variable.shape).ravel() for one in self.patterns]
+            return self._read(parameter, rows, self.literals, mine)
+        if isinstance(value, Dim):
+            parts = [one.places[value.name].ravel() for one in self.patterns]
+            found: I32 = np.concatenate(parts)[members(pointers(self.literals), self.of)[mine]].astype(np.int32)
+            return found
+        return np.full(len(mine), value, dtype=_dtype(parameter))
+
+    def _read(self, parameter: Parameter, rows: list[I64], lengths: I64, mine: I64) -> NDArray[Any]:
+        """Return numbers of an input for some of the constraints or literals, at rows counted in each example."""
+        value = parameter.value
+        assert isinstance(value, Input)
+        sizes = self.examples.size(value.dims)
+        numbers = stack_dense(value, self.examples.raw[value.name], sizes)[:, 0]
+        if parameter.whole:
+            _check_counts(value, numbers, sizes)
+        local = np.concatenate(rows)[members(pointers(lengths), self.of)[mine]]
+        base = np.repeat(pointers(sizes)[:-1], lengths[self.of])[mine]
+        return np.asarray(numbers[base + local], dtype=_dtype(parameter))
+
+
+def _dtype(parameter: Parameter) -> type:
+    if isinstance(parameter.value, bool):
+        return np.bool_
+    return np.int64 if parameter.whole else np.float64
+
+
+def _check_counts(source: Input, numbers: F64, sizes: I64) -> None:
+    """Refuse what is no number of literals."""
+    wrong = np.flatnonzero((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= NO_BOUND))
+    if len(wrong):
+        example = int(np.searchsorted(pointers(sizes), wrong[0], side="right")) - 1
+        expected, found = "a whole number of at least 0 (how many literals are true)", f"{numbers[wrong[0]]:g}"
+        raise DataError(f"input '{source.name}'", example=example, expected=expected, found=found)

@@ -1,0 +1,92 @@
+"""Refuse true labels that break a hard constraint: no weights could ever predict them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.ground import Grounded
+from ssvm_dsl.compiler.validate import position_words
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.need import Need, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Primal
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.registry import Registry, registry
+
+
+def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) -> None:
+    """Raise where the true labels of an example break a constraint, or where no unknown labels complete them.
+
+    Parameters
+    ----------
+    grounded : Grounded
+        With the truth.
+    plugins : Registry, optional
+        The installed plug-ins by default.
+
+    Raises
+    ------
+    DataError
+        Names the example and the constraint.
+    """
+    if not grounded.program.constraints:
+        return
+    program = with_rules(grounded.program, registry() if plugins is None else plugins)
+    truth, ignored = grounded.truth, grounded.ignored
+    assert truth is not None
+    unknown = np.zeros(len(truth), dtype=bool) if ignored is None else ignored
+    doubtful = np.zeros(program.n_examples, dtype=bool)
+    for group in program.constraints:
+        doubt = _about_unknown(group, unknown, program.var_ptr)
+        broken = group.broken(truth, program.var_ptr) & ~doubt
+        if broken.any():
+            _complain(grounded, group, int(np.flatnonzero(broken)[0]))
+        doubtful[group.example_of[doubt]] = True
+    if doubtful.any():
+        _require_completions(program, np.where(unknown, np.int32(-1), truth), np.flatnonzero(doubtful))
+
+
+def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:
+    """Return which constraints have a literal whose variable has no known label."""
+    first = var_ptr[:-1][group.example_of[group.constraint_of]]
+    return np.bincount(group.constraint_of, unknown[first + group.variable], group.n_constraints) > 0
+
+
+def _complain(grounded: Grounded, group: ConstraintGroup, k: int) -> None:
+    """Say which constraint the labels of which example break, and how many of its literals they make true."""
+    assert grounded.truth is not None
+    example, symbol = int(group.example_of[k]), grounded.declaration.find(group.name)
+    true = group.true_literals(grounded.truth, grounded.program.var_ptr)[group.literals(k)]
+    along = next((one.along for one in grounded.declaration.constraints if one is symbol), ())
+    shape = tuple(int(grounded.layout.sizes[dim.name][example]) for dim in along)
+    where = position_words(along, shape, k - int(group.ptr[example]))
+    raise DataError(
+        "Y",
+        example=example,
+        expected=f"labels that keep the constraint {group.name} = {symbol!r}",
+        found=f"{int(true.sum())} of its {len(true)} literals true{f' ({where})' if where else ''}",
+        hint="no weights could predict such labels: correct them, or loosen the constraint",
+    )
+
+
+def _require_completions(program: Program, known: I32, examples: I64) -> None:
+    """Look for labellings that agree with the known labels (-1: unknown) and keep all constraints."""
+    bare = Program(program.var_ptr, program.card, (), program.constraints).take(examples)
+    inner = np.concatenate([np.arange(*program.var_ptr[i : i + 2]) for i in examples])
+    session = open_plan(plan(Need.of(bare, frozenset({Task.MAP_CLAMPED}))), bare)
+    question = Question(Theta.zeros(bare), None, Task.MAP_CLAMPED, np.ascontiguousarray(known[inner]))
+    without = np.flatnonzero(session.solve(question).primal == Primal.INFEASIBLE)
+    if len(without):
+        names = ", ".join(group.name for group in program.constraints)
+        raise DataError(
+            "Y",
+            example=int(examples[without[0]]),
+            expected=f"known labels that some others complete so that all constraints ({names}) are kept",
+            found="labels that none complete",
+        )
