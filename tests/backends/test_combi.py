@@ -12,6 +12,7 @@ import pytest
 from lp_problems import complete, grid, interrupted_after
 
 from clocks import looks_of
+from kit import keeps_its_promises
 from naive import proved
 from ssvm_backends.graphs.graph import Instance, build_graph, instance_of
 from ssvm_backends.search import combi
@@ -26,7 +27,6 @@ from ssvm_backends.search.subproblem import Setup, Subproblem, TimeUp
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Theta
 from ssvm_dsl.plugin_api import Clock
-from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -82,10 +82,8 @@ def score(instance, labels):
     return float(total)
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_keeps_every_promise_of_a_backend(seed):
-    report = check_backend("combi", n_problems=12, seed=seed)
-    assert report.ok, str(report)
+def test_keeps_every_promise_of_a_backend():
+    keeps_its_promises("combi")
 
 
 @pytest.mark.parametrize("seed", range(12))

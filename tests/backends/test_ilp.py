@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import complete, eight_wide, grid, interrupted_after, pairwise
 
+from kit import CHECKS, keeps_its_promises
 from naive import proved
 from ssvm_backends.programs.cp_sat import integer_losses
 from ssvm_backends.programs.ilp import ILP
 from ssvm_backends.programs.local_polytope import build_polytope, first_incumbent
 from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task
 from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
@@ -198,6 +198,5 @@ def test_refuses_tables_that_do_not_fit():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_conformance(solver):
-    only = () if solver == "cp-sat" else ("map", "map_clamped", "bounds", "forbidden scores")
-    report = check_backend("ilp", n_problems=0, seed=3, options={"solver": solver}, only=only)
-    assert report.ok, str(report)
+    only = CHECKS if solver == "cp-sat" else ("map", "map_clamped", "bounds", "forbidden scores")
+    keeps_its_promises("ilp", n_problems=0, seed=3, options={"solver": solver}, only=only)

@@ -17,6 +17,7 @@ from lp_problems import (
     pairwise,
 )
 
+from kit import CHECKS, keeps_its_promises
 from naive import proved
 from ssvm_backends.programs.local_polytope import build_polytope
 from ssvm_backends.programs.lp import LP
@@ -26,7 +27,6 @@ from ssvm_dsl.ir import Limits, Need, Primal, Question, Stop, Task, Topology
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing import check_backend
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -279,6 +279,5 @@ def test_answers_pass_the_verifier():
 
 @pytest.mark.parametrize("rounding", ["none", "conditional"])
 def test_conformance(rounding):
-    only = () if rounding == "none" else ("map", "relaxed", "bounds", "forbidden scores", "verifier")
-    report = check_backend("lp", n_problems=1, seed=3, options={"rounding": rounding}, only=only)
-    assert report.ok, str(report)
+    only = CHECKS if rounding == "none" else ("map", "relaxed", "bounds", "forbidden scores", "verifier")
+    keeps_its_promises("lp", n_problems=1, seed=3, options={"rounding": rounding}, only=only)

@@ -91,7 +91,7 @@ class ViterbiSession(ChainSession):
             self.program.var_ptr, self._link, c, own_node, factor.reshape(-1), shift, ids, coef, shared,
             node, factor.reshape(-1) if shared else tables[0].reshape(-1), left, right, log_z,
         )  # fmt: skip
-        if shared and groups:
+        if shared and edges:  # a table that none of these examples reads may hold anything
             tables[0][0] += (left[:edges].T @ right[:edges]).ravel() * factor[0]
         wide = np.flatnonzero(np.isnan(log_z))
         log_z += theta.const[ids]
