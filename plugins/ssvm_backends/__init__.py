@@ -42,6 +42,9 @@ _SPEED = {
     "qpbo": 3.5e8,
     "max-product": 6e8,
     "icm": 9e6,
+    "assignment": 1e9,
+    "arborescence": 1e9,
+    "eisner": 1e9,
     "brute-force": 4e8,
 }
 
@@ -278,6 +281,35 @@ _LOCAL_SEARCH = (
     ),
 )
 
+#: Programs of one structure in each example (or several over different variables), without tables.
+_STRUCTURE = Caps(
+    tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=1
+)
+_TREE = replace(_STRUCTURE, tasks=_STRUCTURE.tasks | {Task.MARGINALS})
+
+_STRUCTURES = (
+    BackendSpec(
+        "assignment",
+        "ssvm_backends.structures.assignment:Assignment",
+        "matchings and permutations: assignment problems by SciPy, other limits by minimum-cost flow",
+        requires=("ortools",),
+        install_hint="pip install ortools",
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"matching"})),
+    ),
+    BackendSpec(
+        "arborescence",
+        "ssvm_backends.structures.arborescence:Arborescence",
+        "directed spanning trees: best ones (Chu-Liu-Edmonds), marginals and log Z (matrix-tree theorem)",
+        caps=replace(_TREE, constraint_kinds=frozenset({"arborescence"})),
+    ),
+    BackendSpec(
+        "eisner",
+        "ssvm_backends.structures.eisner:Eisner",
+        "projective trees: best ones, marginals and log Z (dynamic programming over spans)",
+        caps=replace(_TREE, constraint_kinds=frozenset({"projective-tree"})),
+    ),
+)
+
 _REFERENCE = (
     BackendSpec(
         "brute-force",
@@ -312,6 +344,8 @@ _ALIASES = {
         "qpbo": ("roof-duality",),
         "max-product": ("loopy-bp", "lbp"),
         "icm": ("iterated-conditional-modes",),
+        "assignment": ("hungarian", "linear-sum-assignment"),
+        "arborescence": ("chu-liu-edmonds",),
         "brute-force": ("exhaustive",),
     }.items()
 }
@@ -320,5 +354,5 @@ _ALIASES = {
 @hookimpl
 def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
-    bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_CUTS, *_LOCAL_SEARCH, *_REFERENCE)
+    bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_REFERENCE)
     return [replace(spec, speed=_SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]

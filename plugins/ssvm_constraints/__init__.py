@@ -20,6 +20,41 @@ _KINDS = (
         parameters=("lower", "upper"),
         literal_parameters=("coefficient",),
     ),
+    ConstraintSpec(
+        "matching",
+        "ssvm_constraints.matching:Matching",
+        "every row and column has a number of true literals within its limits: Matching, AllDifferent",
+        parameters=("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most"),
+        literal_parameters=("row", "col"),
+    ),
+    ConstraintSpec(
+        "arborescence",
+        "ssvm_constraints.trees:Arborescence",
+        "true literals are the arcs of a directed tree over tokens 1..n with the root 0",
+        parameters=("n", "single_root"),
+        literal_parameters=("head", "dependent"),
+    ),
+    ConstraintSpec(
+        "projective-tree",
+        "ssvm_constraints.trees:ProjectiveTree",
+        "true literals are the arcs of a directed tree over tokens 1..n with the root 0, none of which cross",
+        parameters=("n", "single_root"),
+        literal_parameters=("head", "dependent"),
+    ),
+    ConstraintSpec(
+        "path",
+        "ssvm_constraints.routes:Path",
+        "true literals are the arcs of one simple path from source to target",
+        parameters=("n_nodes", "source", "target"),
+        literal_parameters=("tail", "head"),
+    ),
+    ConstraintSpec(
+        "circuit",
+        "ssvm_constraints.routes:Circuit",
+        "true literals are the arcs of one simple directed circuit (through all nodes, if all_nodes)",
+        parameters=("n_nodes", "all_nodes"),
+        literal_parameters=("tail", "head"),
+    ),
 )
 
 

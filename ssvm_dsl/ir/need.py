@@ -121,6 +121,8 @@ class Need:
         Hard constraints that occur.
     max_constraints : int
         Most hard constraints of an example.
+    shared_literals : bool
+        Whether a variable is in several literals of hard constraints.
     abilities : frozenset of Ability
         What is asked for beyond the tasks: ``counts`` for losses that do not add up over variables, ``messages`` by
         trainers that work on dual bounds.
@@ -156,6 +158,7 @@ class Need:
     max_card: int = 1
     constraint_kinds: frozenset[str] = frozenset()
     max_constraints: int = 0
+    shared_literals: bool = False
     abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
     max_variables: int = 0
@@ -189,6 +192,7 @@ class Need:
             max_card=int(program.card.max(initial=1)),
             constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
             max_constraints=_most_constraints(program),
+            shared_literals=_shares_literals(program),
             abilities=abilities,
             guarantee=guarantee,
             max_variables=longest,
@@ -224,6 +228,15 @@ def _clique_table(program: Program) -> float:
     if program.hardest_topology < Topology.LOOPY:
         return 2.0 * float(np.log2(program.card.max(initial=1)))
     return largest_table(program)
+
+
+def _shares_literals(program: Program) -> bool:
+    """Return whether a variable is in two literals, of one hard constraint or of several."""
+    uses = np.zeros(program.n_variables, dtype=np.int64)
+    for group in program.constraints:
+        first = program.var_ptr[:-1][group.example_of[group.constraint_of]]
+        uses += np.bincount(first + group.variable, minlength=program.n_variables)
+    return bool((uses > 1).any())
 
 
 def _most_constraints(program: Program) -> int:

@@ -1,7 +1,8 @@
 """Runs the conformance checks on a backend: everything it claims, against brute force.
 
-Problems are the hand-made corner cases and random ones, from small to large, as far as the backend's ``Caps``
-cover them.  Whatever a backend does wrong, crashing included, ends up in the report.
+Problems are the hand-made corner cases, random ones from small to large, and those of the kinds of constraints that the
+backend handles, as far as its ``Caps`` cover them.  Whatever a backend does wrong, crashing included, ends up in the
+report.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ssvm_dsl.plugin_api import Backend, BackendSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
+from ssvm_dsl.testing.backends.constraint_problems import constraint_problems
 from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
 from ssvm_dsl.testing.corner_cases import catalogue
@@ -79,7 +81,8 @@ def check_backend(
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)  # type: ignore[union-attr]
     run = _Examination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
     if run.load():
-        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed)])
+        kinds = constraint_problems(spec.caps, known or installed(), max(2, n_problems // 4), seed)
+        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *kinds])
         for number, rule in enumerate(RULES):
             if not only or rule.name in only:
                 if progress is not None:
@@ -179,8 +182,9 @@ class _Examination:
 
     def uncovered(self) -> None:
         """Add a check without cases for every claim that no problem of this kit tests."""
-        caps = self.spec.caps
-        self.report.checks += [Check(f"constraint {kind}") for kind in sorted(caps.constraint_kinds)]
+        tested = {group.kind for judge, _ in self.accepted for group in judge.problem.program.constraints}
+        untested = sorted(self.spec.caps.constraint_kinds - tested)
+        self.report.checks += [Check(f"constraint {kind}") for kind in untested]
 
 
 def _check_verdict(verdict: object) -> None:

@@ -1,0 +1,27 @@
+"""``arborescence``: best directed trees by Chu, Liu and Edmonds in O(n^2), sums by the matrix-tree theorem in O(n^3).
+
+The root has one dependent or several.  The algorithms: :mod:`ssvm_backends.structures.chu_liu_edmonds`,
+:mod:`ssvm_backends.structures.matrix_tree`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssvm_backends.structures.trees_session import TreesSession
+from ssvm_backends.structures.verdicts import verdict
+from ssvm_dsl.ir import Need, Program
+from ssvm_dsl.plugin_api import Verdict
+
+
+class Arborescence:
+    """Arborescences over the tokens of sentences."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept constraints over different variables."""
+        return verdict(need, 1e3 + 20.0 * need.max_variables)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> TreesSession:
+        """Return a session."""
+        return TreesSession(program, projective=False)

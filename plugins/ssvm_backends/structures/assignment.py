@@ -1,0 +1,159 @@
+"""``assignment``: best matchings (Kuhn 1955), by SciPy's shortest augmenting paths (Crouse 2016), one after the other.
+
+Rows and columns that hold at most one literal make an assignment problem for ``scipy.optimize.linear_sum_assignment``:
+rectangular, with literals that are ruled out, rows and columns that may stay empty.  Other limits are flows
+(:mod:`ssvm_backends.structures.min_cost_flow`), but where columns hold any number: then every row takes its best.
+Kernels turn the scores of a whole batch into cost matrices and matches back into labels, so that little but SciPy's own
+time is spent for each example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.structures.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
+from ssvm_backends.structures.min_cost_flow import Limits, best_matching
+from ssvm_backends.structures.session import StructureSession
+from ssvm_backends.structures.verdicts import verdict
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, members, pointers
+from ssvm_dsl.plugin_api import Verdict
+
+#: The numbers that a constraint of kind ``matching`` has.
+NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
+
+
+class Assignment:
+    """Assignment problems: O(n^3) for n rows and columns."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept constraints over different variables."""
+        return verdict(need, 1e3 + 4.0 * float(need.max_variables) ** 1.5)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> AssignmentSession:
+        """Return a session."""
+        return AssignmentSession(program)
+
+
+def matchings_of(program: Program, group: ConstraintGroup) -> Matchings:
+    """Return the constraints as a record, with who solves each."""
+    row, col = (np.asarray(group.literal_meta[name], dtype=np.int32) for name in ("row", "col"))
+    numbers = {name: np.asarray(group.meta[name], dtype=np.int64) for name in NUMBERS}
+    way = np.full(len(numbers["n_rows"]), FLOW, dtype=np.int8)
+    way[(numbers["col_least"] <= 0) & (numbers["col_most"] >= np.diff(group.literal_ptr))] = ROWS_ALONE
+    single = (numbers["row_most"] == 1) & (numbers["col_most"] == 1)
+    single &= (numbers["row_least"] <= 1) & (numbers["col_least"] <= 1)
+    way[single] = ASSIGNMENT
+    return Matchings(row, col, **numbers, way=way, grid=grids(program, group, row, col, numbers["n_cols"]))
+
+
+def grids(program: Program, group: ConstraintGroup, row: I32, col: I32, n_cols: I64) -> Bools:
+    """Return which constraints are about "has state 1" of consecutive binary variables, row by row; ``shape (m,)``."""
+    sizes, start = np.diff(group.literal_ptr), group.literal_ptr[:-1]
+    place = np.arange(len(row)) - np.repeat(start, sizes)
+    first = np.repeat(program.var_ptr[:-1], np.diff(group.literal_ptr[group.ptr]))
+    plain = (place == row * np.repeat(n_cols, sizes) + col) & (program.card[first + group.variable] == 2)
+    plain &= (group.state == 1) & ~group.negated
+    plain[1:] &= (np.diff(group.variable) == 1) | (place[1:] == 0)
+    whole = np.bincount(group.constraint_of, plain, len(sizes)) == sizes
+    return np.asarray(whole & (sizes == np.asarray(group.meta["n_rows"]) * n_cols) & (sizes > 0))
+
+
+class AssignmentSession(StructureSession):
+    """Matchings of one program."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.matchings = [matchings_of(program, group) for group in self.groups]
+
+    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best matchings; see :class:`~ssvm_backends.structures.session.StructureSession`."""
+        from ssvm_backends.structures.matching_kernels import take_rows_alone
+
+        literals, matchings = self.literals[group], self.matchings[group]
+        constraints = members(literals.ptr, ids)
+        ways = matchings.way[constraints]
+        if (ways == ASSIGNMENT).any():
+            self._assign(group, constraints, node, ids, ptr, labels, feasible)
+        if (ways == ROWS_ALONE).any():
+            take_rows_alone(literals, matchings, node, ids, ptr, labels, feasible)
+        if (ways == FLOW).any():
+            self._flow(group, node, ids, ptr, labels, feasible, excess)
+
+    def _assign(
+        self, group: int, constraints: I64, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools
+    ) -> None:
+        from ssvm_backends.structures.matching_kernels import fill_matrices, take_matches
+
+        literals, matchings = self.literals[group], self.matchings[group]
+        here = matchings.way[constraints] == ASSIGNMENT
+        rows, cols = (np.where(here, size[constraints], 0) for size in (matchings.n_rows, matchings.n_cols))
+        start, match_start = pointers(rows * cols), pointers(rows)
+        cost, literal = np.empty(int(start[-1])), np.empty(int(start[-1]), dtype=np.int32)
+        fits = (matchings.row_least[constraints] <= 0) | (rows <= cols)
+        fits &= (matchings.col_least[constraints] <= 0) | (cols <= rows)
+        possible, forced = np.ones(len(constraints), dtype=bool), np.zeros(len(constraints), dtype=bool)
+        fill_matrices(literals, matchings, node, ids, start, cost, literal, possible, forced)
+        possible &= fits | ~here
+        match = np.full(int(match_start[-1]), -1, dtype=np.int32)
+        match_all(cost, start, rows, match_start, match, possible)
+        take_matches(literals, matchings, node, ids, start, cost, literal, forced, match_start, match, ptr, labels)
+        owner = np.repeat(np.arange(len(ids)), literals.ptr[ids + 1] - literals.ptr[ids])
+        feasible[owner[~possible]] = False
+
+    def _flow(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        from ssvm_backends.structures.literals import settle, write_gains
+
+        literals, of = self.literals[group], self.matchings[group]
+        for place, i in enumerate(ids.tolist()):
+            lo = literals.var_ptr[i]
+            for k in range(literals.ptr[i], literals.ptr[i + 1]):
+                if of.way[k] != FLOW:
+                    continue
+                mine = slice(*literals.literal_ptr[k : k + 2])
+                gain = np.empty(mine.stop - mine.start)
+                write_gains(literals, node, lo, k, False, gain)
+                rows = Limits(np.full(of.n_rows[k], of.row_least[k]), np.full(of.n_rows[k], of.row_most[k]))
+                cols = Limits(np.full(of.n_cols[k], of.col_least[k]), np.full(of.n_cols[k], of.col_most[k]))
+                chosen, error = best_matching(of.row[mine], of.col[mine], gain, rows, cols)
+                if chosen is None:
+                    feasible[place] = False
+                else:
+                    settle(literals, node, lo, k, chosen, labels[ptr[place] :])
+                    excess[place] += error
+
+
+def match_all(cost: F64, start: I64, n_rows: I64, match_start: I64, match: I32, possible: Bools) -> None:
+    """Solve assignment problems one after the other.
+
+    Parameters
+    ----------
+    cost : ndarray of float64
+        Cost matrices, one after the other; ``inf`` where no match is allowed.
+    start : ndarray of int64, shape (n + 1,)
+        Where each matrix starts.
+    n_rows : ndarray of int64, shape (n,)
+        Number of rows of each.
+    match_start : ndarray of int64, shape (n + 1,)
+        Where the rows of each start in ``match``.
+    match : ndarray of int32
+        Written: the column of each row; left as it is where there is none.
+    possible : ndarray of bool, shape (n,)
+        Which to solve; set to false where there is no solution.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    places, ends = pairwise(start.tolist()), pairwise(match_start.tolist())
+    sizes = zip(places, ends, n_rows.tolist(), possible.tolist(), strict=True)
+    for k, ((lo, hi), (first, stop), rows, solve) in enumerate(sizes):
+        if lo == hi or not solve:
+            continue
+        try:
+            row, col = linear_sum_assignment(cost[lo:hi].reshape(rows, -1))
+        except ValueError:  # no finite solution
+            possible[k] = False
+            continue
+        match[first:stop][row] = col

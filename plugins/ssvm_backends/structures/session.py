@@ -1,0 +1,92 @@
+"""Sessions of programs that consist of structural constraints over variables of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.structures.literals import Literals
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, score_labels
+
+_NONE = np.zeros(0, np.int32)
+_NO_LITERALS = (np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE, _NONE, np.zeros(0, dtype=bool))
+
+
+def literals_of(program: Program, group: ConstraintGroup) -> Literals:
+    """Return the literals of a group of constraints as the record that kernels read."""
+    return Literals(
+        program.var_ptr, program.state_ptr, group.ptr, group.literal_ptr, group.variable, group.state, group.negated
+    )
+
+
+class StructureSession(ABC):
+    """Finds best labellings constraint by constraint; every variable is in one literal of one constraint, or in none.
+
+    Parameters
+    ----------
+    program : Program
+        Without factors of two or more variables.
+
+    Attributes
+    ----------
+    groups : list of ConstraintGroup
+        Those with constraints.
+    literals : list of Literals
+        Their literals.
+    free : ndarray of bool, shape (V,)
+        Whether a variable is in no literal.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.groups = [group for group in program.constraints if group.n_constraints]
+        self.literals = [literals_of(program, group) for group in self.groups]
+        self.places = Literals(program.var_ptr, program.state_ptr, *_NO_LITERALS)
+        self.free = np.ones(program.n_variables, dtype=bool)
+        for group in self.groups:
+            first = np.repeat(program.var_ptr[:-1], np.diff(group.literal_ptr[group.ptr]))
+            self.free[first + group.variable] = False
+
+    @abstractmethod
+    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best labels of the variables in one group of constraints.
+
+        Parameters
+        ----------
+        group : int
+            Which of ``groups``.
+        node : ndarray of float64, shape (S,)
+            Unary scores, ``-inf`` at states that are ruled out.
+        ids : ndarray of int64, shape (n,)
+            The examples.
+        ptr : ndarray of int64, shape (at least n,)
+            Where the labels of each start.
+        labels : ndarray of int32
+            Written.
+        feasible : ndarray of bool, shape (n,)
+            Set to false where nothing satisfies a constraint.
+        excess : ndarray of float64, shape (n,)
+            Added to: how much better than the labels the best ones might be.
+        """
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        from ssvm_backends.structures.literals import best_states
+
+        program, theta = self.program, question.theta
+        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        labels, excess = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids))
+        feasible, reached = np.zeros(len(ids), dtype=bool), 0
+        for lo, hi in parts_within(len(ids), question.limits):
+            part = ids[lo:hi]
+            best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
+            for number in range(len(self.literals)):
+                self.choose(number, node, part, ptr[lo:], labels, feasible[lo:hi], excess[lo:hi])
+            reached = hi
+        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
+        score[reached:] = np.nan  # not reached in time
+        solution = Solution.exact(labels, score)
+        solution.bound += excess
+        return solution

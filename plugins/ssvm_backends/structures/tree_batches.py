@@ -1,0 +1,161 @@
+"""Directed trees of a batch of sentences: best ones, and sums over all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.structures.arcs import arc_matrix, choose_arcs
+from ssvm_backends.structures.chu_liu_edmonds import best_arborescence
+from ssvm_backends.structures.literals import Literals, settle, spread_marginals, write_gains
+from ssvm_backends.structures.matrix_tree import sum_arborescences
+from ssvm_backends.structures.projective import best_projective, sum_projective
+from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_dsl.kernels import borrow, njit
+
+
+class Trees(NamedTuple):
+    """A group of constraints of the kind ``arborescence`` or ``projective-tree``.
+
+    Parameters
+    ----------
+    head, dependent : ndarray of int32, shape (l,)
+        The arc of each literal.
+    n : ndarray of int64, shape (m,)
+        Number of tokens.
+    single_root : ndarray of bool, shape (m,)
+        Whether the root has a single dependent.
+    """
+
+    head: I32
+    dependent: I32
+    n: I64
+    single_root: Bools
+
+
+@njit(cache=True, nogil=True)
+def largest(literals: Literals, n: I64, ids: I64) -> tuple[int, int]:
+    """Return the most tokens, and the most literals, of a constraint of the examples."""
+    tokens, most = 0, 0
+    for i in ids:
+        for k in range(literals.ptr[i], literals.ptr[i + 1]):
+            tokens, most = max(tokens, n[k]), max(most, literals.literal_ptr[k + 1] - literals.literal_ptr[k])
+    return tokens, most
+
+
+@njit(cache=True, nogil=True)
+def best_trees(
+    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+) -> None:
+    """Write the labels of the best tree of every constraint of some examples.
+
+    Parameters
+    ----------
+    literals, trees
+        Read only.
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    label_ptr : ndarray of int64, shape (at least n,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        Written.
+    feasible : ndarray of bool, shape (n,)
+        Set to false where there is no tree.
+    """
+    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
+    tokens, most = largest(literals, trees.n, ids)
+    gain, chosen, heads = np.empty(most), np.empty(most, dtype=np.bool_), np.empty(tokens + 1, dtype=np.int32)
+    matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
+    for e in range(len(ids)):
+        lo = literals.var_ptr[ids[e]]
+        for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
+            first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
+            write_gains(literals, node, lo, k, False, gain)
+            head, dependent = trees.head[first:stop], trees.dependent[first:stop]
+            found = arc_matrix(trees.n[k], head, dependent, gain, False, matrix, literal)
+            found = found and best_arborescence(trees.n[k], trees.single_root[k], matrix, heads)
+            if found:
+                choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
+                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            else:
+                feasible[e] = False
+
+
+@njit(cache=True, nogil=True)
+def best_projective_trees(
+    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+) -> None:
+    """Write the labels of the best projective tree of every constraint of some examples.
+
+    Parameters
+    ----------
+    literals, trees, node, ids, label_ptr, labels, feasible
+        As for :func:`best_trees`.
+    """
+    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
+    tokens, most = largest(literals, trees.n, ids)
+    gain, chosen, heads = np.empty(most), np.empty(most, dtype=np.bool_), np.empty(tokens + 1, dtype=np.int32)
+    matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
+    span, arc = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2)
+    for e in range(len(ids)):
+        lo = literals.var_ptr[ids[e]]
+        for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
+            first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
+            write_gains(literals, node, lo, k, False, gain)
+            head, dependent = trees.head[first:stop], trees.dependent[first:stop]
+            found = arc_matrix(trees.n[k], head, dependent, gain, False, matrix, literal)
+            found = found and best_projective(trees.n[k], trees.single_root[k], matrix, span, arc, heads)
+            if found:
+                choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
+                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            else:
+                feasible[e] = False
+
+
+@njit(cache=True, nogil=True)
+def sum_trees(
+    literals: Literals, trees: Trees, projective: bool, node: F64, ids: I64, out_ptr: I64, out: F64, log_z: F64
+) -> None:
+    """Write the marginals of the variables in constraints of some examples; add their log partitions.
+
+    Parameters
+    ----------
+    literals, trees, node, ids
+        As for :func:`best_trees`.
+    projective : bool
+        Whether to add up projective trees only.
+    out_ptr : ndarray of int64, shape (at least n,)
+        Where the marginals of each example start.
+    out : ndarray of float64
+        Written, one number for each state.
+    log_z : ndarray of float64, shape (n,)
+        Added to; ``-inf`` where there is no tree.
+    """
+    literals, trees, node, out = borrow(literals), borrow(trees), borrow(node), borrow(out)
+    tokens, most = largest(literals, trees.n, ids)
+    gain, share = np.empty(most), np.empty(most)
+    matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
+    work, probability = np.empty((3, (tokens + 1) ** 2)), np.empty((tokens + 1) ** 2)
+    for e in range(len(ids)):
+        lo = literals.var_ptr[ids[e]]
+        for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
+            first, stop, n = literals.literal_ptr[k], literals.literal_ptr[k + 1], trees.n[k]
+            base, total = write_gains(literals, node, lo, k, True, gain), -np.inf
+            head, dependent = trees.head[first:stop], trees.dependent[first:stop]
+            if arc_matrix(n, head, dependent, gain, True, matrix, literal):
+                if projective:
+                    total = sum_projective(n, trees.single_root[k], matrix, work, probability)
+                else:
+                    total = sum_arborescences(n, trees.single_root[k], matrix, probability)
+            log_z[e] += base + total
+            if total == -np.inf:
+                continue
+            for l in range(stop - first):
+                share[l] = 0.0
+                if gain[l] > -np.inf:  # literals for one arc share its probability
+                    at = head[l] * (n + 1) + dependent[l]
+                    share[l] = probability[at] * np.exp(gain[l] - matrix[at])
+            spread_marginals(literals, node, lo, k, share, out[out_ptr[e] :])

@@ -1,0 +1,69 @@
+"""Sessions of directed trees: best ones and marginals; ``arborescence`` and ``eisner`` share them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.structures.session import StructureSession
+from ssvm_backends.structures.tree_batches import Trees
+from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Question, Solution, Stop, Task, pointers
+
+
+class TreesSession(StructureSession):
+    """Trees of one program.
+
+    Parameters
+    ----------
+    program : Program
+    projective : bool
+        Which trees.
+    """
+
+    def __init__(self, program: Program, projective: bool) -> None:
+        super().__init__(program)
+        self.projective = projective
+        self.trees = [
+            Trees(
+                group.literal_meta["head"].astype(np.int32), group.literal_meta["dependent"].astype(np.int32),
+                group.meta["n"].astype(np.int64), group.meta["single_root"].astype(bool),
+            )
+            for group in self.groups
+        ]  # fmt: skip
+
+    def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
+        """Write the best trees; see :class:`~ssvm_backends.structures.session.StructureSession`."""
+        from ssvm_backends.structures.tree_batches import best_projective_trees, best_trees
+
+        best = best_projective_trees if self.projective else best_trees
+        best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map``, ``map_clamped`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        return self._marginals(question) if question.task is Task.MARGINALS else super().solve(question)
+
+    def _marginals(self, question: Question) -> Solution:
+        from ssvm_backends.structures.literals import add_free_marginals
+        from ssvm_backends.structures.tree_batches import sum_trees
+
+        program, ids, node = self.program, question.ids(self.program), question.open_node(self.program)
+        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
+        out_ptr = pointers(starts[ids + 1] - starts[ids])
+        out, log_z = np.zeros(int(out_ptr[-1])), np.zeros(n)
+        for lo, hi in parts_within(n, question.limits):
+            add_free_marginals(self.places, self.free, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])
+            for literals, trees in zip(self.literals, self.trees, strict=True):
+                sum_trees(literals, trees, self.projective, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])
+            reached = hi
+        log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
+        for i in np.flatnonzero(log_z == -np.inf):
+            out[out_ptr[i] : out_ptr[i + 1]] = 0.0
+        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
+        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
+        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
+        log_z[reached:], stop[reached:], primal[reached:] = -np.inf, Stop.TIME, Primal.NONE
+        unknown, tables = np.full(n, np.nan), tuple(np.zeros((0, group.n_configs)) for group in program.groups)
+        return Solution(
+            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
+            marginals=Marginals(out, tables), log_partition=log_z,
+        )  # fmt: skip

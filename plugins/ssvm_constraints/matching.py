@@ -1,0 +1,59 @@
+"""``matching``: how many literals of each row and of each column are true."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ssvm_constraints.row_builder import RowBuilder
+from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, node_sums, structure_problem
+from ssvm_dsl.ir import Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.plugin_api import LinearRows
+
+NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
+
+
+class Matching:
+    """A literal stands at (row, col); each row has ``row_least..row_most`` true ones, each column likewise."""
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
+        broken = np.zeros(group.n_constraints, dtype=bool)
+        for side in ("row", "col"):
+            sizes = group.meta[f"n_{side}s"]
+            total = node_sums(group, true, side, sizes)
+            least, most = (np.repeat(group.meta[f"{side}_{bound}"], sizes) for bound in ("least", "most"))
+            broken |= any_of((total < least) | (total > most), sizes)
+        return broken
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return a sum for each row and column; the matrix is totally unimodular."""
+        part = group.literals(k)
+        builder = RowBuilder(part.stop - part.start)
+        for side in ("row", "col"):
+            bounds = (float(group.meta[f"{side}_{bound}"][k]) for bound in ("least", "most"))
+            least, most = bounds
+            number = group.literal_meta[side][part]
+            for one in range(int(group.meta[f"n_{side}s"][k])):
+                builder.add(least, most, (np.flatnonzero(number == one), 1.0))
+        return builder.finish()
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return small matrices with holes: perfect, with empty rows, with limits above one, impossible ones."""
+
+        def draw() -> Drawn:
+            n_rows, n_cols = (int(n) for n in rng.integers(0, 4, 2))
+            least, most = rng.integers(0, 2, 2), rng.integers(1, 3, 2)
+            if rng.random() < 0.5:
+                most[:] = 1
+            if rng.random() < 0.2:
+                least[1], most[1] = 0, MOST
+            places = chosen_places(rng, list(itertools.product(range(n_rows), range(n_cols))))
+            return Drawn(places, (n_rows, n_cols, least[0], most[0], least[1], most[1]))
+
+        return structure_problem(rng, "matching", draw, ("row", "col"), dict.fromkeys(NUMBERS, np.int64))
+
+
+#: No limit, in problems of the kit.
+MOST = 99

@@ -1,0 +1,112 @@
+"""``arborescence`` and ``projective-tree``: literals are arcs, the true ones form a directed tree."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ssvm_constraints.row_builder import RowBuilder
+from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
+from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
+from ssvm_dsl.plugin_api import LinearRows
+
+MOST_TOKENS = 4
+
+
+class Arborescence:
+    """Every token 1..n has one head, heads lead to the root 0 (of one dependent, if ``single_root``).
+
+    Literals for arcs from a token to itself, or to the root, are never true.
+    """
+
+    kind = "arborescence"
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
+        sizes = group.meta["n"] + 1
+        first, owner = pointers(sizes)[:-1], owners(pointers(sizes))
+        n_heads = node_sums(group, true, "dependent", sizes)
+        wanted = np.ones(len(n_heads), dtype=np.int64)
+        wanted[first] = 0
+        broken = any_of(n_heads != wanted, sizes)
+        follow = heads_of(group, true, first, len(n_heads))
+        broken |= any_of(ends_of(follow, int(sizes.max(initial=1))) != first[owner], sizes)
+        roots = np.bincount(group.constraint_of[true & (group.literal_meta["head"] == 0)], minlength=len(sizes))
+        return np.asarray(broken | (group.meta["single_root"] & (group.meta["n"] > 0) & (roots != 1)))
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return one head for each token, and a flow from the root along true arcs that leaves 1 at every token."""
+        return self._builder(group, k).finish()
+
+    def _builder(self, group: ConstraintGroup, k: int) -> RowBuilder:
+        part, n = group.literals(k), int(group.meta["n"][k])
+        head, dependent = (group.literal_meta[name][part] for name in ("head", "dependent"))
+        builder = RowBuilder(len(head))
+        flow = builder.add_columns(len(head), n)
+        for l in range(len(head)):
+            builder.add(-np.inf, 0.0, (flow[[l]], 1.0), (np.array([l]), -float(n)))
+        never = np.flatnonzero((head == dependent) | (dependent == 0))
+        if len(never):
+            builder.add(0.0, 0.0, (never, 1.0))
+        for d in range(1, n + 1):
+            into, out = np.flatnonzero(dependent == d), np.flatnonzero(head == d)
+            builder.add(1.0, 1.0, (into, 1.0))
+            builder.add(1.0, 1.0, (flow[into], 1.0), (flow[out], -1.0))
+        if group.meta["single_root"][k] and n:
+            builder.add(1.0, 1.0, (np.flatnonzero(head == 0), 1.0))
+        return builder
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return sentences of up to four tokens that lack arcs; some have no tree."""
+
+        def draw() -> Drawn:
+            n = int(rng.integers(0, MOST_TOKENS + 1))
+            pairs = itertools.product(range(n + 1), repeat=2)
+            arcs = [(h, d) for h, d in pairs if (h != d and d) or rng.random() < 0.1]
+            return Drawn(chosen_places(rng, arcs), (n, rng.random() < 0.5))
+
+        return structure_problem(rng, self.kind, draw, ("head", "dependent"), {"n": np.int64, "single_root": np.bool_})
+
+
+class ProjectiveTree(Arborescence):
+    """An arborescence none of whose arcs cross, the root at position 0."""
+
+    kind = "projective-tree"
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
+        broken = super().violated(group, true)
+        for k in np.flatnonzero(~broken).tolist():
+            part = group.literals(k)
+            ends = np.stack([group.literal_meta[name][part][true[part]] for name in ("head", "dependent")])
+            broken[k] = crossing(ends.min(axis=0), ends.max(axis=0))
+        return broken
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return the rows of the arborescence, and for each arc: tokens below it have their heads below it.
+
+        Arcs do not cross where that holds and heads lead to the root (Martins, Smith and Xing 2009, section 3.2).
+        """
+        builder, part = self._builder(group, k), group.literals(k)
+        head, dependent = (group.literal_meta[name][part] for name in ("head", "dependent"))
+        low, high = np.minimum(head, dependent), np.maximum(head, dependent)
+        for l in range(len(head)):
+            for inner in range(int(low[l]) + 1, int(high[l])):
+                below = (dependent == inner) & (head >= low[l]) & (head <= high[l])
+                builder.add(-np.inf, 0.0, (np.array([l]), 1.0), (np.flatnonzero(below), -1.0))
+        return builder.finish()
+
+
+def heads_of(group: ConstraintGroup, true: Bools, first: I64, n_nodes: int) -> I64:
+    """Return the head of each node, packed over the constraints; nodes without one are their own."""
+    follow, base = np.arange(n_nodes), first[group.constraint_of[true]]
+    follow[base + group.literal_meta["dependent"][true]] = base + group.literal_meta["head"][true]
+    follow[first] = first
+    return follow
+
+
+def crossing(low: I64, high: I64) -> bool:
+    """Return whether two of the arcs ``low..high`` cross."""
+    one, other = (low[:, None], high[:, None]), (low[None, :], high[None, :])
+    return bool(((one[0] < other[0]) & (other[0] < one[1]) & (one[1] < other[1])).any())
