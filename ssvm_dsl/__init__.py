@@ -17,6 +17,7 @@ _HOMES = {
     "ssvm_dsl.lang.constraints": (
         *("AnyOf", "AtLeast", "AtMost", "Constraint", "Exactly", "ExactlyOne", "Implies", "Linear", "Not"),
     ),
+    "ssvm_dsl.lang.structures": ("Circuit", "Matching", "Path"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
@@ -97,6 +98,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs import cross as cross
     from ssvm_dsl.lang.outputs import grid as grid
     from ssvm_dsl.lang.outputs import pairs as pairs
+    from ssvm_dsl.lang.structures import Circuit as Circuit
+    from ssvm_dsl.lang.structures import Matching as Matching
+    from ssvm_dsl.lang.structures import Path as Path
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

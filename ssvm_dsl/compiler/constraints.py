@@ -20,10 +20,11 @@ from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal, Parameter
+from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.quantities import EdgeEnd, Parameter, Sum
 
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
 LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8
@@ -209,13 +210,37 @@ class _Values:
 
     def of_constraints(self, parameter: Parameter) -> NDArray[Any]:
         """Return a number for each constraint."""
+        numbers = self._constraints(parameter)
+        return numbers if parameter.below is None else self._positions(parameter, parameter.below, numbers)
+
+    def _positions(self, parameter: Parameter, axis: Dim, numbers: I64) -> I64:
+        """Return numbers that are positions on an axis, those below 0 counted from its end.
+
+        Raises
+        ------
+        DataError
+            There is no such position.
+        """
+        example = np.repeat(np.arange(len(self.of)), self.counts[self.of])
+        sizes = self.examples.sizes[axis.name][example]
+        placed = np.where(numbers < 0, numbers + sizes, numbers)
+        wrong = np.flatnonzero((placed < 0) | (placed >= sizes))
+        if len(wrong):
+            k = int(wrong[0])
+            what = f"constraint '{self.constraint.name}'"
+            expected = f"{parameter.name}: a position in 0..{sizes[k] - 1} ({axis.name}={sizes[k]})"
+            raise DataError(what, example=int(example[k]), expected=expected, found=str(numbers[k]))
+        return placed
+
+    def _constraints(self, parameter: Parameter) -> NDArray[Any]:
         value, n = parameter.value, int(self.counts[self.of].sum())
         if isinstance(value, Input):
             rows = [one.rows(value, one.slices, (one.n,)) for one in self.patterns]
             return self._read(parameter, rows, self.counts, np.arange(n))
-        if isinstance(value, Dim):
-            sizes = np.array([one.sizes[value.name] for one in self.patterns], dtype=np.int64)
-            return np.repeat(sizes[self.of], self.counts[self.of])
+        if isinstance(value, Dim | Sum):
+            added = Sum(sizes=(value,)) if isinstance(value, Dim) else value
+            sums = [added.plus + sum(one.sizes[dim.name] for dim in added.sizes) for one in self.patterns]
+            return np.repeat(np.array(sums, dtype=np.int64)[self.of], self.counts[self.of])
         return np.full(n, value, dtype=_dtype(parameter))
 
     def of_literals(self, place: int, written: I64) -> NDArray[Any]:
@@ -240,7 +265,23 @@ class _Values:
             parts = [one.places[value.name].ravel() for one in self.patterns]
             found: I32 = np.concatenate(parts)[members(pointers(self.literals), self.of)[mine]].astype(np.int32)
             return found
+        if isinstance(value, Sum):
+            sums = [self._sum(value, one) for one in self.patterns]
+            return np.concatenate(sums)[members(pointers(self.literals), self.of)[mine]].astype(np.int32)
+        if isinstance(value, EdgeEnd):
+            lists = self.examples.raw[value.edges.name]
+            rows = [one.places[value.edges.dim.name].ravel() for one in self.patterns]
+            sizes = np.array([len(edges) for edges in lists], dtype=np.int64)
+            return self._at(np.concatenate(lists)[:, value.end], sizes, rows, self.literals, mine).astype(np.int32)
         return np.full(len(mine), value, dtype=_dtype(parameter))
+
+    @staticmethod
+    def _sum(value: Sum, pattern: _Pattern) -> I64:
+        """Return a sum of positions and sizes for each literal of a pattern."""
+        total = np.full(pattern.variable.shape, value.plus, dtype=np.int64)
+        for dim in value.positions:
+            total += pattern.places[dim.name]
+        return total.ravel() + sum(pattern.sizes[dim.name] for dim in value.sizes)
 
     def _read(self, parameter: Parameter, rows: list[I64], lengths: I64, mine: I64) -> NDArray[Any]:
         """Return numbers of an input for some of the constraints or literals, at rows counted in each example."""
@@ -249,10 +290,16 @@ class _Values:
         sizes = self.examples.size(value.dims)
         numbers = stack_dense(value, self.examples.raw[value.name], sizes)[:, 0]
         if parameter.whole:
-            _check_counts(value, numbers, sizes)
+            _check_counts(parameter, value, numbers, sizes)
+        return self._at(numbers, sizes, rows, lengths, mine).astype(_dtype(parameter))
+
+    def _at(
+        self, numbers: NDArray[Any], sizes: I64, rows: list[I64], lengths: I64, mine: I64
+    ) -> NDArray[Any]:
+        """Return entries of numbers that each example has so many of, at rows counted in each example."""
         local = np.concatenate(rows)[members(pointers(lengths), self.of)[mine]]
         base = np.repeat(pointers(sizes)[:-1], lengths[self.of])[mine]
-        return np.asarray(numbers[base + local], dtype=_dtype(parameter))
+        return np.asarray(numbers[base + local])
 
 
 def _dtype(parameter: Parameter) -> type:
@@ -261,10 +308,11 @@ def _dtype(parameter: Parameter) -> type:
     return np.int64 if parameter.whole else np.float64
 
 
-def _check_counts(source: Input, numbers: F64, sizes: I64) -> None:
-    """Refuse what is no number of literals."""
+def _check_counts(parameter: Parameter, source: Input, numbers: F64, sizes: I64) -> None:
+    """Refuse what is no number of literals, or no position."""
     wrong = np.flatnonzero((numbers < 0) | (numbers != np.floor(numbers)) | (numbers >= NO_BOUND))
     if len(wrong):
         example = int(np.searchsorted(pointers(sizes), wrong[0], side="right")) - 1
-        expected, found = "a whole number of at least 0 (how many literals are true)", f"{numbers[wrong[0]]:g}"
+        role = "how many literals are true" if parameter.below is None else f"a position on {parameter.below.name}"
+        expected, found = f"a whole number of at least 0 ({role})", f"{numbers[wrong[0]]:g}"
         raise DataError(f"input '{source.name}'", example=example, expected=expected, found=found)

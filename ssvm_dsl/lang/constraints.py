@@ -14,8 +14,9 @@ from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs import Label, Target
+from ssvm_dsl.lang.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 #: A bound that no count of literals reaches.
@@ -39,7 +40,7 @@ class Not(Node):
 
     def __init__(self, literal: Target) -> None:
         mistakes: list[Mistake] = []
-        target = _as_literal(literal, "Not", mistakes).target
+        target = as_literal(literal, "Not", mistakes).target
         self._fill(mistakes, target=target)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -62,30 +63,6 @@ class Literal:
     def written(self) -> Target | Not:
         """Return what the user wrote."""
         return Not(self.target) if self.negated else self.target
-
-
-#: A number of a constraint: fixed, of each example (an input), or (a Dim) a size or position.
-Value = float | Input | Dim
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A number that a kind of constraint needs.
-
-    Parameters
-    ----------
-    name : str
-        Its name in ``ConstraintGroup.meta``, or ``literal_meta``.
-    value : number, Input or Dim
-        Of a constraint: the same everywhere, or from an input whose axes are among ``along``, or the size of an axis.
-        Of a literal: the same for all, or from an input whose axes are its label's, or its position on an axis.
-    whole : bool
-        Whether it is a whole number.
-    """
-
-    name: str
-    value: Value
-    whole: bool = False
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -122,8 +99,8 @@ class Constraint(Symbol):
         if not isinstance(kind, str) or not kind:
             mistakes.append(got("Constraint: the first argument is the name of a kind of constraints", kind))
             kind = "?"
-        found = _as_literals(literals, "Constraint", mistakes)
-        axes = _as_axes(along, "Constraint", mistakes)
+        found = as_literals(literals, "Constraint", mistakes)
+        axes = as_axes(along, "Constraint", mistakes)
         meta: list[Parameter] = []
         of_literals: list[Parameter] = []
         for name, value in parameters.items():
@@ -183,12 +160,26 @@ class Constraint(Symbol):
     @property
     def counts(self) -> tuple[Input, ...]:
         """The inputs that are numbers of literals."""
-        return tuple(one.value for one in self.parameters if isinstance(one.value, Input) and one.whole)
+        whole = (one for one in self.parameters if one.whole and one.below is None)
+        return tuple(one.value for one in whole if isinstance(one.value, Input))
+
+    @property
+    def nodes(self) -> tuple[tuple[Input, Dim], ...]:
+        """The inputs that are positions on an axis, with the axis."""
+        placed = ((one.value, one.below) for one in self.parameters)
+        return tuple((value, below) for value, below in placed if isinstance(value, Input) and below is not None)
+
+    @property
+    def edge_lists(self) -> tuple[Edges, ...]:
+        """The edges that its literals are at."""
+        ends = (one.value for one in self.parameters if isinstance(one.value, EdgeEnd))
+        return tuple({id(end.edges): end.edges for end in ends}.values())
 
     @property
     def axes(self) -> tuple[Dim, ...]:
         """All axes it names."""
-        return (*self.along, *(one.value for one in self.parameters if isinstance(one.value, Dim)))
+        sums = (dim for one in self.parameters if isinstance(one.value, Sum) for dim in one.value.dims)
+        return (*self.along, *(one.value for one in self.parameters if isinstance(one.value, Dim)), *sums)
 
     def count(self, sizes: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return (constraints, literals) of an example, for axis sizes by name (ints, or arrays over examples)."""
@@ -208,9 +199,9 @@ class _Count(Constraint):
     ) -> None:
         """Declare ``lower <= count`` (where asked for) and ``count <= upper``, both k."""
         what, mistakes = type(self).__name__, list[Mistake]()
-        found = _as_literals(literals[0] if len(literals) == 1 else literals, what, mistakes)
+        found = as_literals(literals[0] if len(literals) == 1 else literals, what, mistakes)
         value = _as_count(k, what, mistakes)
-        axes = _as_axes(along, what, mistakes)
+        axes = as_axes(along, what, mistakes)
         if lower and not mistakes and isinstance(value, int):
             mistakes += _too_many(what, value, found, axes)
         low = Parameter("lower", value if lower else 0, whole=True)
@@ -316,8 +307,8 @@ class Implies(_Count):
 
     def __init__(self, condition: Any, consequence: Any) -> None:
         mistakes: list[Mistake] = []
-        if_true = _as_literal(condition, "Implies", mistakes)
-        then = _as_literal(consequence, "Implies", mistakes)
+        if_true = as_literal(condition, "Implies", mistakes)
+        then = as_literal(consequence, "Implies", mistakes)
         axes = tuple({id(dim): dim for one in (if_true, then) for dim in one.label.dims}.values())
         bounds = (Parameter("lower", 1, whole=True), Parameter("upper", NO_BOUND, whole=True))
         literals = (Literal(if_true.target, not if_true.negated), then)
@@ -351,14 +342,14 @@ class Linear(Constraint):
     def __init__(self, terms: Any, comparison: str, bound: float | Input, along: Any = ()) -> None:
         mistakes: list[Mistake] = []
         pairs = _as_terms(terms, mistakes)
-        literals = tuple(_as_literal(one, "Linear", mistakes) for one, _ in pairs)
+        literals = tuple(as_literal(one, "Linear", mistakes) for one, _ in pairs)
         numbers = [_as_parameter("coefficient", value, mistakes).value for _, value in pairs]
         weights = tuple((Parameter("coefficient", value),) for value in numbers)
         if comparison not in COMPARISONS:
             mistakes.append(got(f"Linear: the comparison is one of {', '.join(COMPARISONS)}", comparison))
             comparison = "<="
         limit = _as_parameter("bound", bound, mistakes).value
-        axes = _as_axes(along, "Linear", mistakes)
+        axes = as_axes(along, "Linear", mistakes)
         low = Parameter("lower", -float("inf") if comparison == "<=" else limit)
         high = Parameter("upper", float("inf") if comparison == ">=" else limit)
         self._declare(mistakes, "linear", literals, axes, (low, high), weights)
@@ -378,7 +369,7 @@ class Linear(Constraint):
         return f"Linear({{{shown}}}, {', '.join(rest)})"
 
 
-def _as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
+def as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
     """Return a literal; note what is none."""
     if isinstance(value, Not):
         mistakes += value.mistakes
@@ -390,12 +381,12 @@ def _as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
     return Literal(Target("indicator", (Label(1),), state=0))
 
 
-def _as_literals(value: object, what: str, mistakes: list[Mistake]) -> tuple[Literal, ...]:
+def as_literals(value: object, what: str, mistakes: list[Mistake]) -> tuple[Literal, ...]:
     """Return one literal, or several, as a tuple."""
     listed = value if isinstance(value, tuple | list) else (value,)
     if not listed:
         mistakes.append(f"{what}: at least one literal is needed, such as y.is_(1)")
-    return tuple(_as_literal(one, what, mistakes) for one in listed)
+    return tuple(as_literal(one, what, mistakes) for one in listed)
 
 
 def _as_terms(terms: object, mistakes: list[Mistake]) -> list[tuple[Any, Any]]:
@@ -407,7 +398,7 @@ def _as_terms(terms: object, mistakes: list[Mistake]) -> list[tuple[Any, Any]]:
     return []
 
 
-def _as_axes(along: object, what: str, mistakes: list[Mistake]) -> tuple[Dim, ...]:
+def as_axes(along: object, what: str, mistakes: list[Mistake]) -> tuple[Dim, ...]:
     listed = tuple(along) if isinstance(along, tuple | list) else (along,)
     return check_axes(listed, f"{what}: along", mistakes)
 

@@ -239,6 +239,7 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)
         yield from (("the axis", dim) for dim in symbol.axes)
+        yield from (("the edge list", edges) for edges in symbol.edge_lists)
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)

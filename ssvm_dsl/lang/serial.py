@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import constraints, features, inputs, losses, outputs
+from ssvm_dsl.lang import constraints, features, inputs, losses, outputs, structures
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -35,6 +35,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(outputs.cliques, outputs.cross),
         *(constraints.Constraint, constraints.AtMost, constraints.AtLeast, constraints.Exactly, constraints.ExactlyOne),
         *(constraints.AnyOf, constraints.Implies, constraints.Linear, constraints.Not),
+        *(structures.Matching, structures.Path, structures.Circuit),
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)

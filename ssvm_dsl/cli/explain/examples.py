@@ -149,6 +149,8 @@ def make_examples(
                 sizes[edges.dim.name] = n_over - 1 if trees else n_over * (n_over > 1)
         made = {one.name: _value(one, sizes, trees, rng) for one in declaration.inputs}
         X.append({name: np.ceil(np.abs(value)) if name in counts else value for name, value in made.items()})
+        for one in declaration.constraints:
+            X[-1] |= {node.name: rng.integers(0, sizes[axis.name], (1,)) for node, axis in one.nodes}
     return X
 
 
