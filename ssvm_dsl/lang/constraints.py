@@ -399,6 +399,7 @@ def _as_terms(terms: object, mistakes: list[Mistake]) -> list[tuple[Any, Any]]:
 
 
 def as_axes(along: object, what: str, mistakes: list[Mistake]) -> tuple[Dim, ...]:
+    """Return the axes that a constraint runs along; note what is none."""
     listed = tuple(along) if isinstance(along, tuple | list) else (along,)
     return check_axes(listed, f"{what}: along", mistakes)
 
