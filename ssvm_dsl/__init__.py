@@ -18,6 +18,8 @@ _HOMES = {
         *("AnyOf", "AtLeast", "AtMost", "Constraint", "Exactly", "ExactlyOne", "Implies", "Linear", "Not"),
     ),
     "ssvm_dsl.lang.structures": ("Circuit", "Matching", "Path"),
+    "ssvm_dsl.lang.forbidden": ("BIO", "BIOES", "Allow", "Different", "Forbid", "Same"),
+    "ssvm_dsl.lang.given": ("Given",),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
@@ -74,11 +76,18 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.features import Quantiles as Quantiles
     from ssvm_dsl.lang.features import Standardized as Standardized
     from ssvm_dsl.lang.features import Whitened as Whitened
+    from ssvm_dsl.lang.forbidden import BIO as BIO
+    from ssvm_dsl.lang.forbidden import BIOES as BIOES
+    from ssvm_dsl.lang.forbidden import Allow as Allow
+    from ssvm_dsl.lang.forbidden import Different as Different
+    from ssvm_dsl.lang.forbidden import Forbid as Forbid
+    from ssvm_dsl.lang.forbidden import Same as Same
     from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
     from ssvm_dsl.lang.forms import FULL as FULL
     from ssvm_dsl.lang.forms import POTTS as POTTS
     from ssvm_dsl.lang.forms import SYMMETRIC as SYMMETRIC
     from ssvm_dsl.lang.forms import Form as Form
+    from ssvm_dsl.lang.given import Given as Given
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input

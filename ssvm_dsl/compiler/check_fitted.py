@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.ground import factor_block
 from ssvm_dsl.compiler.observed import check_pairs, of_learnt
+from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
@@ -111,3 +113,14 @@ def _learning(source: Source | None) -> Iterator[Source]:
     if not isinstance(source, lang.Hashed):
         for part in source.sources:
             yield from _learning(part)
+
+
+def weight_blocks(declaration: Declaration, widths: LearntWidths) -> tuple[Block, ...]:
+    """Return the layout of a model's weights."""
+    out: list[Block] = []
+    for factor in declaration.factors:
+        if factor.tie is None:
+            width = None if factor.features is None else widths.of(factor.features)
+            n_pairs = widths.pairs(factor) if factor.observed else None
+            out.append(factor_block(factor, width, out[-1].stop if out else 0, n_pairs))
+    return tuple(out)

@@ -21,6 +21,8 @@ from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.forbidden import Forbid
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.outputs import Target
 
@@ -147,6 +149,12 @@ def footprint(
         meter.keep(4 * v, work=13 * v + 8 * v * (n_axes > 0))  # states; masks, flat labels
     sizes = _Sizes(examples, layout, with_attributes, meter)
     factors = tuple(_factor(factor, sizes) for factor in declaration.factors)
+    others = [_factor(given, sizes) for given in declaration.given]
+    others += [_factor(rule, sizes) for rule in declaration.rules]
+    if declaration.rules or any(label.allowed is not None for label in declaration.labels):
+        meter.keep(s)
+    if declaration.given:
+        meter.keep(8 * s)
     dense = [kept for source, kept in sizes.rows.items() if source in sizes.used and not source.sparse]
     if len(dense) > 1:
         meter.pass_by(sum(dense))  # one array of all, while the single ones are still there
@@ -157,7 +165,7 @@ def footprint(
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * most + 16 * v)
-    scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in factors))
+    scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
     passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
     return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
@@ -182,7 +190,7 @@ def _n_weights(factor: Factor, width: int | None) -> int:
     return prod(size for size in shape if size is not None)
 
 
-def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
+def _factor(factor: Factor | Given | Forbid, sizes: _Sizes) -> FactorSize:
     target, source, examples, meter = factor.target, factor.features, sizes.examples, sizes.meter
     counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
     n, r, n_configs = int(counts.sum()), target.arity, prod(target.cards)
@@ -218,7 +226,7 @@ def _factor(factor: Factor, sizes: _Sizes) -> FactorSize:
 def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64]) -> float:
     """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once, for one example of each shape."""
     longest = int(counts.max(initial=0))
-    if target.kind in ("each", "indicator"):
+    if target.kind in ("each", "indicator", "at"):
         return 36.0 * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.constants import lay_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.footprint import footprint
@@ -27,8 +28,10 @@ from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import JointFeature, row_target
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs import Target
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
 
@@ -81,6 +84,7 @@ def ground(
     custom_losses: Callable[[str], LossFunction] | None = None,
     first: int = 0,
     whole: bool = False,
+    given: object = None,
 ) -> Grounded:
     """Return a model laid over data.
 
@@ -101,6 +105,8 @@ def ground(
     whole : bool
         Keep variables without a known truth in the program: predictions to be judged must not depend on which
         labels are known.  Training leaves them out.
+    given : list of labels, optional
+        Labels that every labelling must have, like ``Y`` with entries that are not known: ``None``, -1 or masked.
 
     Raises
     ------
@@ -115,9 +121,12 @@ def ground(
         layout = Layout.of(declaration, examples)
         _require_memory(declaration, examples, layout, judged=Y is not None)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
+        if ignored is not None and ignored.all() and not whole:
+            raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first)
         known = truth if truth is None or ignored is None else np.where(ignored, np.int32(-1), truth)
-        parameters = _parameters(declaration, layout, examples, encoder, None if whole else ignored, known)
+        trained = None if whole else ignored
+        parameters = _parameters(declaration, layout, examples, encoder, trained, known, whole, _clamp(layout, given))
     except DataError as err:
         raise err.shifted(first) from err.__cause__
     loss = None
@@ -125,6 +134,14 @@ def ground(
         weights = node_weights(declaration.loss, examples, first)
         loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses, weights)
     return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
+
+
+def _clamp(layout: Layout, given: object) -> I32 | None:
+    """Return the states that variables must have, -1 where they are free."""
+    if given is None:
+        return None
+    states, unknown = layout.encode(given, "given", partial=True)
+    return states if unknown is None else np.where(unknown, np.int32(-1), states)
 
 
 def _require_memory(declaration: Declaration, examples: Examples, layout: Layout, judged: bool) -> None:
@@ -149,10 +166,12 @@ def _parameters(
     encoder: Encoder,
     ignored: Bools | None,
     truth: I32 | None,
+    whole: bool,
+    clamp: I32 | None,
 ) -> ParameterMap:
     """Return the parameter map: one feature map for each factor template, blocks laid end to end.
 
-    ``truth`` is negative where it is not known.
+    ``truth`` is negative where it is not known; with ``whole`` it may be one that rules forbid.
     """
     blocks: dict[str, Block] = {}
     maps: list[FeatureMap] = []
@@ -171,19 +190,37 @@ def _parameters(
             groups.append(_group(fmap))
         maps.append(fmap)
     owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
+    learnt = None if whole else truth
+    n_weighted, shared = len(groups), {_target(declaration, m): m.group for m in maps if _is_shared(m)}
+    laid = lay_constants(
+        declaration, layout, examples, encoder, ignored, _row_index, groups, shared, learnt, clamp
+    )  # fmt: skip
+    constants = laid.constants(n_weighted)
     constraints = lower_constraints(declaration, layout, examples)
     resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
-    allowed = _allowed(layout, resting)
+    allowed = _allowed(layout, resting, laid.allowed)
     program = Program(layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed)
-    return ParameterMap.build(program, maps, owned)
+    return ParameterMap.build(program, maps, owned, constants)
 
 
-def _allowed(layout: Layout, ignored: Bools | None) -> Bools | None:
-    """Return the state mask: ignored variables rest in state 0 (those that constraints are about are free)."""
+def _is_shared(fmap: FeatureMap) -> bool:
+    """Whether all factors of a map share one table."""
+    return fmap.group != NODE and fmap.features is None and fmap.units is None
+
+
+def _target(declaration: Declaration, fmap: FeatureMap) -> Target:
+    """Return what the factors of a map join."""
+    return next(factor.target for factor in declaration.factors if factor.name == fmap.name)
+
+
+def _allowed(layout: Layout, ignored: Bools | None, left: Bools | None) -> Bools | None:
+    """Return the mask of states that are left: ignored variables rest in state 0 (those of constraints are free)."""
     if ignored is None:
-        return None
+        return left
     allowed = np.repeat(~ignored, layout.card)
-    allowed[pointers(layout.card)[:-1]] = True
+    if left is not None:
+        allowed &= left
+    allowed[pointers(layout.card)[:-1][ignored]] = True
     return allowed
 
 
@@ -279,7 +316,7 @@ def _source_words(factor: Factor) -> str:
     return f"the features of factor '{factor.name}'"
 
 
-def _row_index(factor: Factor, scopes: Scopes, rows: Rows | None) -> tuple[I32, I64] | None:
+def _row_index(factor: Factor | Given, scopes: Scopes, rows: Rows | None) -> tuple[I32, I64] | None:
     """Return the feature row of each factor of the shapes and what to add for each example.
 
     ``None`` where factor f of the batch uses row f.

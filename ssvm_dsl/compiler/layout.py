@@ -104,35 +104,49 @@ class Layout:
 
     # -- users' labels to states and back --------------------------------------------------------------
 
-    def encode(self, Y: object) -> tuple[I32, Bools | None]:
-        """Return (state of each variable, mask of ignored variables or ``None``) for the users' labels.
+    def encode(self, Y: object, what: str = "Y", partial: bool = False) -> tuple[I32, Bools | None]:
+        """Return (state of each variable, mask of those that are not known or ``None``) for the users' labels.
+
+        Not known are entries that are ``None``, masked or -1 (where that is no class), and what the loss ignores.
+
+        Parameters
+        ----------
+        Y : list of labels
+        what : str
+            What they are called in messages.
+        partial : bool
+            Whether labels may be left out of the dict of an example.
 
         Raises
         ------
         DataError
             Naming label, example, expected and found.
         """
-        given = check_sequence(Y, "Y")
+        given = check_sequence(Y, what)
         if len(given) != self.n:
-            raise DataError("Y", expected=f"{self.n} examples, as in X", found=f"{len(given)}")
+            raise DataError(what, expected=f"{self.n} examples, as in X", found=f"{len(given)}")
         states = np.empty(int(self.var_ptr[-1]), dtype=np.int32)
         ignored = np.zeros(len(states), dtype=bool)
-        for label, values in self._split(given):
+        for label, values in self._split(given, what, partial):
             flat, skip = _read_label(self, label, values, _ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip
         return states, (ignored if ignored.any() else None)
 
-    def _split(self, given: Sequence[Any]) -> list[tuple[Label, Sequence[Any]]]:
+    def _split(self, given: Sequence[Any], what: str, partial: bool) -> list[tuple[Label, Sequence[Any]]]:
         labels = self.declaration.labels
+        if partial:
+            whole: dict[str, Any] = {label.name: None for label in labels}
+            given = [whole if one is None and len(labels) > 1 else one for one in given]
+            given = [whole | dict(one) if isinstance(one, Mapping) else one for one in given]
         if len(labels) == 1 and not any(isinstance(one, Mapping) for one in given):
             return [(labels[0], given)]
         names = [label.name for label in labels]
         for i, one in enumerate(given):
             if not isinstance(one, Mapping) or set(one) != set(names):
                 found = f"a dict with {', '.join(map(str, one))}" if isinstance(one, Mapping) else describe(one)
-                raise DataError("Y", example=i, expected=f"a dict with the labels {', '.join(names)}", found=found)
+                raise DataError(what, example=i, expected=f"a dict with the labels {', '.join(names)}", found=found)
         return [(label, [one[label.name] for one in given]) for label in labels]
 
     def decode(self, states: I32) -> list[Any]:
@@ -184,16 +198,73 @@ def _ignore_value(declaration: Declaration, label: Label) -> object:
 
 
 def _read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
-    """Return (states, ignored mask) of all variables of one label."""
+    """Return (states, mask of those that are ignored or not known) of all variables of one label."""
+    values, hidden = _fill_missing(layout, label, values)
     pieces = _pieces(layout, label, values)
     states = _joined([_states(label, piece) for piece in pieces], np.int32)
     skip = None if ignore is None else _joined([_equal(piece, ignore) for piece in pieces], np.bool_)
+    if hidden is not None:
+        skip = hidden if skip is None else skip | hidden
     wrong = states < 0 if skip is None else (states < 0) & ~skip
     if wrong.any():
         _complain(layout, label, pieces, int(np.flatnonzero(wrong)[0]))
     if skip is not None:
         states[skip] = 0
     return states, skip
+
+
+def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:
+    """Return the labels with some class in place of what is not known, and where that was; ``None`` for nowhere."""
+    found = [_missing(label, value) for value in values]
+    if all(one is None for one in found):
+        return values, None
+    holder = 0 if label.classes is None else label.classes[0]
+    filled, masks = [], []
+    for i, (value, mask) in enumerate(zip(values, found, strict=True)):
+        shape = layout.shape(label, i)
+        if mask is None:
+            filled.append(value)
+            masks.append(np.zeros(shape, dtype=bool))
+        elif mask.shape == () or mask.all():
+            filled.append(np.full(shape, holder) if shape else holder)
+            masks.append(np.ones(shape, dtype=bool))
+        else:
+            array = np.array(value, dtype=object)
+            array[mask] = holder
+            filled.append(array.tolist())
+            masks.append(mask)
+    if any(mask.shape != layout.shape(label, i) for i, mask in enumerate(masks)):
+        return filled, None  # the shape of the labels is wrong, which is said next
+    return filled, np.concatenate([mask.ravel() for mask in masks])
+
+
+def _missing(label: Label, value: Any) -> Bools | None:
+    """Return which labels of an example are not known, ``None`` where all are; without axes for the whole example."""
+    if value is None:
+        return np.ones((), dtype=bool)
+    if isinstance(value, np.ndarray) and is_masked(value):
+        return np.ma.getmaskarray(value)
+    marked = label.classes is None or -1 not in label.classes  # -1 is no class
+    if isinstance(value, list | tuple):
+        value = np.array(value, dtype=object) if _may_miss(value) else None
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufO":
+        return None
+    mask = np.asarray(value == -1) if marked and value.dtype != object else np.zeros(value.shape, dtype=bool)
+    if value.dtype == object:
+        flat = [one is None or (marked and _is_minus_one(one)) for one in value.ravel()]
+        mask = np.array(flat, dtype=bool).reshape(value.shape)
+    return mask if mask.any() else None
+
+
+def _may_miss(value: Sequence[Any]) -> bool:
+    """Whether a list may hold what marks a label that is not known: lists inside are looked through later."""
+    return any(one is None or isinstance(one, list | tuple | np.ndarray) or _is_minus_one(one) for one in value)
+
+
+def _is_minus_one(one: Any) -> bool:
+    return isinstance(one, int | float | np.number) and one == -1
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

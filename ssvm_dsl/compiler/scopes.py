@@ -142,6 +142,12 @@ def _each(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _Laid(variables[:, None], counts, target.label.dims)
 
 
+def _at(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    counts, place = np.asarray(target.count(layout.sizes), dtype=np.int64), target.position
+    first = layout.start(target.label) + (layout.count(target.label) if place < 0 else 0)
+    return _Laid((first + place)[counts > 0, None], counts, ())
+
+
 def _chain(target: Target, layout: Layout, lists: Lists) -> _Laid:
     counts = np.maximum(layout.count(target.label) - target.order, 0)
     first = runs(layout.start(target.label), counts)
@@ -241,6 +247,7 @@ def _along(target: Target, layout: Layout, lists: Lists) -> _Laid:
 _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "each": _each,
     "indicator": _each,
+    "at": _at,
     "chain": _chain,
     "pairs": _pairs,
     "grid": _grid,

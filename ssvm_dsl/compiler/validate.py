@@ -17,7 +17,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.sparse import as_csr, checked, read_all_rows, rows_of_matrix
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
-from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.ir.ragged import owner_of, pointers
 from ssvm_dsl.lang.arrays import as_floats, describe, is_sparse, plain_array, real_array, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -114,7 +114,7 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
         raise ModelError(declaration.name, [("", "it has no Label; there is nothing to predict")])
     if not declaration.inputs:
         raise ModelError(declaration.name, [("", "it has no Input; examples would be empty")])
-    if not declaration.factors:
+    if not declaration.factors and not declaration.given:
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
     examples = check_sequence(X, "X", declaration)
@@ -211,15 +211,33 @@ def check_finite(rows: F64, row_ptr: I64, what: str) -> None:
     """Raise a DataError naming the first example with nan or infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.dot(rows.ravel(), rows.ravel())  # BLAS: twice as fast as a sum
-    if np.isfinite(squares):
-        return
-    bad = np.argwhere(~np.isfinite(rows.reshape(len(rows), -1)))
+    if not np.isfinite(squares):
+        _complain_numbers(rows, ~np.isfinite(rows), row_ptr, what, "finite numbers")
+
+
+def _complain_numbers(rows: F64, wrong: NDArray[np.bool_], row_ptr: I64, what: str, expected: str) -> None:
+    """Raise a DataError naming the first wrong number, if there is one."""
+    bad = np.argwhere(wrong.reshape(len(rows), -1))
     if len(bad):
         row, column = bad[0]
-        example = int(np.searchsorted(row_ptr, row, side="right")) - 1
+        example = owner_of(row_ptr, int(row))
         value = rows.reshape(len(rows), -1)[row, column]
         place = f"{value} at row {row - row_ptr[example]}, column {column}"
-        raise DataError(what, example=example, expected="finite numbers", found=place)
+        raise DataError(what, example=example, expected=expected, found=place)
+
+
+def read_scores(symbol: Input, examples: Examples) -> tuple[F64, I64]:
+    """Return (all rows of a dense input that holds scores, rows of each example); ``-inf`` is a score.
+
+    Raises
+    ------
+    DataError
+        Naming the first nan or +inf.
+    """
+    arrays, ptr = examples.raw[symbol.name], pointers(examples.size(symbol.dims))
+    rows = np.ascontiguousarray(as_floats(np.concatenate([array.reshape(-1, symbol.width) for array in arrays])))
+    _complain_numbers(rows, np.isnan(rows) | (rows == np.inf), ptr, f"input '{symbol.name}'", "numbers or -inf")
+    return rows, ptr
 
 
 def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[SparseRows]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.ir.constants import Constants
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers
@@ -38,8 +39,9 @@ class _Pool:
         return np.concatenate(flat).astype(self.dtype, copy=False) if flat else np.zeros(1, self.dtype)
 
 
-def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group]) -> FlatMaps:
+def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Constants | None = None) -> FlatMaps:
     """Return the flat form of feature maps of these groups; dense features are not copied when they are one array."""
+    shared = {} if constants is None else constants.tables
     ints, longs = _Pool(np.int32), _Pool(np.int64)
     features, values = _Pool(np.float64), _Pool(np.float64)
     basis = _bases(maps)
@@ -53,7 +55,8 @@ def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group]) -> FlatMaps:
         group = None if fmap.group < 0 else groups[fmap.group]
         table, pool = (-1, -1) if group is None else (ints.add(group.rows), int(starts[fmap.group]))
         bases = [longs.add(fmap.row_bases), longs.add(None if group is None else group.table_base)]
-        desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers)]
+        constant = values.add(shared.get(fmap.group))
+        desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers), constant]
     return FlatMaps(desc, ints.array(), longs.array(), features.array(), values.array())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,9 @@ class LossTerm:
         Scale of the zero-one loss.
     tables : CountTables, optional
         For the kind ``"count"``: tables of all examples, with scales of one.
+    given : ndarray of float64, shape (S,), optional
+        The part of ``node`` that is no loss: scores without weights, counted from those of the truth, which
+        predictions see as well (:class:`~ssvm_dsl.ir.constants.Constants`).
     """
 
     truth: I32
@@ -45,6 +48,22 @@ class LossTerm:
     kind: str = ADDITIVE
     weight: float = 1.0
     tables: CountTables | None = None
+    given: F64 | None = None
+
+    def with_given(self, program: Program, scores: F64) -> LossTerm:
+        """Return the loss with scores of states that have no weights in it: ``Delta(y) + g(y) - g(truth)``.
+
+        What a trainer maximises is the same; it sees the sum as the loss, so that planes are right as they are.
+        """
+        of_truth = scores[program.state_ptr[:-1] + self.truth]
+        given = scores - np.repeat(of_truth, program.card)
+        return replace(self, node=self.node + given, given=given)
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether some labelling costs something."""
+        price = self.node if self.given is None else self.node - self.given
+        return self.kind != ADDITIVE or bool(price.any())
 
     @property
     def called(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.constants import Constants
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import members, positions
@@ -44,21 +45,35 @@ class ParameterMap:
         One for each factor template.
     blocks : tuple of Block
         The layout of w.
+    constants : Constants, optional
+        Scores that no weight multiplies.
     """
 
     program: Program
     maps: tuple[FeatureMap, ...]
     blocks: tuple[Block, ...]
+    constants: Constants | None = None
 
     @classmethod
-    def build(cls, program: Program, maps: Sequence[FeatureMap], blocks: Sequence[Block]) -> ParameterMap:
+    def build(
+        cls,
+        program: Program,
+        maps: Sequence[FeatureMap],
+        blocks: Sequence[Block],
+        constants: Constants | None = None,
+    ) -> ParameterMap:
         """Return the map, its dense features moved into one array so that compiled kernels reach them all."""
-        return cls(program, tuple(pool_features(maps)), tuple(blocks))
+        return cls(program, tuple(pool_features(maps)), tuple(blocks), constants)
 
     @property
     def dim(self) -> int:
         """Number of weights."""
         return max((block.stop for block in self.blocks), default=0)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether labellings that no rule forbids differ in what they score without weights."""
+        return self.constants is not None and (self.constants.node is not None or self.constants.of_tables)
 
     @cached_property
     def lower_bound(self) -> F64:
@@ -75,12 +90,12 @@ class ParameterMap:
         """All maps as flat arrays, for the compiled kernels."""
         from ssvm_dsl.ir.flatten import flatten
 
-        return flatten(self.maps, self.program.groups)
+        return flatten(self.maps, self.program.groups, self.constants)
 
-    # -- theta = Phi w ---------------------------------------------------------------------------------
+    # -- theta = Phi w + constants ----------------------------------------------------------------------
 
     def scores(self, w: F64, examples: I64 | None = None, out: Theta | None = None) -> Theta:
-        """Return ``Phi w`` for the selected examples; other parts of ``out`` keep what they held.
+        """Return ``Phi w`` and constants for the selected examples; other parts of ``out`` keep what they held.
 
         Parameters
         ----------
@@ -101,6 +116,8 @@ class ParameterMap:
             if fmap.features is None and fmap.group != NODE:
                 values = fmap.weights(w)[:, :, 0]
                 theta.tables[fmap.group][...] = values if fmap.basis is None else values @ fmap.basis
+        if self.constants is not None:
+            self.constants.fill_shared(theta)
 
     def fill_examples(self, w: F64, theta: Theta, examples: I64 | None = None) -> None:
         """Write the scores that belong to the selected examples only (disjoint parts: safe in threads).
@@ -120,6 +137,8 @@ class ParameterMap:
                 self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
+        if self.constants is not None:
+            self.constants.fill_examples(self.program, theta, self._states(part), examples)
         self._check_finite(w, theta, examples, part)
 
     def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
@@ -142,6 +161,8 @@ class ParameterMap:
                 example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
                 break
         else:
+            if not self.maps:
+                return DataError("given scores", expected="scores whose sums are numbers", found="larger ones")
             fmap, example = self.maps[0], 0 if examples is None else int(examples[0])
         expected = "features whose scores are numbers"
         largest = np.abs(fmap.weights(w)).max(initial=0.0)

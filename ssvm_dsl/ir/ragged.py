@@ -35,6 +35,11 @@ def members(ptr: I64, examples: Ints) -> I64:
     return runs(starts, ptr[1:][examples] - starts)
 
 
+def owner_of(ptr: I64, number: int) -> int:
+    """Return the part that one number belongs to: ``ptr[i] <= number < ptr[i + 1]``."""
+    return int(np.searchsorted(ptr, number, side="right")) - 1
+
+
 def owners(ptr: I64) -> I64:
     """Return for each packed position the example it belongs to."""
     return np.repeat(np.arange(len(ptr) - 1, dtype=np.int64), np.diff(ptr))

@@ -25,6 +25,7 @@ COLUMNS = (
     *("basis_ptr", "basis_index", "basis_value", "strides"),
     *("identity", "n_basis", "n_units", "table", "pool"),
     *("shape", "row_base", "table_base", "number"),
+    *("constant",),
 )
 ARITY, KIND, WIDTH, JOINT, N_CONFIGS = range(5)
 SCOPE, PTR, ROW, UNIT = range(5, 9)
@@ -33,6 +34,7 @@ WEIGHTS, UNIT_STRIDE, BASIS_STRIDE, FEATURE_STRIDE = range(13, 17)
 BASIS_PTR, BASIS_INDEX, BASIS_VALUE, STRIDES = range(17, 21)
 IDENTITY, N_BASIS, N_UNITS, TABLE, POOL = range(21, 26)
 SHAPE, ROW_BASE, TABLE_BASE, NUMBER = range(26, 30)
+CONSTANT = 30
 
 #: Kinds of features.  ``OBSERVED`` are sparse ones with weights for some pairs of a feature and a joint state only.
 #: ``PAIRS`` then has for each feature where its weights start, and a bit for each joint state that has one.
@@ -78,6 +80,9 @@ class FlatMaps(NamedTuple):
         ``TABLE``, ``POOL``
             In ``ints``: the table of each factor, counted from ``TABLE_BASE``; and where in ``theta.pool`` those of the
             group start, -1 for maps of single variables, whose scores are in ``theta.node``.
+        ``CONSTANT``
+            In ``values``: what each entry of the table scores without weights, for maps without features whose factors
+            all share one table.
     ints : ndarray of int32
     longs : ndarray of int64
     features, values : ndarray of float64

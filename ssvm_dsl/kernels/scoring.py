@@ -17,6 +17,7 @@ from ssvm_dsl.kernels.flat import (
     BASIS_PTR,
     BASIS_STRIDE,
     BASIS_VALUE,
+    CONSTANT,
     CSR_INDICES,
     CSR_PTR,
     DENSE,
@@ -432,7 +433,7 @@ def score_example(
     pool : ndarray of float64
         Written at the tables of its factors, and those of maps without features.
     """
-    desc, ints, longs, features, _ = borrow(maps)
+    desc, ints, longs, features, values = borrow(maps)
     state_ptr, bonus, w, work = borrow(state_ptr), borrow(bonus), borrow(w), borrow(work)
     scales, node, pool = borrow(scales), borrow(node), borrow(pool)
     for s in range(state_ptr[lo], state_ptr[hi]):
@@ -454,7 +455,9 @@ def score_example(
                 else:
                     at = state_ptr[lo + ints[desc[m, SCOPE] + f]]
             if in_pool:  # no other map fills this table; scores of states begin with the bonus
-                target[at : at + n] = 0.0
+                constant = desc[m, CONSTANT]
+                for s in range(n):
+                    target[at + s] = 0.0 if constant < 0 else values[constant + s]
             if plain:
                 basis_scores(desc, ints, longs, features, m, row, start, w, scales[m], target, at)
             else:

@@ -10,7 +10,9 @@ from ssvm_dsl.lang.constraints import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import ALL, Factor
+from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.forms import FULL, Form
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss
 from ssvm_dsl.lang.outputs import ClassName, Label, Target
@@ -72,9 +74,11 @@ class DeclarationBuilder:
         """Add an :class:`Edges` input."""
         return self.add(name, Edges(axis, over=over))
 
-    def label(self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> Label:
+    def label(
+        self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+    ) -> Label:
         """Add a :class:`Label`."""
-        return self.add(name, Label(*axes_then_states))
+        return self.add(name, Label(*axes_then_states, allowed=allowed))
 
     def factor(
         self,
@@ -93,6 +97,14 @@ class DeclarationBuilder:
     def constraint(self, name: str, constraint: Constraint) -> Constraint:
         """Add a hard constraint, such as ``AtMost(3, y.is_(1))``."""
         return self.add(name, constraint)
+
+    def forbid(self, name: str, target: Label | Target, states: Any) -> Forbid:
+        """Add a :class:`Forbid`."""
+        return self.add(name, Forbid(target, states))
+
+    def given(self, name: str, target: Label | Target, scores: Any) -> Given:
+        """Add a :class:`Given`."""
+        return self.add(name, Given(target, scores))
 
     def loss(self, loss: Loss, name: str = "loss") -> Loss:
         """Add the loss."""

@@ -13,6 +13,8 @@ from ssvm_dsl.lang.constraints import Constraint
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
 from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
+from ssvm_dsl.lang.forbidden import Forbid
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss, ZeroOne
 from ssvm_dsl.lang.outputs import Label, Target
@@ -52,12 +54,13 @@ class Declaration:
     @cached_property
     def scored_inputs(self) -> tuple[Input | Attributes | Edges, ...]:
         """The inputs without those that only the loss reads, which are not needed to predict."""
-        sources = [source for factor in self.factors for source in walk_sources(factor.features)]
+        sources = self.sources
         asked = [s.ref.arguments() for s in sources if isinstance(s, Feature | JointFeature)]
         if self.loss is None or None in asked:  # some function takes all inputs
             return self.inputs
         read = {source.name for source in sources}.union(*(names for names in asked if names is not None))
         read |= {given.name for one in self.constraints for given in one.inputs}
+        read |= {label.allowed.name for label in self.labels if label.allowed is not None}
         spare = [given for given in self.loss.inputs if given.name not in read]
         told = {id(dim) for given in self.inputs if given not in spare for dim in _axes_told(given)}
         needless = [given for given in spare if all(not dim.ragged or id(dim) in told for dim in given.dims)]
@@ -79,6 +82,22 @@ class Declaration:
         return self._of(Constraint)
 
     @cached_property
+    def given(self) -> tuple[Given, ...]:
+        """The scores without weights."""
+        return self._of(Given)
+
+    @cached_property
+    def rules(self) -> tuple[Forbid, ...]:
+        """What is said to be ruled out."""
+        return self._of(Forbid)
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The inputs and features that scores are computed from, and what these are computed from."""
+        scored: tuple[Factor | Given, ...] = (*self.factors, *self.given)
+        return tuple(source for one in scored for source in walk_sources(one.features))
+
+    @cached_property
     def loss(self) -> Loss | None:
         """The loss, if one is declared."""
         found = self._of(Loss)
@@ -94,15 +113,13 @@ class Declaration:
         from ssvm_dsl.lang.features import PLiF, Standardized, Whitened
 
         learns = (Attributes, Standardized, Whitened)
-        sources = [s for factor in self.factors for s in walk_sources(factor.features)]
-        learnt = any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in sources)
+        learnt = any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in self.sources)
         return learnt or any(factor.observed for factor in self.factors)
 
     @cached_property
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions the model calls."""
-        sources = [s for factor in self.factors for s in walk_sources(factor.features)]
-        refs = tuple(s.ref for s in sources if isinstance(s, Feature | JointFeature))
+        refs = tuple(s.ref for s in self.sources if isinstance(s, Feature | JointFeature))
         return refs if self.loss is None else refs + self.loss.functions
 
     def n_weights(self) -> int | None:
@@ -154,7 +171,7 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
 
 def _nodes(symbol: Symbol) -> tuple[Symbol, ...]:
     """Return a symbol and the features it is computed from."""
-    if isinstance(symbol, Factor):
+    if isinstance(symbol, Factor | Given):
         return (symbol, *walk_sources(symbol.features))
     return tuple(walk_sources(symbol)) if isinstance(symbol, Source) else (symbol,)
 
@@ -171,7 +188,8 @@ def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
 
 
 def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], ...]) -> Iterator[tuple[str, str]]:
-    used = [factor.target for factor in declaration.factors]
+    about: tuple[Factor | Given | Forbid, ...] = (*declaration.factors, *declaration.given, *declaration.rules)
+    used = [one.target for one in about]
     used += [literal.target for one in declaration.constraints for literal in one.literals]
     for key, stray in strays:
         if not any(stray is target for target in used):
@@ -203,7 +221,7 @@ def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symb
 
 def _refers_to_strangers(declaration: Declaration, symbol: Symbol) -> bool:
     """Whether a symbol, or a label that it is about, refers to something that is not part of the model."""
-    labels = symbol.target.labels if isinstance(symbol, Factor) else ()
+    labels = symbol.target.labels if isinstance(symbol, Factor | Given | Forbid) else ()
     labels = symbol.labels if isinstance(symbol, Constraint) else labels
     return any(_strangers(declaration, one) for one in (symbol, *labels))
 
@@ -212,7 +230,9 @@ def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterat
     """Yield features that do not fit their target, and function parameters that name no input."""
     inputs = {symbol.name for symbol in declaration.inputs}
     for symbol in symbols:
-        if not isinstance(symbol, Factor):
+        if isinstance(symbol, Label) and symbol.allowed is not None:
+            yield from ((symbol.where, f"{symbol.name}: {text}") for text in _mask_mistakes(symbol, symbol.allowed))
+        if not isinstance(symbol, Factor | Given):
             continue
         for text in feature_mistakes(symbol):
             yield symbol.where, f"{symbol.name}: {text}"
@@ -229,10 +249,20 @@ def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterat
                     )
 
 
+def _mask_mistakes(label: Label, mask: Input) -> Iterator[str]:
+    """Yield why an input is no mask of a label."""
+    same = len(mask.dims) == len(label.dims) and all(a is b for a, b in zip(mask.dims, label.dims, strict=True))
+    if mask.sparse or not same or mask.width != label.n_states:
+        axes = "".join(f"{dim.name}, " for dim in label.dims)
+        yield f"allowed: expected an Input({axes}{label.n_states}), a number for each class, got {mask!r}"
+
+
 def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
     """Yield (role, symbol) for everything a symbol refers to."""
     if isinstance(symbol, Label | Input | Attributes):
         yield from (("the axis", dim) for dim in symbol.dims)
+        if isinstance(symbol, Label) and symbol.allowed is not None:
+            yield "the input", symbol.allowed
     elif isinstance(symbol, Edges):
         yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
     elif isinstance(symbol, Constraint):
@@ -243,13 +273,13 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)
-    elif isinstance(symbol, Factor):
+    elif isinstance(symbol, Factor | Given | Forbid):
         yield from (("the label", label) for label in symbol.target.labels)
         if symbol.target.edges is not None:
             yield "the edge list", symbol.target.edges
-        if symbol.tie is not None:
+        if isinstance(symbol, Factor) and symbol.tie is not None:
             yield "the factor", symbol.tie
-        for source in walk_sources(symbol.features):
+        for source in () if isinstance(symbol, Forbid) else walk_sources(symbol.features):
             if isinstance(source, Input | Attributes):  # which tells of its own axes
                 yield "the input", source
             else:

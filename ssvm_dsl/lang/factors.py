@@ -11,6 +11,7 @@ from ssvm_dsl.lang.arrays import MOST, number_text
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_sources
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs import Label, Target, as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
@@ -203,15 +204,15 @@ def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...]
         yield "weights='observed': all factors share the weights, leave per out"
 
 
-def feature_mistakes(factor: Factor) -> Iterator[str]:
-    """Yield why the rows of a factor's features cannot be laid over its target.
+def feature_mistakes(factor: Factor | Given) -> Iterator[str]:
+    """Yield why the rows of a factor's features (or of given scores) cannot be laid over its target.
 
     Asked when the model is complete: before symbols have names, different ones may compare equal.
     """
     source, target = factor.features, factor.target
     if source is None:
         return
-    if factor.joint and factor.form != FULL:
+    if isinstance(factor, Factor) and factor.joint and factor.form != FULL:
         yield "form: a JointFeature already depends on the states; leave form out"
     if isinstance(source, Concat) and len({(part.dims, row_target(part)) for part in source.parts}) > 1:
         yield "features: all parts of a list have the same axes"

@@ -15,7 +15,7 @@ from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST, number_text
 from ssvm_dsl.lang.dims import Dim, check_axes
-from ssvm_dsl.lang.inputs import Edges
+from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 ClassName = str | int
@@ -32,19 +32,26 @@ class Label(Symbol):
     states : int, str or sequence of class names
         An int ``k`` means the classes ``0 .. k-1``; a string means one class per character; a sequence gives
         the class names (strings or ints).  Declared, never inferred from data.
+    allowed : Input, optional
+        Which classes each variable may take, example by example: an input of the label's axes with one number for each
+        class, 0 where the class is ruled out (candidate tags of a word from a lexicon, say).
 
     Examples
     --------
     >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
     >>> y = Label(H, W, 21)
     >>> y = Label(["noun", "verb", "other"])
+    >>> y = Label(T, 50, allowed=candidates)     # candidates = Input(T, 50)
     """
 
     dims: tuple[Dim, ...]
     n_states: int
     classes: tuple[ClassName, ...] | None
+    allowed: Input | None
 
-    def __init__(self, *axes_then_states: Dim | int | str | Sequence[ClassName]) -> None:
+    def __init__(
+        self, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+    ) -> None:
         mistakes: list[Mistake] = []
         *axes, states = axes_then_states or (1,)
         if not axes_then_states:
@@ -53,11 +60,15 @@ class Label(Symbol):
         n_states, classes = _read_states(plain(states), mistakes)
         if prod(dim.size or 1 for dim in dims) > MOST:
             mistakes.append(f"Label: the fixed axes have more than {MOST} positions")
-        self._fill(mistakes, dims=dims, n_states=n_states, classes=classes)
+        if allowed is not None and not isinstance(allowed, Input):
+            mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
+            allowed = None
+        self._fill(mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (*self.dims, self.n_states if self.classes is None else self.classes), {}
+        options = {} if self.allowed is None else {"allowed": self.allowed}
+        return (*self.dims, self.n_states if self.classes is None else self.classes), options
 
     def is_(self, state: ClassName) -> Target:
         """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
@@ -68,6 +79,25 @@ class Label(Symbol):
             One of the declared classes.
         """
         return Target("indicator", (self,), state=plain(state))
+
+    def at(self, position: int) -> Target:
+        """Return the target "the variable at this position" of a label with one axis.
+
+        ``y.at(0)`` is the first variable and ``y.at(-1)`` the last one: weights of beginnings and ends, or classes that
+        are forbidden there.  Examples that are too short have none.
+
+        Parameters
+        ----------
+        position : int
+            Counted from the end where it is negative.
+        """
+        place, mistakes = plain(position), list[Mistake]()
+        if not isinstance(place, int) or isinstance(place, bool) or abs(place) > MOST:
+            mistakes.append(got("at: the position is an int, such as 0 or -1", position))
+            place = 0
+        if len(self.dims) != 1:
+            mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
+        return Target("at", (self,), position=place, mistakes=mistakes)
 
     def index(self, state: ClassName) -> int | None:
         """Return the position of a class name among the states, ``None`` when it is not one of them."""
@@ -126,7 +156,7 @@ class Target(Node):
     Parameters
     ----------
     kind : str
-        ``"each"``, ``"indicator"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
+        ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
         ``"cliques"`` or ``"cross"``.
     labels : tuple of Label
         The label arrays joined (two for ``"cross"``, one otherwise).
@@ -140,6 +170,8 @@ class Target(Node):
         The edge list ``"along"`` follows.
     sets : tuple of tuple of int, optional
         Positions that form the ``"cliques"``.
+    position : int
+        Where the variable of ``"at"`` stands, counted from the end where it is negative.
     """
 
     kind: str
@@ -149,6 +181,7 @@ class Target(Node):
     order: int
     edges: Edges | None
     sets: tuple[tuple[int, ...], ...]
+    position: int
 
     def __init__(
         self,
@@ -160,6 +193,7 @@ class Target(Node):
         order: int = 1,
         edges: Edges | None = None,
         sets: tuple[tuple[int, ...], ...] = (),
+        position: int = 0,
         mistakes: Iterable[Mistake] = (),
     ) -> None:
         found: list[Mistake] = list(mistakes)
@@ -170,8 +204,9 @@ class Target(Node):
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
             found.append(f"is_({show(state)}): not one of the classes of the label")
         self._fill(
-            found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets
-        )
+            found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets,
+            position=position,
+        )  # fmt: skip
 
     @property
     def label(self) -> Label:
@@ -181,7 +216,7 @@ class Target(Node):
     @property
     def arity(self) -> int:
         """Number of variables in one factor."""
-        if self.kind in ("each", "indicator"):
+        if self.kind in ("each", "indicator", "at"):
             return 1
         if self.kind == "chain":
             return self.order + 1
@@ -202,7 +237,7 @@ class Target(Node):
         """
         if self.kind == "along" and self.edges is not None:
             return (self.edges.dim,)
-        if self.kind in ("complete", "cliques"):
+        if self.kind in ("complete", "cliques", "at"):
             return ()
         if self.kind == "cross":
             return union_axes(*self.labels)
@@ -228,6 +263,9 @@ class Target(Node):
         """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
         if self.kind == "cliques":
             return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
+        if self.kind == "at":
+            size = _product(self.label.dims, sizes)
+            return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
         if self.kind in ("chain", "pairs", "grid"):
             axes = self.label.dims if self.kind == "grid" else (self.axis,)
             return sum(self._steps(axis, sizes) for axis in axes if axis is not None)
@@ -249,6 +287,8 @@ class Target(Node):
         """Return the arguments of the function that makes this target."""
         if self.kind == "indicator":
             return (*self.labels, self.state), {}
+        if self.kind == "at":
+            return (*self.labels, self.position), {}
         if self.kind == "pairs":
             return (*self.labels, self.axis), {}
         if self.kind == "along":
@@ -262,6 +302,8 @@ class Target(Node):
             return show(self.label)
         if self.kind == "indicator":
             return f"{show(self.label)}.is_({self.state!r})"
+        if self.kind == "at":
+            return f"{show(self.label)}.at({self.position})"
         return super().__repr__()
 
     def __eq__(self, other: object) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from html import escape
+from math import prod
 
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.forbidden import Forbid
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Symbol, show
 
@@ -62,4 +65,8 @@ def _note(symbol: Symbol) -> str:
         return f"{symbol.n_states} states"
     if isinstance(symbol, Factor):
         return weight_shape_text(symbol) + (f"  (of {symbol.tie.name})" if symbol.tie is not None else "")
+    if isinstance(symbol, Given):
+        return "no weights"
+    if isinstance(symbol, Forbid):
+        return f"rules out {len(symbol.forbidden)} of {prod(symbol.target.cards)} states"
     return ""

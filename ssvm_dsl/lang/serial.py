@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import constraints, features, inputs, losses, outputs, structures
+from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, outputs, structures
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Node, Symbol
 
@@ -36,9 +37,11 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(constraints.Constraint, constraints.AtMost, constraints.AtLeast, constraints.Exactly, constraints.ExactlyOne),
         *(constraints.AnyOf, constraints.Implies, constraints.Linear, constraints.Not),
         *(structures.Matching, structures.Path, structures.Circuit),
+        *(forbidden.Forbid, forbidden.Allow, forbidden.Same, forbidden.Different, Given),
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)
+CONSTRUCTORS["at"] = lambda label, position: label.at(position)
 
 
 def to_json(declaration: Declaration) -> str:

@@ -156,8 +156,8 @@ def test_masked_entries_are_not_looked_behind():
     for x in (np.ma.array(values, mask=mask), list(np.ma.array(values, mask=mask))):
         with pytest.raises(DataError, match="input 'x', example 0: expected an array without masked entries"):
             ground(Word, [x])
-    with pytest.raises(DataError, match=r"label 'y', example 0: expected labels without masked.*\n  hint: mark"):
-        ground(Word, [values], [np.ma.array(["a", "b"], mask=[True, False])])
+    hidden = ground(Word, [values], [np.ma.array(["a", "b"], mask=[True, False])])
+    assert hidden.ignored.tolist() == [True, False]
     for weight in (np.ma.array([1.0], mask=[True]), ["1"], [1j]):
         with pytest.raises(DataError, match="sample_weight: expected 1 numbers"):
             StructuredSVM(Word).fit([values], ["ab"], sample_weight=weight)
@@ -197,7 +197,7 @@ def test_labels_of_different_types_of_numbers_in_one_data_set():
 
 
 def test_a_single_label_that_is_no_class_is_named_with_its_example():
-    for odd, found in ((None, "None"), (2**70, str(2**70)), (0.5, "0.5"), (1 + 0j, r"\(1\+0j\)")):
+    for odd, found in ((2**70, str(2**70)), (0.5, "0.5"), (1 + 0j, r"\(1\+0j\)")):
         with pytest.raises(DataError, match=f"label 'y', example 1: expected an int in 0..2, found {found}"):
             ground(Row, np.zeros((2, 5)), [0, odd])
 

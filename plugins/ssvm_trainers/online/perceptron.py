@@ -120,7 +120,7 @@ class PerceptronState(Stateful):
     random: Annotated[np.random.Generator, PART]
 
     def __init__(self, options: Perceptron, problem: TrainProblem, start: F64 | None = None) -> None:
-        if options.update != "perceptron" and not (problem.loss.node.any() or problem.loss.kind != "additive"):
+        if options.update != "perceptron" and not problem.loss.has_margin:
             text = f"update '{options.update}' needs a margin: a loss that is not zero; use risk='margin' or risk='hm'"
             raise TrainingError(text)
         self.options = options

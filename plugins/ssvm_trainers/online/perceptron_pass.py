@@ -42,7 +42,9 @@ def compiled_pass(
     theta = problem.scores(w, np.zeros(0, np.int64))  # work space for the scores of one example after the other
     fixed, work, parts = fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1)
     if predicted:
-        fixed = fixed._replace(bonus=np.where(fixed.bonus > -np.inf, 0.0, -np.inf))
+        given = 0.0 if problem.loss.given is None else problem.loss.given
+        bonus = np.where(fixed.bonus > -np.inf, given, -np.inf)
+        fixed = fixed._replace(bonus=bonus, node_loss=fixed.node_loss - given)
     oracle_work, total = np.empty(oracle.work_size), 0
     for piece in pieces(problem, order, visit_cost(problem)):
         begin = problem.seconds()

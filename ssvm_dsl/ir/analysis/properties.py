@@ -87,6 +87,12 @@ def doubts(parameters: ParameterMap, first: int = 0) -> dict[str, str]:
         left -= frozenset(found)
         if left and (text := _may_be_negative(fmap, first)):
             found |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
+    constants = parameters.constants
+    for g, table in {} if constants is None else constants.tables.items():
+        group, left = parameters.program.groups[g], frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+        pairwise_only = left & {METRIC, SEMIMETRIC} if len(group.cards) > 2 else frozenset()
+        lacking = pairwise_only | _lacking(table, group.cards, left - pairwise_only)
+        found |= {name: f"the tables of '{group.name}' are not {name}" for name in lacking}
     return found
 
 

@@ -175,6 +175,8 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
         shapes = fmap.shapes
         features += [shapes.of, shapes.start, shapes.scope, fmap.rows, fmap.row_base, fmap.units, fmap.basis]
         features += [] if fmap.observed is None else [fmap.observed.ptr, fmap.observed.state]
+    if parameters.constants is not None:
+        features += [parameters.constants.node, *parameters.constants.tables.values()]
     costs: list[NDArray[Any]] = [loss.node, loss.const]
     if loss.tables is not None:
         costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]

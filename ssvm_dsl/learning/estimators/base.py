@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -22,6 +22,7 @@ from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
@@ -31,6 +32,7 @@ from ssvm_dsl.learning.driver.outlook import Outlook, fit_outlook, require_fit_m
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation, scores_of
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.estimators.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
@@ -94,6 +96,37 @@ class Learner(Predictor):
     scoring: Scoring
     checkpoint: str | None
     checkpoint_seconds: float
+
+    @classmethod
+    def from_weights(cls, model: type[Model], weights: Mapping[Any, Any], **parameters: Any) -> Self:
+        """Return an estimator that predicts with given weights.
+
+        A fit with ``warm_start=True`` goes on from them.
+
+        Parameters
+        ----------
+        model : Model class
+            One that learns no features from data.
+        weights : mapping of Factor (or its name) to array
+            In the shapes that ``print(model)`` shows.
+        **parameters
+            Of the estimator.
+
+        Raises
+        ------
+        OptionError
+            Weights are missing, or of another shape.
+
+        Examples
+        --------
+        >>> svm = StructuredSVM.from_weights(OCR, {OCR.emit: emit, OCR.trans: trans})
+        >>> svm.predict(X)
+        """
+        made = cls(model, **parameters)
+        made._check()
+        made.coef_, made._blocks = lay_weights(model.declaration, weights)
+        made._fitted = {}
+        return made
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         """Keep the parameters that ``__init__`` was given: all its local variables are parameters."""
@@ -205,7 +238,7 @@ class Learner(Predictor):
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        check_factored(spec, risk, self.power, grounded.program, goal.loss)
+        check_factored(spec, risk, self.power, grounded.parameters, goal.loss)
         if needs.strongly_convex and not objective.strongly_convex:
             able = minimisers(risk, self.power, registry(), lambda other: not other.needs.strongly_convex)
             text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
@@ -333,4 +366,6 @@ class Learner(Predictor):
         self._check_fitted()
         if not (is_number(C) and 0 < C < np.inf):
             raise OptionError(f"C is a positive number, got {C!r}")
+        if not hasattr(self, "_certificate"):
+            raise OptionError("the weights were given (from_weights): nothing is known of the optimum; call fit")
         return self._certificate.relative_gap(C)

@@ -58,41 +58,50 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
 
-    def _labellings(self, X: Sequence[Any], time_limit: float | None, return_bounds: bool = False) -> Any:
+    def _labellings(
+        self, X: Sequence[Any], time_limit: float | None, return_bounds: bool = False, given: Any = None
+    ) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
-        found, worth = self._answers_with_worth(X, labellings, time_limit=time_limit)
+        found, worth = self._answers_with_worth(X, labellings, time_limit=time_limit, given=given)
         labels = list(chain.from_iterable(found))
         return (labels, worth.score, worth.bound) if return_bounds else labels
 
     def predict_kbest(
-        self, X: Sequence[Any], k: int, *, time_limit: float | None = None
+        self, X: Sequence[Any], k: int, *, time_limit: float | None = None, given: Sequence[Any] | None = None
     ) -> list[list[tuple[Any, float]]]:
         """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
 
-        With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``.
+        With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``; with ``given``, those
+        that agree with what is known.
         """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
-        return list(chain.from_iterable(self._answers(X, ranked_labellings, Task.KBEST, int(k), time_limit=time_limit)))
+        found = self._answers(X, ranked_labellings, Task.KBEST, int(k), time_limit=time_limit, given=given)
+        return list(chain.from_iterable(found))
 
-    def predict_marginals(self, X: Sequence[Any], *, time_limit: float | None = None) -> list[Any]:
+    def predict_marginals(
+        self, X: Sequence[Any], *, time_limit: float | None = None, given: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
 
-        Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``; a model trained by
-        margins is not calibrated.
+        Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``, with ``given`` under the
+        condition of what is known (as for ``predict``); a model trained by margins is not calibrated.
 
         Raises
         ------
         NoLabellingError
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
-        return list(chain.from_iterable(self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit)))
+        found = self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit, given=given)
+        return list(chain.from_iterable(found))
 
     @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
     def decision_function(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
     ) -> F64:
-        """Return ``w . Phi(x, y)`` of given labellings, of the best ones by default; ``shape (n,)``.
+        """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
+
+        It is ``w . Phi(x, y)``, and what is declared as :class:`~ssvm_dsl.Given` besides.
 
         With ``time_limit``, seconds for the whole call, of the best ones found by then, as for ``predict``.
         """
@@ -101,7 +110,9 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         grounded = self._ground(X, Y, self._fitted)
         assert grounded.truth is not None
-        return grounded.parameters.dot(self.coef_, grounded.truth)
+        total = grounded.parameters.dot(self.coef_, grounded.truth)
+        constants = grounded.parameters.constants
+        return total if constants is None else total + constants.value(grounded.program, grounded.truth)
 
     def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""
@@ -116,6 +127,7 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         k: int = 1,
         Y: Any = None,
         time_limit: float | None = None,
+        given: Any = None,
     ) -> tuple[list[T], Worth]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
 
@@ -124,13 +136,12 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
-        labels = None if Y is None else check_sequence(Y, "Y")
-        if labels is not None and len(labels) != len(examples):
-            raise DataError("Y", expected=f"{len(examples)} examples, as in X", found=f"{len(labels)}")
+        labels, clamp = _as_many(Y, "Y", len(examples)), _as_many(given, "given", len(examples))
 
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
-            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True)
+            fixed = None if clamp is None else clamp[lo:hi]
+            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True, given=fixed)
             if grounded.parameters.blocks != self._blocks:
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded
@@ -215,6 +226,16 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+
+
+def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:
+    """Return a list of labels; refuse one of another length."""
+    if labels is None:
+        return None
+    found = check_sequence(labels, what)
+    if len(found) != n:
+        raise DataError(what, expected=f"{n} examples, as in X", found=f"{len(found)}")
+    return found
 
 
 def _custom_loss(kind: str) -> Callable[..., Any]:

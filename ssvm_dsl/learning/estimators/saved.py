@@ -11,12 +11,10 @@ from typing import TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ssvm_dsl.compiler.check_fitted import LearntWidths
-from ssvm_dsl.compiler.ground import factor_block
-from ssvm_dsl.errors import FileFormatError, ModelError
+from ssvm_dsl.compiler.check_fitted import LearntWidths, weight_blocks
+from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimators.stream import Stream
@@ -36,7 +34,12 @@ def to_saved(svm: BaseEstimator) -> SavedModel:
     ------
     ModelError
         The model calls a function without an import path.
+    OptionError
+        The weights were given, so that there is no certificate to keep.
     """
+    if not hasattr(svm, "_certificate"):
+        text = "a model file holds what a fit has learnt; these weights were given"
+        raise OptionError(f"{text}: keep them as arrays, and call from_weights again")
     parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
     scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
     parameters["regularization"] = scales or None
@@ -122,21 +125,10 @@ def _model(saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -
         raise FileFormatError(f"{path}: {err}") from err
     with _of_file(path, "what features learnt does not fit the model"):
         widths = LearntWidths(model.declaration, saved.fitted)
-        expected = _expected(model.declaration, widths)
+        expected = weight_blocks(model.declaration, widths)
     if saved.blocks != expected:
         raise FileFormatError(f"{path}: expected weights {_words(expected)}, found {_words(saved.blocks)}")
     return model
-
-
-def _expected(declaration: Declaration, widths: LearntWidths) -> tuple[Block, ...]:
-    """Return the layout of a model's weights."""
-    out: list[Block] = []
-    for factor in declaration.factors:
-        if factor.tie is None:
-            width = None if factor.features is None else widths.of(factor.features)
-            n_pairs = widths.pairs(factor) if factor.observed else None
-            out.append(factor_block(factor, width, out[-1].stop if out else 0, n_pairs))
-    return tuple(out)
 
 
 @contextmanager

@@ -187,7 +187,14 @@ class StructuredSVM(Learner):
 
     # -- prediction ------------------------------------------------------------------------------------
 
-    def predict(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
+    def predict(
+        self,
+        X: Sequence[Any],
+        *,
+        time_limit: float | None = None,
+        return_bounds: bool = False,
+        given: Sequence[Any] | None = None,
+    ) -> Any:
         """Return the best labelling of each example, in the user's own class names.
 
         An array of class names for each example (a plain class for a label without axes, a dict for a model
@@ -202,13 +209,22 @@ class StructuredSVM(Learner):
         return_bounds : bool
             Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
             (``nan`` where the backend gives no bound).
+        given : list of labels, optional
+            What is known of the labels, as ``Y`` in ``fit`` with ``None``, -1 or masked entries for what is not: the
+            best labellings among those that agree with it are returned.
 
         Raises
         ------
         NoLabellingError
             An example has no labelling when time is up.
+        InfeasibleError
+            What is given, and what the model rules out, leave no labelling for an example.
         """
-        return self._labellings(X, time_limit, return_bounds)
+        return self._labellings(X, time_limit, return_bounds, given)
+
+    def complete(self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None) -> Any:
+        """Return the labels with what is not known filled in: ``predict(X, given=Y)``."""
+        return self._labellings(X, time_limit, given=_given(Y, "complete"))
 
     def score(
         self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None, *, time_limit: float | None = None

@@ -20,7 +20,6 @@ from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.program import Program
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.learning.risks.given import given_risk
@@ -126,11 +125,34 @@ class Risk:
         known = registry()
         spec = replace(self.spec, factory=self.spec.mixtures) if marginals and self.spec.mixtures else self.spec
         make: Any = spec.load(known.whose(self.spec))
-        world = (parameters, self.loss(loss), objective, session, executor)
-        if isinstance(make, type) and issubclass(make, BaseProblem):
+        own = isinstance(make, type) and issubclass(make, BaseProblem)
+        parameters, used = self._with_given(parameters, self.loss(loss), own)
+        world = (parameters, used, objective, session, executor)
+        if own:
             made: Any = make(*world, **self.settings)
             return made  # type: ignore[no-any-return]
         return given_risk(make, self.spec, known.whose(self.spec), *world)
+
+    def _with_given(self, parameters: ParameterMap, loss: LossTerm, own: bool) -> tuple[ParameterMap, LossTerm]:
+        """Return parameters and loss of the problem: where losses add up, given scores of states are part of the loss.
+
+        Raises
+        ------
+        TrainingError
+            The risk cannot be minimised with them.
+        """
+        constants = parameters.constants
+        if constants is not None and self.relaxed and constants.tables:
+            text = "needs joint states that all have weights (no Forbid or Given of several variables)"
+            raise TrainingError(f"risk '{self.name}' {text}; risk='margin' does without")
+        if constants is None or not parameters.tells_apart or self.spec.form in (RiskForm.SMOOTH, RiskForm.CONVEX):
+            return parameters, loss
+        if not own:
+            raise TrainingError(f"risk '{self.name}' knows nothing of given scores (Given); risk='margin' does")
+        if constants.node is None or loss.kind != ADDITIVE or self.spec.form is RiskForm.SCALED:
+            return parameters, loss
+        rest = replace(parameters, constants=constants.without_nodes())
+        return rest, loss.with_given(parameters.program, constants.node)
 
 
 def risks(known: Registry | None = None) -> dict[str, Risk]:
@@ -219,7 +241,7 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = F
     raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
 
 
-def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program, loss: LossTerm) -> None:
+def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: ParameterMap, loss: LossTerm) -> None:
     """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
 
     Marginals do not tell all that matters of a distribution where graphs have cycles; neither knows of losses that do
@@ -233,10 +255,14 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, program: Program
     needs = spec.needs
     if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
         return
-    used, shape = risk.loss(loss), program.hardest_topology
+    used, program = risk.loss(loss), parameters.program
+    shape, constants = program.hardest_topology, parameters.constants
     found = {
         f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
         "a model without hard constraints": needs.factored and bool(program.constraints),
+        "joint states that all have weights (no Forbid or Given of several variables)": (
+            needs.factored and constants is not None and bool(constants.tables)
+        ),
         f"chains or forests, not {shape.word}": needs.factored and shape > Topology.FOREST,
     }
     reasons = [reason for reason, there in found.items() if there]

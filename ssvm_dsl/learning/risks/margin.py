@@ -23,7 +23,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
-from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, node_scores, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
@@ -86,12 +86,17 @@ class MarginProblem(BaseProblem):
         ids = select(program, examples)
         self.parameters.fill_shared(w, theta)
         self.parameters.fill_examples(w, theta, ids)
-        truth = self.truth[members(program.var_ptr, ids)]
+        truth, given = self.truth[members(program.var_ptr, ids)], self.loss.given
+        if given is not None:  # zero at the truth
+            states = positions(program.state_ptr[program.var_ptr], ids)
+            theta.node[states] += given[states]
         of_truth = score_labels(program, theta, truth, ids)
         found = self.ask_all(Question(theta, ids), of_truth)
         labels = found.labels_or(truth)
         loss = self.loss.value(program, labels, ids)
         value = loss + found.score - of_truth
+        if given is not None:  # which is in the loss, too
+            value -= node_scores(program, given, labels, ids)
         planes = self._planes_of(ids, truth, labels, loss, value, np.full(len(ids), np.nan))
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
@@ -99,7 +104,9 @@ class MarginProblem(BaseProblem):
 
     def compiled(self) -> CompiledOracle | None:
         """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
-        return self.session.compiled() if self.loss.kind == ADDITIVE else None
+        if self.loss.kind != ADDITIVE or self.parameters.tells_apart:
+            return None  # its kernels know of losses that add up over variables only
+        return self.session.compiled()
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""
@@ -164,12 +171,20 @@ class MarginProblem(BaseProblem):
 
     def _planes_of(self, ids: I64, truth: I32, labels: I32, loss: F64, value: F64, bound: F64) -> Planes:
         """Return planes; the truth's, which is zero, where an inexact oracle has found nothing better, or nothing."""
-        ptr = label_ptr(self.program, ids)
+        ptr, loss = label_ptr(self.program, ids), loss + self._without_weights(ids, truth, labels)
         below = value < 0.0
         if below.any():
             labels = np.where(np.repeat(below, np.diff(ptr)), truth, labels)
             loss, value = np.where(below, 0.0, loss), np.maximum(value, 0.0)
         return Planes(ids, ptr, labels, loss, value, bound if np.isnan(bound).any() else np.fmax(bound, value))
+
+    def _without_weights(self, ids: I64, truth: I32, labels: I32) -> F64 | float:
+        """Return what labellings score without weights more than the truth: a part of the offset of their planes."""
+        if not self.parameters.tells_apart:
+            return 0.0
+        constants, program = self.parameters.constants, self.program
+        assert constants is not None
+        return constants.value(program, labels, ids) - constants.value(program, truth, ids)
 
     def _best(self, theta: Theta, ids: I64, known: F64) -> Solution:
         """Return the best labellings for loss-augmented scores, with what the loss adds by counts.

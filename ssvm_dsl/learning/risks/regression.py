@@ -84,8 +84,12 @@ class RegressionProblem(GradientProblem):
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, most)
-        at_zero = np.where(low > 0.0, self.values[ids] - self.below, 0.0)
-        at_zero -= np.where(high > 0.0, self.values[ids] + self.above, 0.0)
+        constants, of_truth, of_best = self.parameters.constants, np.zeros(len(ids)), np.zeros(len(ids))
+        if constants is not None:
+            of_truth = constants.value(self.program, truth, ids)
+            of_best = constants.value(self.program, labels, ids)
+        at_zero = np.where(low > 0.0, self.values[ids] - self.below - of_truth, 0.0)
+        at_zero -= np.where(high > 0.0, self.values[ids] + self.above - of_best, 0.0)
         return RiskGradient.below(self.objective, ids, value, most, vector, at_zero)
 
     def _part(self, w: F64, ids: I64) -> tuple[I32, F64, F64, F64]:

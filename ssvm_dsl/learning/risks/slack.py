@@ -98,7 +98,8 @@ class SlackProblem(MarginProblem):
         find = self._by_count if self.by_count else self._by_envelope
         labels, value, bound = find(theta, ids, truth, of_truth)
         loss = self.loss.value(program, labels, ids)
-        return Planes(ids, label_ptr(program, ids), labels, loss, value, np.fmax(bound, value), loss)
+        offset = loss * (1.0 + self._without_weights(ids, truth, labels))
+        return Planes(ids, label_ptr(program, ids), labels, offset, value, np.fmax(bound, value), loss)
 
     def _all_or_nothing(self, w: F64, ids: I64) -> Planes:
         """Return the planes for the zero-one loss: those of a margin of 1, scaled."""

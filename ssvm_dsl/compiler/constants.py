@@ -1,0 +1,299 @@
+"""Lay given scores, and what is ruled out, over data: masks, constants of states, and tables without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.encode import Encoder, Rows
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import Scopes, lay
+from ssvm_dsl.compiler.validate import Examples, read_scores
+from ssvm_dsl.errors import DataError, InfeasibleError
+from ssvm_dsl.ir.constants import Constants
+from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.ragged import owner_of, owners, pointers
+from ssvm_dsl.ir.shapes import Shapes
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.forbidden import Forbid
+from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.outputs import Label, Target
+
+#: Where the feature row of each factor of the shapes stands, and what to add for each example.
+RowIndex = Callable[[Given, Scopes, Rows], tuple[I32, I64] | None]
+
+
+@dataclass(eq=False)
+class Laid:
+    """What rules and given scores become.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (S,), optional
+        Added to the scores of states.
+    allowed : ndarray of bool, shape (S,), optional
+        States that are left.
+    groups : list of Group
+        Those of the factors, then those that have no weights.
+    tables : dict of int to ndarray, shape (n_tables, prod(cards))
+        Tables by the number of the group.
+    shared : dict of Target to int
+        Groups whose factors all share one table, by what they join: it takes what is said of all of them.
+    """
+
+    groups: list[Group]
+    shared: dict[Target, int]
+    node: F64 | None = None
+    allowed: Bools | None = None
+    tables: dict[int, F64] = field(default_factory=dict)
+
+    def constants(self, n_weighted: int) -> Constants | None:
+        """Return the scores without weights; ``None`` without any.  The first groups have weights."""
+        if self.node is None and not self.tables:
+            return None
+        return Constants(self.node, self.tables, frozenset(g for g in self.tables if g < n_weighted))
+
+
+def lay_constants(
+    declaration: Declaration,
+    layout: Layout,
+    examples: Examples,
+    encoder: Encoder,
+    ignored: Bools | None,
+    row_index: RowIndex,
+    groups: list[Group],
+    shared: dict[Target, int],
+    truth: I32 | None = None,
+    clamp: I32 | None = None,
+) -> Laid:
+    """Return what the rules and given scores of a model become on a batch.
+
+    Parameters
+    ----------
+    declaration, layout, examples, encoder
+        The model, laid over the batch.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables that are left out.
+    row_index : callable
+        Finds the rows of scores that belong to factors.
+    groups, shared
+        Those of the factors, as :class:`Laid` has them.
+    truth : ndarray of int32, shape (V,), optional
+        Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
+    clamp : ndarray of int32, shape (V,), optional
+        States that variables must have, negative where they are free.
+
+    Raises
+    ------
+    DataError
+        Given scores are nan or +inf, a mask holds something else than numbers, or labels break a rule.
+    InfeasibleError
+        A variable has no state left.
+    """
+    laid = Laid(groups, shared)
+    work = _Work(layout, laid, encoder.first, ignored, truth)
+    for label in declaration.labels:
+        if label.allowed is not None:
+            work.restrict(label, encoder.rows(label.allowed))
+    for rule in declaration.rules:
+        work.rule(rule, lay(rule.target, layout, examples))
+    for given in declaration.given:
+        rows = None if given.features is None else _score_rows(given, examples, encoder)
+        work.give(given, lay(given.target, layout, examples), rows, row_index)
+    if clamp is not None:
+        work.clamp(clamp)
+    work.require_states()
+    return laid
+
+
+def _score_rows(given: Given, examples: Examples, encoder: Encoder) -> Rows:
+    """Return rows of given scores; those of an input may be -inf."""
+    source = given.features
+    assert source is not None
+    if not isinstance(source, Input):
+        return encoder.rows(source)
+    return Rows(source.dims, *read_scores(source, examples))
+
+
+class _Work:
+    """Lays one rule after the other over a batch."""
+
+    def __init__(self, layout: Layout, laid: Laid, first: int, ignored: Bools | None, truth: I32 | None) -> None:
+        self.layout, self.laid, self.first, self.ignored, self.truth = layout, laid, first, ignored, truth
+        self.state_ptr: I64 = pointers(layout.card)
+
+    def _known(self, scopes: Scopes) -> Scopes:
+        """Return the factors all of whose variables take part."""
+        return scopes if self.ignored is None else scopes.without(self.ignored, self.layout.var_ptr)
+
+    def _forbid_states(self, states: NDArray[np.int64]) -> None:
+        if self.laid.allowed is None:
+            self.laid.allowed = np.ones(int(self.state_ptr[-1]), dtype=bool)
+        self.laid.allowed[states] = False
+
+    def restrict(self, label: Label, rows: Rows) -> None:
+        """Rule out the states that a mask has zeros for."""
+        mask = rows.values
+        assert isinstance(mask, np.ndarray)
+        assert label.allowed is not None
+        variables, what = _as_numbers(self.layout.variables(label)), f"input '{label.allowed.name}'"
+        empty = np.flatnonzero(~mask.any(axis=1))
+        if len(empty):
+            example = owner_of(rows.ptr, int(empty[0]))
+            expected = f"a class that is allowed for every variable of label '{label.name}'"
+            found = f"none at position {int(empty[0] - rows.ptr[example])}"
+            raise DataError(what, example=example, expected=expected, found=found)
+        at, state = np.nonzero(mask == 0)
+        self._forbid_states(self.state_ptr[variables[at]] + state)
+        if self.truth is not None:
+            states = self.truth[variables]
+            wrong = (states >= 0) & (mask[np.arange(len(mask)), np.maximum(states, 0)] == 0)
+            self._refuse_truth(f"allowed={label.allowed.name} of label '{label.name}'", label, variables, wrong)
+
+    def clamp(self, states: I32) -> None:
+        """Rule out all states of some variables but one."""
+        fixed = np.flatnonzero(states >= 0)
+        if not len(fixed):
+            return
+        other = np.repeat(states >= 0, self.layout.card)
+        other[self.state_ptr[fixed] + states[fixed]] = False
+        self._forbid_states(np.flatnonzero(other))
+
+    def rule(self, rule: Forbid, scopes: Scopes) -> None:
+        """Rule out what a rule says."""
+        self._refuse_forbidden(rule, scopes)
+        scopes, left = self._known(scopes), rule.mask()
+        if rule.target.arity == 1:
+            start = self.state_ptr[scopes.shapes.variables()[:, 0]]
+            self._forbid_states((start[:, None] + np.flatnonzero(~left)).ravel())
+            return
+        table = np.where(left, 0.0, -np.inf)[None]
+        self._add_shared(rule.name, rule.target, scopes, table)
+
+    def give(self, given: Given, scopes: Scopes, rows: Rows | None, row_index: RowIndex) -> None:
+        """Add given scores."""
+        scopes = self._known(scopes)
+        if rows is None:
+            values = np.array([given.table])
+            if given.target.arity > 1:
+                self._add_shared(given.name, given.target, scopes, values)
+                return
+            index: tuple[I32, I64] | None = _one_row(scopes)
+        else:
+            assert isinstance(rows.values, np.ndarray)
+            index, values = row_index(given, scopes, rows), rows.values
+            if index is None:
+                index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
+        assert index is not None
+        if given.target.arity == 1:
+            self._give_states(given, scopes.shapes, values[scopes.shapes.spread(*index)])
+        else:
+            self._add_group(given.name, given.target, scopes.shapes, index, np.ascontiguousarray(values))
+
+    def _give_states(self, given: Given, shapes: Shapes, values: F64) -> None:
+        """Add a row of scores to the states of each variable; ``-inf`` becomes a mask."""
+        label, states = given.target.label, np.arange(given.target.cards[0])
+        if given.target.kind == "indicator":
+            assert given.target.state is not None
+            states = np.array([label.index(given.target.state)])
+        variables = shapes.variables()[:, 0].astype(np.int64)
+        at = self.state_ptr[variables][:, None] + states
+        out = values == -np.inf
+        if self.laid.node is None:
+            self.laid.node = np.zeros(int(self.state_ptr[-1]))
+        self.laid.node[at] += np.where(out, 0.0, values)  # each variable once: a target has one factor for each
+        if out.any():
+            self._forbid_states(at[out])
+            if self.truth is not None:
+                wrong = (out & (self.truth[variables][:, None] == states)).any(axis=1)
+                self._refuse_truth(f"the scores of '{given.name}' (-inf)", label, variables, wrong)
+
+    def _add_shared(self, name: str, target: Target, scopes: Scopes, table: F64) -> None:
+        """Add a table that all factors share: to that of a group, where there is one of the same factors."""
+        g = self.laid.shared.setdefault(target, len(self.laid.groups))
+        if g == len(self.laid.groups):
+            self._add_group(name, target, scopes.shapes, _one_row(scopes), table)
+        else:
+            self.laid.tables[g] = table + self.laid.tables.get(g, 0.0)
+
+    def _add_group(self, name: str, target: Target, shapes: Shapes, index: tuple[I32, I64], table: F64) -> None:
+        rows, base = index
+        self.laid.tables[len(self.laid.groups)] = table
+        self.laid.groups.append(Group(name, target.cards, shapes, rows, base, len(table)))
+
+    def require_states(self) -> None:
+        """Refuse variables without a state that is left.
+
+        Raises
+        ------
+        InfeasibleError
+            Names the example and the label.
+        """
+        if self.laid.allowed is None or not len(self.layout.card):
+            return
+        left = np.logical_or.reduceat(self.laid.allowed, self.state_ptr[:-1])
+        if self.ignored is not None:
+            left |= self.ignored
+        if left.all():
+            return
+        variable = int(np.argmin(left))
+        example = owner_of(self.layout.var_ptr, variable)
+        raise InfeasibleError(
+            f"example {self.first + example} has no labelling: all states of {self._place(variable)} are ruled out"
+        )
+
+    def _place(self, variable: int) -> str:
+        """Return which variable of its label one is, in words."""
+        example = owner_of(self.layout.var_ptr, variable)
+        for label in self.layout.declaration.labels:
+            at = variable - int(self.layout.start(label)[example])
+            if 0 <= at < int(self.layout.count(label)[example]):
+                return f"label '{label.name}' at position {at}" if label.dims else f"label '{label.name}'"
+        raise ValueError("a variable belongs to a label")
+
+    def _refuse_forbidden(self, rule: Forbid, scopes: Scopes) -> None:
+        """Refuse labels that break a rule, where all of a factor's are known."""
+        if self.truth is None:
+            return
+        variables, shapes = scopes.shapes.variables(), scopes.shapes
+        states, cards = self.truth[variables], rule.target.cards
+        number = np.zeros(len(states), dtype=np.int64)
+        for k, card in enumerate(cards):
+            number = number * card + np.maximum(states[:, k], 0)
+        wrong = np.flatnonzero(~rule.mask()[number] & (states >= 0).all(axis=1))
+        if len(wrong):
+            example = int(owners(shapes.ptr)[wrong[0]])
+            labels = rule.target.labels if rule.target.kind == "cross" else (rule.target.label,) * len(cards)
+            names = [label.classes or range(label.n_states) for label in labels]
+            found = ", ".join(str(name[s]) for name, s in zip(names, states[wrong[0]].tolist(), strict=True))
+            place = self._place(int(variables[wrong[0], 0]))
+            self._refuse(f"rule '{rule.name}'", example, f"{found} ({place})")
+
+    def _refuse_truth(self, what: str, label: Label, variables: NDArray[np.int64], wrong: Bools) -> None:
+        """Refuse labels that a mask rules out."""
+        if not wrong.any():
+            return
+        assert self.truth is not None
+        variable = int(variables[np.argmax(wrong)])
+        names = label.classes or range(label.n_states)
+        found = f"{names[int(self.truth[variable])]} ({self._place(variable)})"
+        self._refuse(what, owner_of(self.layout.var_ptr, variable), found)
+
+    def _refuse(self, what: str, example: int, found: str) -> None:
+        hint = "correct the label, or the rule: what is ruled out cannot be learnt from"
+        raise DataError("Y", example=example, expected=f"labels that {what} does not rule out", found=found, hint=hint)
+
+
+def _one_row(scopes: Scopes) -> tuple[I32, I64]:
+    """Return the table rows of factors that all have the same table."""
+    shapes = scopes.shapes
+    return np.zeros(len(shapes.scope), dtype=np.int32), np.zeros(shapes.n_examples, dtype=np.int64)
+
+
+def _as_numbers(selected: slice | I64) -> I64:
+    return np.arange(selected.start, selected.stop) if isinstance(selected, slice) else selected

@@ -1,0 +1,319 @@
+"""States and joint states that are ruled out: ``Forbid``, ``Allow``, ``Same``, ``Different``; tagging schemes.
+
+What is said of single variables becomes a mask, what is said of several a table of ``0`` and ``-inf`` that has no
+weights, so that chains with forbidden transitions stay chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
+from ssvm_dsl.lang.outputs import ClassName, Label, Target, as_target, cross
+from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain, show
+
+#: Most joint states of a target that a rule is about.
+MOST_STATES = 1 << 24
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Forbid(Symbol):
+    """Rule out states of single variables, or joint states of several.
+
+    No answer has them, and in training they are never the most violated labelling.
+
+    Parameters
+    ----------
+    target : Label or Target
+        ``y``, ``y.at(0)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
+        ``cliques(y, sets)`` or ``cross(a, b)``.
+    states : list of class names, list of tuples of class names, array of bool, or tagging scheme
+        The states of a single variable; tuples for targets of several variables, in their order; an array of the shape
+        of the target's joint states, True where they are ruled out; or :func:`BIO`, :func:`BIOES`.
+
+    Examples
+    --------
+    >>> no_start = Forbid(y.at(0), ["I-PER", "I-LOC"])
+    >>> no_step = Forbid(chain(y), [("O", "I-PER"), ("O", "I-LOC")])
+    >>> scheme = Forbid(chain(y), BIO(y))
+    """
+
+    features, joint, per, n_units = None, False, (), 1  # as of a Factor
+
+    target: Target
+    forbidden: tuple[int, ...]  # numbers of joint states, in C order over the states of the variables
+
+    def __init__(self, target: Label | Target, states: Any) -> None:
+        self._rule(target, states, allowed=False)
+
+    def _rule(self, target: Label | Target, states: Any, allowed: bool) -> None:
+        """Read what is ruled out, or all that is not."""
+        mistakes: list[Mistake] = []
+        goal = self._target(target, mistakes)
+        found = np.zeros(prod(goal.cards), dtype=bool)
+        if not goal.mistakes and not mistakes:
+            found = _read_states(type(self).__name__, goal, states, mistakes)
+        self._keep(goal, ~found if allowed and not mistakes else found, mistakes)
+
+    def _target(self, target: Label | Target, mistakes: list[Mistake]) -> Target:
+        goal, what = as_target(target), type(self).__name__
+        if goal.kind == "indicator" and not goal.mistakes:
+            mistakes.append(got(f"{what}: the label or pattern first, then its states: {what}(y, ['a'])", target))
+        if prod(goal.cards) > MOST_STATES:
+            mistakes.append(f"{what}: {goal!r} has more than {MOST_STATES} joint states")
+            goal = Target("each", (Label(1),))
+        return goal
+
+    def _keep(self, goal: Target, ruled_out: NDArray[np.bool_], mistakes: list[Mistake]) -> None:
+        if not goal.mistakes and not mistakes and ruled_out.all():
+            mistakes.append(lambda: f"{type(self).__name__}: it rules out every state of {goal!r}")
+        numbers = tuple(np.flatnonzero(ruled_out).tolist())
+        self._fill([*goal.mistakes, *mistakes], target=goal, forbidden=numbers)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments: the target and the names of what is ruled out."""
+        goal = self.target.label if self.target.kind == "each" else self.target
+        return (goal, _names(self.target, self.forbidden)), {}
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Return which joint states are left; ``shape (prod(cards),)``."""
+        left = np.ones(prod(self.target.cards), dtype=bool)
+        left[list(self.forbidden)] = False
+        return left
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Allow(Forbid):
+    """Rule out all states of single variables, or joint states of several, but those listed.
+
+    Parameters are those of :class:`Forbid`; ``states`` are what is left (True in an array).
+
+    Examples
+    --------
+    >>> follows = Allow(chain(y), [("a", "a"), ("a", "b"), ("b", "b")])
+    """
+
+    def __init__(self, target: Label | Target, states: Any) -> None:
+        self._rule(target, states, allowed=True)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments: the target and the names of what is left."""
+        goal = self.target.label if self.target.kind == "each" else self.target
+        return (goal, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
+
+
+class _Pairs(Forbid):
+    """A rule about two variables that have the same states."""
+
+    _same = True
+
+    def __init__(self, target: Label | Target, other: Label | None = None) -> None:
+        mistakes: list[Mistake] = []
+        if isinstance(target, Label) and isinstance(other, Label):
+            goal = cross(target, other)
+        elif other is not None:
+            mistakes.append(got(f"{type(self).__name__}: two labels, or one pattern such as along(y, edges)", other))
+            goal = as_target(target)
+        else:
+            goal = self._target(target, mistakes)
+        if not goal.mistakes and not mistakes and (goal.arity != 2 or len(set(goal.cards)) > 1):
+            mistakes.append(lambda: f"{type(self).__name__}: {goal!r} is not about two variables with the same states")
+        sound = not goal.mistakes and not mistakes
+        equal = np.eye(goal.cards[0], dtype=bool).ravel() if sound else np.zeros(prod(goal.cards), dtype=bool)
+        self._keep(goal, ~equal if self._same and sound else equal, mistakes)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.target.labels if self.target.kind == "cross" else (self.target,)), {}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Same(_Pairs):
+    """Two variables have the same state: ``Same(a, b)`` at each position, ``Same(along(y, edges))`` for each edge.
+
+    Parameters
+    ----------
+    target : Label or Target
+        A label, or a pattern of two variables.
+    other : Label, optional
+        The other label.
+    """
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Different(_Pairs):
+    """Two variables have different states: ``Different(a, b)`` at each position, ``Different(along(y, e))``.
+
+    Parameters are those of :class:`Same`.
+    """
+
+    _same = False
+
+
+@dataclass(frozen=True)
+class TagScheme:
+    """Which tags may follow each other, begin and end, for names such as ``B-PER``; made by :func:`BIO`, :func:`BIOES`.
+
+    Parameters
+    ----------
+    name : str
+        ``"BIO"`` or ``"BIOES"``.
+    classes : tuple of class names
+    """
+
+    name: str
+    classes: tuple[ClassName, ...]
+
+    def mistakes(self, target: Target) -> Iterator[Mistake]:
+        """Yield why the scheme says nothing about a target."""
+        if self.classes != (target.label.classes or tuple(range(target.label.n_states))):
+            yield got(f"{self.name}: these are not the classes of {show(target.label)}", self.classes)
+        elif (target.kind, target.order, target.position) not in (("chain", 1, 0), ("at", 1, 0), ("at", 1, -1)):
+            yield lambda: f"{self.name}: it is about chain(y), y.at(0) and y.at(-1), not {target!r}"
+        else:
+            for name in self.classes:
+                if _split(self.name, name) is None:
+                    yield got(f"{self.name}: tags are O, or begin with {_prefixes(self.name)}", name)
+                    return
+
+    def forbidden(self, target: Target) -> NDArray[np.bool_]:
+        """Return which (joint) states of a target break the scheme."""
+        tags = [_split(self.name, name) or ("O", "") for name in self.classes]
+        if target.kind == "at":
+            wrong = "IE" if target.position == 0 else "BI" if self.name == "BIOES" else ""
+            return np.array([place in wrong for place, _ in tags], dtype=bool)
+        return np.array([not self._may_follow(before, after) for before in tags for after in tags], dtype=bool)
+
+    def _may_follow(self, before: tuple[str, str], after: tuple[str, str]) -> bool:
+        (left, kind), (right, other) = before, after
+        inside = left in "BI" and kind == other
+        if self.name == "BIO":
+            return right != "I" or inside
+        return (right in "IE" and inside) if left in "BI" else right not in "IE"
+
+
+def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
+    """Return what the tags ``O``, ``B-kind`` and ``I-kind`` rule out: ``I-kind`` only follows those of its kind.
+
+    For ``Forbid(chain(y), BIO(y))`` and ``Forbid(y.at(0), BIO(y))``.
+
+    Parameters
+    ----------
+    classes : Label or sequence of str
+        The label, or its class names.
+    """
+    return TagScheme("BIO", _classes(classes))
+
+
+def BIOES(classes: Label | Sequence[ClassName]) -> TagScheme:
+    """Return what the tags ``O``, ``B-``, ``I-``, ``E-`` and ``S-kind`` rule out (``L-`` and ``U-`` are E and S).
+
+    Segments begin with B, go on with I and end with E; S is a segment of one.  For ``Forbid(chain(y), BIOES(y))``,
+    ``Forbid(y.at(0), BIOES(y))`` and ``Forbid(y.at(-1), BIOES(y))``.
+
+    Parameters
+    ----------
+    classes : Label or sequence of str
+        The label, or its class names.
+    """
+    return TagScheme("BIOES", _classes(classes))
+
+
+def _classes(classes: object) -> tuple[ClassName, ...]:
+    if isinstance(classes, Label):
+        return classes.classes or tuple(range(classes.n_states))
+    return tuple(map(plain, classes)) if isinstance(classes, Iterable) else ()
+
+
+def _prefixes(name: str) -> str:
+    return "B- or I-" if name == "BIO" else "B-, I-, E- or S-"
+
+
+def _split(scheme: str, tag: object) -> tuple[str, str] | None:
+    """Return (place, kind) of a tag, ``None`` where it is not one of the scheme."""
+    if tag == "O":
+        return "O", ""
+    letter, _, kind = str(tag).partition("-")
+    place = {"L": "E", "U": "S"}.get(letter, letter)
+    known = "BI" if scheme == "BIO" else "BIES"
+    return (place, kind) if isinstance(tag, str) and kind and len(place) == 1 and place in known else None
+
+
+def _read_states(what: str, goal: Target, states: Any, mistakes: list[Mistake]) -> NDArray[np.bool_]:
+    """Return which joint states are meant."""
+    found = np.zeros(prod(goal.cards), dtype=bool)
+    if isinstance(states, TagScheme):
+        wrong = list(states.mistakes(goal))
+        mistakes += wrong
+        return found if wrong else states.forbidden(goal)
+    if isinstance(states, np.ndarray) and states.dtype == bool:
+        return _read_array(what, goal, states, mistakes)
+    if isinstance(states, str | bytes | Set) or not isinstance(states, Iterable):
+        mistakes.append(got(f"{what}: a list of states, of tuples of states, or an array of bool", states))
+        return found
+    listed = list(states)
+    flags = _flags(listed) if listed else None
+    if flags is not None:
+        return _read_array(what, goal, flags, mistakes)
+    for one in listed:
+        number = _number(goal, one)
+        if number is None:
+            text = f"{what}: not {'a state' if goal.arity == 1 else f'{goal.arity} states'} of"
+            mistakes.append(_not_a_state(text, goal, one))
+        else:
+            found[number] = True
+    return found
+
+
+def _not_a_state(text: str, goal: Target, value: object) -> Mistake:
+    return lambda: f"{text} {goal!r}: {show(value)}"
+
+
+def _flags(listed: list[Any]) -> NDArray[np.bool_] | None:
+    """Return nested lists of bool as an array, ``None`` where they hold something else."""
+    try:
+        array = plain_array(listed)
+    except NotNumbers:
+        return None
+    return array if array.dtype == bool else None
+
+
+def _read_array(what: str, goal: Target, states: NDArray[np.bool_], mistakes: list[Mistake]) -> NDArray[np.bool_]:
+    if states.shape == goal.cards:
+        return np.array(states).ravel()
+    mistakes.append(f"{what}: an array of bool has the shape {goal.cards}, got {states.shape}")
+    return np.zeros(prod(goal.cards), dtype=bool)
+
+
+def _number(goal: Target, state: Any) -> int | None:
+    """Return the number of a joint state, ``None`` where it is none."""
+    state = plain(state)
+    parts = (state,) if goal.arity == 1 and not isinstance(state, list | tuple) else state
+    if not isinstance(parts, list | tuple) or len(parts) != goal.arity:
+        return None
+    labels = goal.labels if goal.kind == "cross" else (goal.label,) * goal.arity
+    at = [label.index(plain(one)) for label, one in zip(labels, parts, strict=True)]
+    if None in at:
+        return None
+    number = 0
+    for place, card in zip(at, goal.cards, strict=True):
+        number = number * card + (place or 0)
+    return min(number, MOST)
+
+
+def _names(goal: Target, numbers: Iterable[int]) -> list[Any]:
+    """Return the class names of joint states, in tuples for several variables."""
+    labels = goal.labels if goal.kind == "cross" else (goal.label,) * goal.arity
+    names = [label.classes or range(label.n_states) for label in labels]
+    out = []
+    for number in numbers:
+        state = np.unravel_index(number, goal.cards)
+        named = tuple(names[k][int(s)] for k, s in enumerate(state))
+        out.append(named if len(named) > 1 else named[0])
+    return out

@@ -1,0 +1,83 @@
+"""``Given``: scores that come from elsewhere and have no weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.lang.arrays import MOST, NotNumbers, as_floats, number_text, real_array
+from ssvm_dsl.lang.features import Feature
+from ssvm_dsl.lang.inputs import Input, Source
+from ssvm_dsl.lang.outputs import Label, Target, as_target
+from ssvm_dsl.lang.symbols import Mistake, Symbol, got
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Given(Symbol):
+    """Scores with no weight: logits of a network, log-probabilities, prior costs.
+
+    They are added to the scores of the factors as they are; ``-inf`` rules a state out.
+
+    Parameters
+    ----------
+    target : Label or Target
+        ``y``, ``y.is_(k)``, ``y.at(0)``, ``chain(y)`` and so on, as for :class:`Factor`.
+    scores : Input, feature, or array
+        An input (or feature) with a number for each joint state of the target (one for ``y.is_(k)``), at the
+        positions that features of a factor have; or an array of the shape of the joint states, the same for all.
+
+    Examples
+    --------
+    >>> net = Given(y, scores=logits)                    # logits = Input(T, 26)
+    >>> bigrams = Given(chain(y), scores=np.log(counts))  # the same (26, 26) table everywhere
+    """
+
+    target: Target
+    features: Source | None
+    table: tuple[float, ...] | None
+
+    joint, observed, per, n_units = False, False, (), 1  # as of a Factor
+
+    def __init__(self, target: Label | Target, scores: Any) -> None:
+        mistakes: list[Mistake] = []
+        goal = as_target(target)
+        n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
+        if isinstance(scores, Source) and (scores.sparse or not isinstance(scores, Input | Feature)):
+            mistakes.append(got("Given: scores are a dense Input, a Feature or an array", scores))
+        elif isinstance(scores, Source):
+            source, width = scores, scores.width or n
+            if width != n and not goal.mistakes:
+                words = f"{number_text(n)} numbers, one for each joint state of the target"
+                mistakes.append(f"Given: expected {words}, {number_text(width)} are declared")
+        else:
+            table = self._read_table(goal, scores, n, mistakes)
+        if prod(goal.cards) > MOST:
+            mistakes.append(f"Given: a target has at most {MOST} joint states")
+        self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
+
+    @staticmethod
+    def _read_table(goal: Target, scores: Any, n: int, mistakes: list[Mistake]) -> tuple[float, ...] | None:
+        """Return an array of scores as plain numbers."""
+        shape = () if goal.kind == "indicator" else goal.cards
+        try:
+            found = as_floats(real_array(scores))
+        except NotNumbers as err:
+            mistakes.append(f"Given: scores are an Input, a feature or an array of numbers, found {err.found}")
+            return None
+        if found.shape != shape and found.size != n:
+            if not goal.mistakes:
+                mistakes.append(f"Given: an array of scores has the shape {shape}, got {found.shape}")
+        elif np.isnan(found).any() or (found == np.inf).any():
+            mistakes.append("Given: scores are numbers or -inf, not nan or +inf")
+        else:
+            return tuple(found.ravel().tolist())
+        return None
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        goal = self.target.label if self.target.kind == "each" else self.target
+        scores = self.features if self.table is None else list(self.table)
+        return (goal,), {"scores": scores}
