@@ -13,6 +13,9 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Symbol, show
 
+#: As many states of a rule are shown.
+FEW = 2
+
 
 def as_text(declaration: Declaration) -> str:
     """Return the declaration as aligned plain text."""
@@ -54,7 +57,13 @@ def _short(symbol: Symbol) -> str:
         axes = "".join(f"{show(dim)}, " for dim in symbol.dims)
         if all(isinstance(name, str) and len(name) == 1 for name in symbol.classes):
             letters = "".join(map(str, symbol.classes))
-            return f"Label({axes}{letters[:26] + ('...' if len(letters) > 26 else '')!r})"
+            mask = "" if symbol.allowed is None else f", allowed={show(symbol.allowed)}"
+            return f"Label({axes}{letters[:26] + ('...' if len(letters) > 26 else '')!r}{mask})"
+    if isinstance(symbol, Forbid):
+        target, *states = symbol.arguments()[0]
+        if states and isinstance(states[0], list) and len(states[0]) > FEW:
+            first = ", ".join(show(one) for one in states[0][:FEW])
+            return f"{symbol.constructor}({show(target)}, [{first}, ...])"
     return repr(symbol)
 
 
