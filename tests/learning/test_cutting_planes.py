@@ -55,23 +55,26 @@ def check(data, svm, best, risk="margin", power=1):
     assert (w[data.nonneg] >= 0).all()
 
 
+def powers(number):
+    """Return (trainer, power) pairs: every trainer has each power in half of the cases (in all: the fuzzer optima)."""
+    return [(trainer, 1 + (number + k) % 2) for k, trainer in enumerate(TRAINERS)]
+
+
 @each_case
 def test_margin_rescaling_reaches_the_optimum(case):
     data = case.make(1)
-    for power in (1, 2):
+    for trainer, power in powers(CASES.index(case)):
         best, _ = data.optimum("margin", power)
-        for trainer in TRAINERS:
-            check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
+        check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
 
 
 @pytest.mark.parametrize("risk", ["hm", "perceptron", "slack"])
 @pytest.mark.parametrize("case", SOME, ids=str)
 def test_every_plane_risk_reaches_the_optimum(case, risk):
     data = case.make(2)
-    for power in (1, 2):
+    for trainer, power in powers(SOME.index(case) + len(risk)):
         best, _ = data.optimum(risk, power)
-        for trainer in TRAINERS:
-            check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
+        check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
 
 
 @pytest.mark.parametrize("trainer", [*TRAINERS, "bcfw"])
@@ -80,7 +83,7 @@ def test_certificates_of_unfinished_fits_are_true_bounds(case, trainer):
     data = case.make(2)
     best, _ = data.optimum()
     slack = TINY * max(1.0, best)
-    for max_passes in (1, 2, 4, 8):
+    for max_passes in (1, 3, 8):
         report = fitted(data, trainer=trainer, tol=0.0, max_passes=max_passes).report_
         for event in report.history:
             assert event.best_dual <= best + slack
@@ -199,7 +202,7 @@ def random_cases(draw):
     return case.make(draw(st.integers(0, 10**6)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(random_cases(), st.sampled_from(["margin", "slack"]), st.sampled_from([1, 2]))
 def test_all_reach_the_optimum_of_random_problems(data, risk, power):
     best, _ = data.optimum(risk, power)

@@ -66,12 +66,11 @@ def check_optimal(data: Data, svm: StructuredSVM, best: float, w_best: np.ndarra
     assert distance <= 2 * np.sqrt(2 * (svm.report_.gap + 1e-8 * max(best, 1.0))) + 1e-5
 
 
-@pytest.mark.parametrize("seed", range(2))
 @each_case
-def test_bcfw_reaches_the_optimum(case, seed):
-    data = case.make(seed)
+def test_bcfw_reaches_the_optimum(case):
+    data = case.make(0)
     best, w = data.optimum()
-    check_optimal(data, fitted(data, tol=1e-7, max_passes=2000, random_state=seed), best, w)
+    check_optimal(data, fitted(data, tol=1e-7, max_passes=2000), best, w)
 
 
 @each_case
@@ -87,7 +86,7 @@ def test_certificates_of_unfinished_fits_are_true_bounds(case):
     data = case.make(2)
     best, _ = data.optimum()
     slack = TINY * max(1.0, best)
-    for max_passes in (1, 2, 4, 8):
+    for max_passes in (1, 3, 8):
         svm = fitted(data, tol=0.0, max_passes=max_passes)
         check_certificate(data, svm, best)
         for event in svm.report_.history:
@@ -177,7 +176,7 @@ def chain_cases(draw) -> Data:
     return data
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(chain_cases(), st.booleans())
 def test_bcfw_on_random_chains(data, hide):
     best, w = data.optimum()

@@ -92,7 +92,7 @@ class Heuristic(Exact):
 
 def fit(trainer, risk, backend, power=1.0, **other):
     """Fit a tiny problem the risk is for; a few passes."""
-    settings = {"trainer": trainer, "backend": backend, "power": power, "max_passes": 8, "tol": 1e-9, "C": 1.0}
+    settings = {"trainer": trainer, "backend": backend, "power": power, "max_passes": 4, "tol": 1e-9, "C": 1.0}
     settings |= {"random_state": 0, "n_threads": 1} | other
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -33,8 +33,8 @@ each_case = pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_meet_at_one_optimum(case, trainer, risk):
     data = case.make(0)
     options = {"trainer_options": {"batch_size": 2}} if trainer == "svrg" else {}
-    svm = fitted(data, risk, trainer=trainer, tol=1e-6, max_passes=6000, **options)
-    check_optimal(data, risk, svm)
+    svm = fitted(data, risk, trainer=trainer, tol=1e-5, max_passes=6000, **options)
+    check_optimal(data, risk, svm, rel=1e-5)
     assert svm.report_.converged
 
 
@@ -43,8 +43,8 @@ def test_svrg_starts_anywhere_and_with_any_step(power):
     data = Case(Word, n=9).make(1)
     for step_size in (0.01, 1.0, 100.0):
         options = {"batch_size": 3, "step_size": step_size}
-        svm = fitted(data, "log", power=power, trainer="svrg", tol=1e-5, max_passes=6000, trainer_options=options)
-        check_optimal(data, "log", svm, power, rel=1e-5)
+        svm = fitted(data, "log", power=power, trainer="svrg", tol=1e-4, max_passes=6000, trainer_options=options)
+        check_optimal(data, "log", svm, power, rel=1e-4)
 
 
 def test_the_first_round_of_svrg_is_that_of_the_definition():
@@ -86,13 +86,14 @@ def test_adam_comes_close_with_true_bounds(case):
     data = case.make(0)
     best, _ = data.optimum()
     options = {"batch_size": 2, "step_size": 0.05}
-    svm = fitted_margin(data, trainer="adam", tol=0.0, max_passes=200, trainer_options=options)
+    svm = fitted_margin(data, trainer="adam", tol=0.0, max_passes=100, trainer_options=options)
     check_certificate(data, svm, best)
     assert svm.report_.primal <= 1.05 * best
     assert svm.report_.dual >= 0.8 * best
-    smooth = fitted(data, "log", trainer="adam", tol=0.0, max_passes=200, trainer_options=options)
-    assert smooth.report_.dual <= reference(data, "log") + 1e-8
-    assert smooth.report_.primal <= 1.05 * reference(data, "log")
+    smooth = fitted(data, "log", trainer="adam", tol=0.0, max_passes=100, trainer_options=options)
+    best = reference(data, "log")
+    assert smooth.report_.dual <= best + 1e-8
+    assert smooth.report_.primal <= 1.05 * best
 
 
 def test_minibatches_take_work_of_their_own_size_only(monkeypatch):

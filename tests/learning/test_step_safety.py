@@ -41,7 +41,7 @@ def test_squared_risks_come_close_by_default(case, order):
     data = case.make(1)
     best, _ = data.optimum(power=2)
     options = {"order": order, "averaging": "weighted", "evaluate_every": 20}
-    passes = 120 if order == "stochastic" else 300
+    passes = 60 if order == "stochastic" else 150
     svm = fitted(data, power=2, trainer="subgradient", tol=0.0, max_passes=passes, trainer_options=options)
     primal, dual = primal_and_dual(svm)
     assert primal == pytest.approx(data.objective(data.flat(svm.weights_), power=2))
@@ -53,7 +53,7 @@ def test_squared_risks_come_close_by_default(case, order):
 def test_squared_smooth_risks_come_close_by_default(risk):
     data = Case(Word, n=8, C=3.0).make(1)
     best = reference(data, risk, 2.0)
-    svm = fitted_risk(data, risk, power=2.0, trainer="subgradient", tol=0.0, max_passes=100)
+    svm = fitted_risk(data, risk, power=2.0, trainer="subgradient", tol=0.0, max_passes=60)
     primal, dual = primal_and_dual(svm)
     assert dual <= best + 1e-7
     assert best - 1e-7 <= primal <= 1.05 * best
@@ -81,7 +81,7 @@ def test_the_steps_of_squared_risks_are_those_of_the_definition():
 @pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[2]], ids=str)
 def test_long_steps_end_in_the_start_or_in_an_error_of_the_trainer(case, risk):
     data = case.make(2)
-    options = {"trainer": "subgradient", "tol": 0.0, "max_passes": 40, "trainer_options": WILD}
+    options = {"trainer": "subgradient", "tol": 0.0, "max_passes": 20, "trainer_options": WILD}
     start = StructuredSVM(case.model, C=case.C, power=2, risk=risk, **options, random_state=0)
     try:
         with warnings.catch_warnings():
@@ -179,10 +179,10 @@ def test_overflow_is_told_by_name(trainer):
 
 def test_svrg_undoes_rounds_that_overflow():
     data = Case(Word, n=6).make(0)
-    options = {"batch_size": 2, "step_size": 1e200}
-    svm = fitted_risk(data, "log", power=2.0, trainer="svrg", tol=1e-4, max_passes=9000, trainer_options=options)
+    options = {"batch_size": 2, "step_size": 1e160}
+    svm = fitted_risk(data, "log", power=2.0, trainer="svrg", tol=1e-2, max_passes=9000, trainer_options=options)
     assert svm.report_.converged
-    assert svm.report_.primal == pytest.approx(reference(data, "log", 2.0), rel=1e-4)
+    assert svm.report_.primal == pytest.approx(reference(data, "log", 2.0), rel=1e-2)
 
 
 def test_an_envelope_without_a_finite_line_has_no_bound():
@@ -194,6 +194,6 @@ def test_an_envelope_without_a_finite_line_has_no_bound():
 @pytest.mark.parametrize("case", [Case(Word, n=8), Case(small.Ties, n=8), Case(small.Loopy, n=8)], ids=str)
 def test_adam_comes_close_by_default(case):
     data = case.make(0)
-    assert fitted(data, trainer="adam", tol=0.0, max_passes=200).report_.primal <= 1.01 * data.optimum()[0]
-    smooth = fitted_risk(data, "log", trainer="adam", tol=0.0, max_passes=200)
+    assert fitted(data, trainer="adam", tol=0.0, max_passes=120).report_.primal <= 1.01 * data.optimum()[0]
+    smooth = fitted_risk(data, "log", trainer="adam", tol=0.0, max_passes=120)
     assert smooth.report_.primal <= 1.01 * reference(data, "log")
