@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+import fresh
 from ssvm_dsl.cli.main import main
 
 HEAD = "from ssvm_dsl.ir import Caps, Guarantee, Topology\nfrom ssvm_dsl.plugin_api import *\n"
@@ -82,7 +81,7 @@ def ssvm(*arguments, path="", command=("-m", "ssvm_dsl.cli"), **environment):
     """Run the command line in a fresh interpreter."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")}
     env |= {"PYTHONPATH": str(path), "COLUMNS": "200", **environment}
-    return subprocess.run([sys.executable, *command, *arguments], env=env, capture_output=True, text=True)
+    return fresh.run([*command, *arguments], env=env)
 
 
 def inside(capsys, *arguments):

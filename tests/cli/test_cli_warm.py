@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+import fresh
 
 MODEL = """
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain
@@ -30,7 +30,7 @@ code_store.ON_MISS.append(lambda: missed.append(1))
 rng = np.random.default_rng(1)
 X = [rng.standard_normal((n, 3)) for n in range(1, 30)]
 Y = [np.argmax(x @ rng.standard_normal((3, 4)), axis=1) for x in X]
-svm = StructuredSVM(Words, trainer="lbfgs", risk="log").fit(X, Y)
+svm = StructuredSVM(Words, trainer="one-slack").fit(X, Y)
 svm.predict(X), svm.score(X, Y)
 print(len(missed))
 """
@@ -38,7 +38,7 @@ print(len(missed))
 
 def run(folder, *command, **environment):
     env = {**os.environ, "SSVM_CACHE_DIR": str(folder / "cache"), **environment}
-    return subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True)
+    return fresh.run(command, cwd=folder, env=env)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def here(tmp_path):
 
 
 def test_a_fit_compiles_nothing_any_more(here):
-    asked = ("-m", "ssvm_dsl.cli", "warm", "words.py", "--trainer", "lbfgs", "--risk", "log", "--processes", "2")
+    asked = ("-m", "ssvm_dsl.cli", "warm", "words.py", "--trainer", "one-slack", "--processes", "2")
     done = run(here, *asked)
     assert done.returncode == 0, done.stderr
     assert "kernels to compile, about" in done.stderr
@@ -141,8 +141,7 @@ for text, arguments in sorted(called):
 def test_a_rehearsal_finds_the_kernels_that_a_fit_calls(here):
     said = []
     for how in ("rehearsed", "run"):
-        command = [sys.executable, "-c", CALLS, how]
-        done = subprocess.run(command, cwd=here, capture_output=True, text=True)
+        done = fresh.run(["-c", CALLS, how], cwd=here)
         assert done.returncode == 0, done.stderr
         said.append(set(done.stdout.splitlines()))
     rehearsed, run = said

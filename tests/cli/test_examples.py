@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import runpy
-import subprocess
-import sys
 
 import pytest
 from snippets import ROOT
 
+import fresh
 from ssvm_dsl import datasets
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -25,7 +24,7 @@ SHOWS = {
 
 def run(path, **environment):
     env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")} | environment
-    done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=300)
+    done = fresh.run([str(path)], env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh
 from ssvm_dsl.kernels.compiling import code_key
 from ssvm_dsl.kernels.compiling.code_store import Lock
 
@@ -50,8 +51,7 @@ def ask(tmp_path, monkeypatch):
     def asked(scale=2.0, fields="a b", top=TOP):
         (tmp_path / "leaf_of_a_test.py").write_text(LEAF.format(scale=scale, fields=fields))
         (tmp_path / "top_of_a_test.py").write_text(top)
-        command = [sys.executable, "-B", "-c", "import top_of_a_test"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done = fresh.run(["-c", "import sys; sys.dont_write_bytecode = True; import top_of_a_test"], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 

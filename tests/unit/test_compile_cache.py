@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import fresh
 import ssvm_dsl
 from ssvm_dsl import processors
 from ssvm_dsl.kernels.compiling import compile_cache
@@ -47,10 +46,9 @@ def run(site, before="pass", **environment):
     """Compile a kernel in a fresh process: its folder, how many entries it found there, and what it warned of."""
     unset = ("SSVM_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
     env = {name: value for name, value in os.environ.items() if name not in unset}
-    env |= {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(site / "no-home"), **environment}
+    env |= {"PYTHONPATH": str(site), "HOME": str(site / "no-home"), **environment}
     code = CODE.format(before=before, folder=str(site))
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=env, cwd=site, capture_output=True, text=True, check=False)
+    done = fresh.run(["-c", code], env=env, cwd=site)
     assert done.returncode == 0, done.stderr
     folder, hits, told = done.stdout.strip().split(" ", 2)
     return folder, int(hits), told

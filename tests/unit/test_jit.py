@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from pathlib import Path
 
 import numba
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from numba.core.event import Listener, install_listener
 
+import fresh
 from ssvm_dsl.kernels.compiling.jit import FewCollections, njit
 
 MODULE = """
@@ -137,9 +136,9 @@ def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "kernels_of_a_test.py").write_text(MODULE)
     said = []
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", "import kernels_of_a_test"], cwd=tmp_path, capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()
-        said.append(done.stdout.decode().split())
+        done = fresh.run(["-c", "import kernels_of_a_test"], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.split())
     assert said == [["16.0", "0", "0", "1"], ["16.0", "1", "0", "0"]]
     kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").iterdir())
     assert kept == ["leaf", "middle", "top"]
