@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ssvm_dsl.ir import F64, I8, I32, I64
 
 #: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
 CACHE_LINE = 8
+
+#: What stands in for arrays that a kernel does not read.
+NO_INTS, NO_LONGS, NO_FLOATS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), np.zeros(0)
 
 
 class Cache(NamedTuple):

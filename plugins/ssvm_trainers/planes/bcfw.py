@@ -39,7 +39,7 @@ from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers.certify import CertificationSchedule, count_calls
 from ssvm_trainers.pieces import pieces
-from ssvm_trainers.planes.arrays import CACHE_LINE
+from ssvm_trainers.planes.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, NO_LONGS
 from ssvm_trainers.planes.joint_steps import MOST_NUMBERS, MOST_WEIGHTS, KeptRows, climb, places
 from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.resumable import Resumable, Run
@@ -48,8 +48,6 @@ from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
 if TYPE_CHECKING:
     from ssvm_trainers.planes.fractional import FractionalState
 
-
-NO_INTS, NO_LONGS, NO_FLOATS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), np.zeros(0)
 
 #: Largest batch whose oracle calls share one w where the backend has no compiled oracle.
 MAX_BATCH = 256

@@ -37,8 +37,8 @@ AHEAD = 2
 #: Labels (or scopes) in a cache line.
 LINE = 16
 
-#: Where the new planes of visits come from: an oracle, the caller; or there are none.
-ASKED, GIVEN, KEPT = range(3)
+#: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
+ASKED, GIVEN, KEPT, SUMMED = range(4)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -135,46 +135,26 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def visit(
+def take_steps(
+    source: int,
     maps: FlatMaps,
     fixed: Fixed,
     cache: Cache,
     work: Work,
     parts: Parts,
     i: int,
-    candidate: bool,
-    scored: bool,
     node: F64,
     pool: F64,
     w: F64,
-    free: F64,
     now: int,
     keep: int,
-) -> tuple[float, float, bool]:
-    """Visit example i: slopes at w, pairwise steps, move w.
-
-    With ``scored``, ``node`` and ``pool`` hold the loss-augmented scores of the example at w (else they are not read).
-    With ``candidate``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
-    if it beats all others at w.
+) -> tuple[float, float, bool, bool, np.int64, int, int]:
+    """Take pairwise steps on the dual weights of example i; ``work.delta`` says what they do to the weights.
 
     Parameters
     ----------
-    maps, fixed : FlatMaps, Fixed
-        The features, and what stays the same while training; read only.
-    cache : Cache
-        Changed: the planes of example i, their dual weights and Gram matrix.
-    work, parts : Work, Parts
-        Work space; ``work.counter`` counts what was done.
-    i : int
-        The example.
-    candidate, scored : bool
-    node : ndarray of float64, shape (S,)
-    pool : ndarray of float64
-        Scores as in :class:`~ssvm_dsl.ir.Theta`; read only.
-    w, free : ndarray of float64, shape (dim,)
-        Changed: the weights, and, for maps with a lower bound, what they would be without it.
-    now, keep : int
-        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+    source, maps, fixed, cache, work, parts, i, node, pool, w, now, keep
+        As in :func:`visit`; ``w`` is read only.
 
     Returns
     -------
@@ -184,7 +164,13 @@ def visit(
         Duality gap of the example before the steps.
     fits : bool
         False where the candidate is worth keeping and the cache of the example is full.
+    changed : bool
+        Whether any dual weight is another one.
+    n, n_factors, n_parts : int
+        Planes that ``work.delta`` has, and how many factors and parts of them were collected; ``n_factors`` is -1 where
+        they were not.
     """
+    candidate, scored = source != KEPT, source == ASKED
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     capacity = cache.alpha.shape[1]
     at = (capacity + 1) * lo
@@ -231,12 +217,75 @@ def visit(
         changed |= delta[k] != 0.0
         if cache.alpha[i, k] > 0.0:
             cache.age[i, k] = now
+    if n_factors < 0:  # the candidate, if there was one, was not inserted: it has no part in the move
+        n = count
+    return fixed.share[i] * gain, gap, fits, changed, n, n_factors, n_parts
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def visit(
+    source: int,
+    maps: FlatMaps,
+    fixed: Fixed,
+    cache: Cache,
+    work: Work,
+    parts: Parts,
+    i: int,
+    node: F64,
+    pool: F64,
+    w: F64,
+    free: F64,
+    now: int,
+    keep: int,
+) -> tuple[float, float, bool]:
+    """Visit example i: slopes at w, pairwise steps, move w; or add up its planes.
+
+    With ``ASKED``, ``node`` and ``pool`` hold the loss-augmented scores of the example at w (else they are not read).
+    With ``ASKED`` and ``GIVEN``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
+    if it beats all others at w.  With ``SUMMED``, no step is taken: ``share_i sum_k alpha_ik psi_ik`` is added to w.
+
+    Parameters
+    ----------
+    source : int
+        ``ASKED``, ``GIVEN``, ``KEPT`` or ``SUMMED``.
+    maps, fixed : FlatMaps, Fixed
+        The features, and what stays the same while training; read only.
+    cache : Cache
+        Changed: the planes of example i, their dual weights and Gram matrix.
+    work, parts : Work, Parts
+        Work space; ``work.counter`` counts what was done.
+    i : int
+        The example.
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+        Scores as in :class:`~ssvm_dsl.ir.Theta`; read only.
+    w, free : ndarray of float64, shape (dim,)
+        Changed: the weights, and, for maps with a lower bound, what they would be without it.
+    now, keep : int
+        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+
+    Returns
+    -------
+    gain, gap, fits
+        As :func:`take_steps` returns them.
+    """
+    n = np.int64(cache.n_planes[i])
+    gain, gap, fits, changed, n_factors, n_parts = 0.0, 0.0, True, n > 0, -1, 0
+    metric, bounded = fixed.metric, fixed.bounded
+    if source == SUMMED:
+        metric, bounded = work.ones, work.unbounded
+        for k in range(n):
+            work.delta[k] = fixed.share[i] * cache.alpha[i, k]
+    else:
+        gain, gap, fits, changed, n, n_factors, n_parts = take_steps(
+            source, maps, fixed, cache, work, parts, i, node, pool, w, now, keep
+        )
     if changed:
-        if n_factors < 0:  # the candidate, if there was one, was not inserted: it has no part in the move
-            n = count
+        if n_factors < 0:
+            at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
             n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
-        move_parts(maps, fixed, parts, n_factors, n_parts, n, fixed.metric, fixed.bounded, delta, w, free)
-    return fixed.share[i] * gain, gap, fits
+        move_parts(maps, fixed, parts, n_factors, n_parts, n, metric, bounded, work.delta, w, free)
+    return gain, gap, fits
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -350,14 +399,16 @@ def visit_examples(
 ) -> tuple[float, bool, float]:
     """Visit each listed example, one after the other, at the newest w: with a new plane, or with those that are kept.
 
-    New planes are labellings that a compiled oracle finds, or labellings that are given.  One kernel does all, because
-    compiling a visit is most of what the first fit on a machine waits for.
+    New planes are labellings that a compiled oracle finds, or labellings that are given.  Instead of being visited,
+    planes may be added up, ``sum_i share_i sum_k alpha_ik psi_ik``.  One kernel does all, because compiling a visit is
+    most of what the first fit on a machine waits for.
 
     Parameters
     ----------
     source : int
         ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples
-        whose last visit gained too little are skipped.
+        whose last visit gained too little are skipped; ``SUMMED``: nothing is changed but ``w``, to which planes are
+        added.
     oracle : compiled function
         Of the signature :data:`ssvm_dsl.kernels.signatures.SIGNATURE`; called with ``ASKED`` only.
     ints, longs : ndarray of int32 and of int64
@@ -377,7 +428,8 @@ def visit_examples(
     threshold : float
         With ``KEPT``, examples whose last visit gained less are skipped.
     gap, last_gain : ndarray of float64, shape (n,)
-        Changed: duality gap before each example's last visit with a new plane, and gain of its last visit.
+        Changed: duality gap before each example's last visit with a new plane, and gain of its last visit; neither
+        read nor changed with ``SUMMED``.
 
     Returns
     -------
@@ -407,29 +459,16 @@ def visit_examples(
             work.loss[0] = 0.0
             for v in range(lo, hi):
                 work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
-        else:
+        elif source == GIVEN:
             for t in range(hi - lo):
                 work.labels[t] = given[at + t]
             at += hi - lo
             work.loss[0] = losses[j]
-        last_gain[i], before, fits = visit(
-            maps, fixed, cache, work, parts, i, not kept, asked, node, pool, w, free, now, keep
-        )
-        if not kept:
-            gap[i] = before
+        gain, before, fits = visit(source, maps, fixed, cache, work, parts, i, node, pool, w, free, now, keep)
+        if source != SUMMED:
+            last_gain[i] = gain
+            if not kept:
+                gap[i] = before
         full |= not fits
-        total += last_gain[i]
+        total += gain
     return total, full, off
-
-
-@njit(cache=True, nogil=True, borrowed=True)
-def aggregate_planes(maps: FlatMaps, fixed: Fixed, cache: Cache, work: Work, parts: Parts, out: F64) -> None:
-    """Add ``sum_i share_i sum_k alpha_ik psi_ik`` to ``out``."""
-    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
-    for i in range(len(cache.n_planes)):
-        n = np.int64(cache.n_planes[i])
-        at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
-        for k in range(n):
-            work.delta[k] = fixed.share[i] * cache.alpha[i, k]
-        n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
-        move_parts(maps, fixed, parts, n_factors, n_parts, n, work.ones, work.unbounded, work.delta, out, out)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, runs
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.arrays import Cache, Fixed, Parts, Work
+from ssvm_trainers.planes.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Cache, Fixed, Parts, Work
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, Rule, require
 
@@ -114,10 +114,14 @@ class DualState(Stateful):
 
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
-        from ssvm_trainers.planes.kernels import aggregate_planes
+        from ssvm_trainers.planes.kernels import SUMMED, no_oracle, visit_examples
 
-        v = np.zeros(self.problem.dim)
-        aggregate_planes(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, v)
+        v, everything = np.zeros(self.problem.dim), np.arange(self.problem.n)
+        visit_examples(
+            SUMMED, no_oracle, NO_INTS, NO_LONGS, NO_FLOATS, NO_FLOATS, NO_FLOATS, self.problem.parameters.flat,
+            self.fixed, self.cache, self.work, self.parts, everything, NO_INTS, NO_FLOATS, 0.0, v, v, 0, 0,
+            self.gap, self.gain,
+        )  # fmt: skip
         b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
         return v, b
 

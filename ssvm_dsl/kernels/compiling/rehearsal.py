@@ -40,13 +40,16 @@ class Job:
     arguments : tuple of numba types
         Those of its arguments; none for a function that is compiled as soon as its module is imported.
     extent : int
-        How much code it is made of, in bytes of Python's.
+        How much code it is made of, in bytes of Python's; 0 for parts.
+    part : bool
+        Whether the part is compiled that kernels call, not the kernel that Python calls.
     """
 
     module: str
     name: str
     arguments: tuple[Any, ...]
     extent: int
+    part: bool = False
 
     @property
     def text(self) -> str:
@@ -70,19 +73,26 @@ class Job:
 
     def compile(self) -> None:
         """Compile the kernel, or load it."""
-        kernel = self.found()
-        if isinstance(kernel, Kernel):
-            kernel.compile(self.arguments)
+        kept = self._kept()
+        if kept is not None:
+            kept.compile(self.arguments)
 
     def state(self) -> str:
         """Return what :meth:`Store.state` says; of functions that are called by their address nothing is known."""
-        kernel: Any = self.found() if self.arguments else None
-        known = isinstance(kernel, Kernel) and isinstance(kernel._cache, Store)
-        return kernel._cache.state(self.arguments, kernel.targetctx.codegen()) if known else "missing"
+        kept: Any = self._kept() if self.arguments else None
+        known = kept is not None and isinstance(kept._cache, Store)
+        return kept._cache.state(self.arguments, kept.targetctx.codegen()) if known else "missing"
+
+    def _kept(self) -> Any:
+        """Return what compiles it, ``None`` for functions that are called by their address."""
+        kernel = self.found()
+        if not isinstance(kernel, Kernel):
+            return None
+        return kernel.part if self.part else kernel
 
 
 class Rehearsal:
-    """Within it kernels run in Python and become :attr:`jobs` where Python calls them.
+    """Within it kernels run in Python and become :attr:`jobs` where Python calls them, :attr:`parts` where others do.
 
     It changes what kernels are for the whole process: nothing else may run meanwhile.
     """
@@ -97,15 +107,19 @@ class Rehearsal:
     @property
     def jobs(self) -> list[Job]:
         """What is to be compiled, the longest first."""
-        return sorted(self._jobs, key=lambda job: -job.extent)
+        return sorted((job for job in self._jobs if not job.part), key=lambda job: -job.extent)
+
+    @property
+    def parts(self) -> list[Job]:
+        """The parts of these, in the order of their first calls."""
+        return [job for job in self._jobs if job.part]
 
     def __enter__(self) -> Self:
         """Begin."""
         rehearsal = self
 
         def compile_kernel(self: Kernel, arguments: Any) -> Callable[..., Any]:
-            if rehearsal._depth == 0:
-                rehearsal._note(self.py_func, tuple(arguments))
+            rehearsal._note(self.py_func, tuple(arguments), part=rehearsal._depth > 0)
             return lambda *args: rehearsal._call(self.py_func, args)
 
         def compile_callback(self: CFunc) -> None:
@@ -137,9 +151,10 @@ class Rehearsal:
         while self._callbacks:
             self._callbacks.pop().compile()
 
-    def _note(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def _note(self, function: Callable[..., Any], arguments: tuple[Any, ...], part: bool = False) -> None:
         """Note that a kernel is called."""
-        self._jobs[Job(function.__module__, function.__qualname__, arguments, extent(function))] = None
+        size = 0 if part else extent(function)
+        self._jobs[Job(function.__module__, function.__qualname__, arguments, size, part)] = None
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call the Python function of a kernel."""

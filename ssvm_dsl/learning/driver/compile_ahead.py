@@ -1,8 +1,9 @@
 """A second process that compiles during the first fit on a machine, so that it takes as many processors as there are.
 
 It is started when a fit finds that something is not compiled yet, never where all is, and once in a process.  It
-rehearses a small fit with the same trainer, risk and backend, and begins with the longest kernel, while the fit begins
-with what it needs first; what one of them compiles, the other waits for.  ``SSVM_COMPILE_AHEAD=off`` switches it off.
+rehearses a small fit with the same trainer, risk and backend, and begins with what the fit needs last, while the fit
+begins with what it needs first; what it needs and the other one compiles, it waits for.  ``SSVM_COMPILE_AHEAD=off``
+switches it off.
 """
 
 from __future__ import annotations

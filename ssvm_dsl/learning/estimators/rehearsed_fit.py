@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.kernels.compiling.compile_worker import compiled
 from ssvm_dsl.kernels.compiling.rehearsal import Job, Rehearsal
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -22,7 +21,11 @@ from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
 
 def rehearse(trainer: str, risk: str, backend: str) -> list[Job]:
-    """Return what a fit compiles, the longest first."""
+    """Return what a fit compiles: parts, those first that it calls last, then kernels, the longest first.
+
+    The fit itself compiles parts in the order in which it calls them, for its first and longest kernel: so the two
+    processes meet in the middle, and the kernels that remain are compiled while the fit waits for LLVM.
+    """
     with Rehearsal() as rehearsal:
         for model, X, Y in _problems():
             with suppress(Exception):  # a backend or a trainer that does not take the model
@@ -31,15 +34,18 @@ def rehearse(trainer: str, risk: str, backend: str) -> list[Job]:
                 ).fit(X, Y)
                 svm.predict(X)
                 break
-    return rehearsal.jobs
+    return rehearsal.parts[::-1] + rehearsal.jobs
 
 
 def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
-    """Yield small models with examples: chains, then loops."""
+    """Yield small models with examples: chains, then loops.
+
+    They have as many weights as keep trainers from what they do for a few weights only.
+    """
 
     class Chain(Model):
         T = Dim()
-        x = Input(T, 2)
+        x = Input(T, 100)
         y = Label(T, 3)
         unary = Factor(y, features=x)
         pair = Factor(chain(y))
@@ -50,16 +56,18 @@ def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
 
     rng = np.random.default_rng(0)
     sizes = (3, 4, 3)
-    X, Y = [rng.standard_normal((n, 2)) for n in sizes], [rng.integers(3, size=n) for n in sizes]
+    X, Y = [rng.standard_normal((n, 100)) for n in sizes], [rng.integers(3, size=n) for n in sizes]
     yield Chain, X, Y
     yield Loop, X, Y
 
 
 def main(trainer: str, risk: str, backend: str) -> None:
-    """Compile what a fit with these needs, the longest first."""
+    """Compile what a fit with these needs, but for what the fit compiles at this moment."""
     warnings.simplefilter("ignore")
-    for _ in compiled(rehearse(trainer, risk, backend)):
-        pass
+    for job in rehearse(trainer, risk, backend):
+        with suppress(Exception):  # a kernel of the user's, who will hear of it when it is called
+            if job.state() == "missing":
+                job.compile()
 
 
 if __name__ == "__main__":
