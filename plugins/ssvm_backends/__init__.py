@@ -20,6 +20,8 @@ _COUNTING = Caps(
     max_arity=2,
     abilities=frozenset({Ability.COUNTS, Ability.COMPILED}),
 )
+#: Counts also keep one bound on the number of true literals of each example.
+_FORESTS = replace(_COUNTING, constraint_kinds=frozenset({"count"}))
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
 
@@ -53,13 +55,13 @@ _DYNAMIC_PROGRAMMING = (
         "chain",
         "ssvm_backends.trees.chain:Chain",
         "exact dynamic programming on disjoint chains (Viterbi, forward-backward, k-best)",
-        caps=replace(_COUNTING, topology=Topology.CHAIN, abilities=_COUNTING.abilities | {Ability.SUMMED_MARGINALS}),
+        caps=replace(_FORESTS, topology=Topology.CHAIN, abilities=_COUNTING.abilities | {Ability.SUMMED_MARGINALS}),
     ),
     BackendSpec(
         "tree",
         "ssvm_backends.trees.tree:Tree",
         "exact dynamic programming on forests (max-product, sum-product, k-best)",
-        caps=_COUNTING,
+        caps=_FORESTS,
     ),
     BackendSpec(
         "junction-tree",
@@ -102,6 +104,7 @@ _PROGRAMS = (
         caps=replace(
             _BEST_LABELLING,
             guarantee=Guarantee.EXACT,
+            every_constraint=True,
             warm=Warm.LABELS,
             score_atol=1e-6,
         ),
@@ -120,6 +123,7 @@ _PROGRAMS = (
             _BEST_LABELLING,
             tasks=_WITH_RELAXED,
             guarantee=Guarantee.BOUND,
+            every_constraint=True,
             warm=Warm.STATE,
         ),
     ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.conflicts import conflict
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.unanswered import require_answers
@@ -81,7 +82,7 @@ def solve_batch(
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
-    require_answers(session.plan, solution, task, first)
+    require_answers(session.plan, solution, task, first, lambda example: conflict(session.program, theta, example))
     if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
         solution.terms = Terms.of(program, theta)
     return solution

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,9 @@ from ssvm_dsl.ir.solution import Primal, Solution, Stop
 NAMED = 5
 
 
-def require_answers(plan: Plan, solution: Solution, task: Task, first: int = 0) -> None:
+def require_answers(
+    plan: Plan, solution: Solution, task: Task, first: int = 0, why: Callable[[int], str] = lambda example: ""
+) -> None:
     """Raise where an example has no answer.
 
     Parameters
@@ -26,6 +30,8 @@ def require_answers(plan: Plan, solution: Solution, task: Task, first: int = 0) 
     task : Task
     first : int
         Number of the first example.
+    why : callable
+        Says why an answer, counted from 0, does not exist, in words; empty where it does not know.
 
     Raises
     ------
@@ -39,17 +45,19 @@ def require_answers(plan: Plan, solution: Solution, task: Task, first: int = 0) 
         return
     bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
     if len(bad):
-        raise InfeasibleError(f"example {first + int(bad[0])} has no labelling that its masks and constraints allow")
+        text = f"example {first + int(bad[0])} has no labelling that its masks and constraints allow"
+        reason = why(int(bad[0]))
+        raise InfeasibleError(f"{text}: {reason}" if reason else text)
     n = len(solution.primal)
     among = f"the examples {first} to {first + n - 1}" if first else f"{n} examples"
     whole = f"{len(missing)} of {among} ({_listed(first + missing)})"
     fractional = bool((solution.primal[missing] == Primal.FRACTIONAL).any())
     what = "marginals" if task is Task.MARGINALS else "labelling"
     late = bool((solution.stop[missing] == Stop.TIME).any())
-    why = "its search ended before it found one" + (" because time was up" if late else "")
-    why = "its solutions are fractional" if fractional else why
+    cause = "its search ended before it found one" + (" because time was up" if late else "")
+    cause = "its solutions are fractional" if fractional else cause
     hint = ("raise time_limit, or " if late else "") + _hint(plan)
-    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {why}\n  hint: {hint}")
+    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {cause}\n  hint: {hint}")
 
 
 def _missing(solution: Solution, task: Task) -> NDArray[np.bool_]:

@@ -35,3 +35,25 @@ def labellings(program, example):
     """All labellings of an example."""
     card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
     return itertools.product(*map(range, card.tolist()))
+
+
+def random_constraints(rng, program, kind):
+    """A group of constraints over random literals of a program, ``count`` or ``linear``."""
+    lengths = np.diff(program.var_ptr)
+    ptr = pointers(rng.integers(0, 3, program.n_examples))
+    example = np.repeat(np.arange(program.n_examples), np.diff(ptr))
+    sizes = np.array([rng.integers(0, 2 * lengths[i] + 1) for i in example], dtype=np.int64)
+    owner = np.repeat(example, sizes)
+    variable = np.array([rng.integers(0, lengths[i]) for i in owner], dtype=np.int32)
+    state = rng.integers(0, program.card[program.var_ptr[owner] + variable]).astype(np.int32)
+    negated, meta, more = rng.random(len(owner)) < 0.2, {}, {}
+    half = sizes // 2
+    if kind == "count":
+        lower = rng.integers(-1, 1 + half)
+        meta = {"lower": lower, "upper": np.where(rng.random(len(sizes)) < 0.2, 2**31 - 1, lower + rng.integers(0, 4))}
+    else:
+        unit = rng.choice([1.0, 0.1, np.pi])
+        more = {"coefficient": unit * rng.integers(-3, 6, len(owner))}
+        meta = {"lower": np.where(rng.random(len(sizes)) < 0.5, -np.inf, unit * rng.integers(-2, 3, len(sizes)))}
+        meta["upper"] = np.where(rng.random(len(sizes)) < 0.2, np.inf, unit * (half + 2.0))
+    return ConstraintGroup(kind, f"random {kind}", ptr, pointers(sizes), variable, state, negated, meta, more)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, first_incumbent
 from ssvm_backends.programs.session import Kept, ProgramAnswer, run_interruptibly
+from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Stop
 from ssvm_dsl.plugin_api import Clock
 
@@ -183,7 +184,22 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
         model.proto.constraints.add().exactly_one.literals.extend(literals[start:end])
         if row % LOOK_EVERY == 0:
             clock.afford(0.0)
+    _add_side(model.proto, polytope.side)
     return model
+
+
+def _add_side(proto: Any, side: SideRows) -> None:
+    """Add the rows of hard constraints, and their auxiliary columns, all of them whole numbers."""
+    for least, most in zip(np.ceil(side.least).tolist(), np.floor(side.most).tolist(), strict=True):
+        proto.variables.add().domain.extend([int(least), int(most)])
+    for columns, coefficients, lower, upper in side.whole_rows():
+        added = proto.constraints.add()
+        if lower > upper:
+            added.bool_or.literals.extend([])  # nothing satisfies it
+            continue
+        added.linear.vars.extend(columns)
+        added.linear.coeffs.extend(coefficients)
+        added.linear.domain.extend([lower, upper])
 
 
 def _answer(priced: Priced, integers: IntegerLosses, solver: Any, stop: Stop, start: I32) -> ProgramAnswer:

@@ -10,6 +10,9 @@ error there really was.  HiGHS works in float64 with tolerances of its own, whic
 Where that leaves the bound of a finished answer above its score by more than 1e-9 of what the answer loses, the search
 is repeated from that answer, which closes every column with a larger loss and so allows a finer scale; if that does not
 help, the bound says how far from optimal the answer may be.
+
+Hard constraints of any kind are linear rows.  CP-SAT takes them in whole numbers; where a kind has auxiliary columns
+that are fractions, HiGHS solves the example.
 """
 
 from __future__ import annotations
@@ -57,11 +60,13 @@ class ILPSession(PolytopeSession):
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         super().__init__(program, options, redundant=True)
         self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
+        self._by_fractions = highs_milp
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         """Solve one example; where there is no time to, the answer is the labelling that a search starts from."""
+        solver = self._solver if priced.polytope.side.whole.all() else self._by_fractions
         try:
-            answer = self._solver(priced, clock, warm)
+            answer = solver(priced, clock, warm)
         except OutOfTime:
             labels, _ = first_incumbent(priced, warm)
             score, bound = priced.score_of(labels), priced.bound()
@@ -71,6 +76,6 @@ class ILPSession(PolytopeSession):
         if answer.stop is Stop.FINISHED and answer.labels is not None:
             lost = max(0.0, priced.top - answer.score)
             if answer.bound - answer.score > RELATIVE * lost + 2.0 * priced.rounding(lost):
-                again = self._solver(priced, clock, answer.labels)
+                again = solver(priced, clock, answer.labels)
                 answer = replace(again, bound=min(again.bound, answer.bound))
         return answer

@@ -19,6 +19,9 @@ The certified bound.  For any numbers lambda (one for each row of the second kin
 else) move scores from factors to variables, ``theta_f(c) - sum_k lambda_{f,k}(c_k)`` and ``theta_v(s) + sum_{f,k}
 lambda_{f,k}(s)``: the score of no labelling changes, hence the sum of the largest entries of all blocks bounds them
 all (Werner 2007, eq. (8)).  A solver's tolerances only make this bound weaker, never wrong.
+
+Hard constraints add rows ``l <= A mu <= u`` (:mod:`ssvm_backends.programs.side_rows`).  Numbers nu for these move
+``A^T nu`` from the scores of the columns into the bound, where it is at most ``u . max(nu, 0) + l . min(nu, 0)``.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ from math import fsum, prod
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, vstack
 
+from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Program, Theta, pointers, polytope_equations
 
 #: Rounding of one addition in float64, with a margin.
@@ -71,12 +75,15 @@ class LocalPolytope:
         Columns of each block.
     matrix : csr_array, shape (n_rows, n_columns)
         The rows above: first one for each variable, then those of the factors.
+    side : SideRows
+        Those of hard constraints.
     """
 
     state_ptr: I64
     parts: tuple[PolytopeGroup, ...]
     block_ptr: I64
     matrix: Any
+    side: SideRows
 
     @property
     def n_variables(self) -> int:
@@ -107,6 +114,16 @@ class LocalPolytope:
     def right_side(self) -> F64:
         """What the rows sum to; ``ndarray, shape (n_rows,)``."""
         return (np.arange(self.matrix.shape[0]) < self.n_variables).astype(np.float64)
+
+    @cached_property
+    def all_rows(self) -> tuple[Any, F64, F64]:
+        """The rows ``lower <= matrix x <= upper`` of the polytope and of constraints, auxiliary columns included."""
+        if not self.side.n_rows and not self.side.n_auxiliary:
+            return self.matrix, self.right_side, self.right_side
+        wider = csr_array(self.matrix, copy=True)
+        wider.resize(self.matrix.shape[0], self.n_columns + self.side.n_auxiliary)
+        bounds = (np.concatenate([self.right_side, one]) for one in (self.side.lower, self.side.upper))
+        return csr_array(vstack([wider, self.side.matrix])), *bounds
 
     def price(self, theta: Theta, node: F64, program: Program, example: int) -> Priced:
         """Return the scores of all columns for one example.
@@ -191,7 +208,8 @@ class Priced:
         Parameters
         ----------
         duals : ndarray of float64, shape (n_rows,), optional
-            Any finite numbers; those of the variables' own rows are not used.
+            Any finite numbers, for the rows of the polytope and those beside it; those of the variables' own rows are
+            not used.
 
         Returns
         -------
@@ -201,10 +219,17 @@ class Priced:
         trivial = self._certified(self.score, np.abs(self.score))
         if duals is None or trivial == -np.inf:
             return trivial
-        moved = duals.copy()
-        moved[: self.polytope.n_variables] = 0.0
-        size = np.abs(self.score) + self.polytope.sizes @ np.abs(moved)
-        return min(trivial, self._certified(self.score - self.polytope.columns @ moved, size))
+        polytope, side = self.polytope, self.polytope.side
+        moved = duals[: polytope.matrix.shape[0]].copy()
+        moved[: polytope.n_variables] = 0.0
+        size = np.abs(self.score) + polytope.sizes @ np.abs(moved)
+        score, constant = self.score - polytope.columns @ moved, 0.0
+        if side.n_rows:
+            constant, nu = side.most_of(duals[polytope.matrix.shape[0] :])
+            score = score - (side.columns @ nu)[: polytope.n_columns]
+            size = size + (side.sizes @ np.abs(nu))[: polytope.n_columns]
+            constant += 4 * _EPS * side.n_rows * abs(constant)
+        return min(trivial, self._certified(score, size) + constant)
 
     def _certified(self, score: F64, size: F64) -> float:
         """Return the sum of the blocks' best scores, plus what rounding may have taken from it."""
@@ -222,7 +247,9 @@ class Priced:
         return float(self.const + self.score[used] @ mu[used])
 
     def score_of(self, labels: I32) -> float:
-        """Return the score of a labelling."""
+        """Return the score of a labelling; ``-inf`` where it breaks a constraint."""
+        if not self.polytope.side.keeps(labels):
+            return -np.inf
         return float(self.score[self.polytope.chosen(labels)].sum() + self.const)
 
 
@@ -231,11 +258,14 @@ def first_incumbent(priced: Priced, warm: Any) -> tuple[I32, F64]:
 
     The labelling is the one given, if it is for this example, else the state of best unary score of each variable.  A
     column that alone loses more than this labelling loses in all is in no better one: its loss becomes ``inf``.
-    That also takes out penalties so large that no scale shows them and the other scores at once.
+    That also takes out penalties so large that no scale shows them and the other scores at once.  A labelling that
+    breaks a constraint is where the search starts, and nothing more.
     """
     given = isinstance(warm, np.ndarray) and warm.shape == (priced.polytope.n_variables,)
     labels: I32 = warm if given else priced.polytope.labels_of(priced.score)
     losses = priced.losses()
+    if not priced.polytope.side.keeps(labels):
+        return labels, losses
     lost = float(losses[priced.polytope.chosen(labels)].sum()) * (1.0 + 1e-9)
     return labels, np.where(losses > lost, np.inf, losses)
 
@@ -247,7 +277,7 @@ class Structure:
     Parameters
     ----------
     key : bytes
-        The numbers of states of its variables, and the scopes of its factors group by group.
+        The numbers of states of its variables, the scopes of its factors group by group, and its constraints.
     example : int
         An example that has it.
     """
@@ -264,7 +294,12 @@ class Structure:
             scope = group.factors(example)[0].astype(np.int64)
             parts.append(scope.ravel())
             counts.append(len(scope))
-        return cls(np.concatenate([counts, *parts]).tobytes(), example)
+        key = np.concatenate([counts, *parts]).tobytes()
+        one = np.array([example], dtype=np.int64)
+        for constraints in program.constraints:
+            mine = constraints.take(one)
+            key += mine.signature().encode() + b"".join(array.tobytes() for array in mine.arrays())
+        return cls(key, example)
 
 
 def n_entries(program: Program, example: int) -> int:
@@ -273,6 +308,8 @@ def n_entries(program: Program, example: int) -> int:
     found = int(program.state_ptr[hi] - program.state_ptr[lo])
     for group in program.groups:
         found += int(group.shapes.counts[example]) * group.n_configs * len(group.cards)
+    for one in program.constraints:
+        found += int(one.literal_ptr[one.ptr[example + 1]] - one.literal_ptr[one.ptr[example]])
     return found
 
 
@@ -306,4 +343,5 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
     shape = (rows.n_rows, rows.n_columns)
     matrix = csr_array(coo_array((rows.values, (rows.rows, rows.columns)), shape=shape))
     matrix.sort_indices()
-    return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix)
+    side = SideRows.of(program, example, n_columns, state_ptr)
+    return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix, side)

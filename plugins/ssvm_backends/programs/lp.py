@@ -54,7 +54,8 @@ class LP:
         """Accept everything but factors with too large tables; tell what becomes of fractional solutions."""
         if need.max_table > MAX_TABLE:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
-        asks_labels = need.topology is Topology.LOOPY and need.tasks != {Task.RELAXED}
+        asks_labels = need.topology is Topology.LOOPY or bool(need.constraint_kinds)
+        asks_labels = asks_labels and need.tasks != {Task.RELAXED}
         notes = (ROUNDED[need.options.get("rounding", "conditional")],) if asks_labels else ()
         columns = columns_of(need)
         return Verdict(True, need.n_examples * (2e6 + 150 * columns**1.5), notes, COLUMN_BYTES * columns)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
 
 from ssvm_backends.programs.local_polytope import LocalPolytope
 from ssvm_backends.programs.session import Kept, run_interruptibly
@@ -119,7 +120,7 @@ class MathOpt:
         stop = None if interrupter is None else interrupter.pybind_interrupter
         if self.name == "glop" and start.HasField("initial_basis"):
             return self._go_on(polytope, score, closed, clock, (start, None, watched, None, stop), interrupter)
-        model = _priced_model(self._frame(polytope, clock), score, closed)
+        model = _priced_model(self._frame(polytope, clock), score, closed, polytope.side.most)
         parameters, initial = self._parameters(clock, polytope), parameters_pb2.SolverInitializerProto()
 
         def call() -> Any:
@@ -143,7 +144,8 @@ class MathOpt:
         try:
             persistent = idle.pop()
         except IndexError:
-            persistent = PersistentModel(_priced_model(self._frame(polytope, clock), score, closed), self._type, closed)
+            model = _priced_model(self._frame(polytope, clock), score, closed, polytope.side.most)
+            persistent = PersistentModel(model, self._type, closed)
         else:
             persistent.price(score, closed)
         parameters = self._parameters(clock, polytope)
@@ -198,8 +200,9 @@ class MathOpt:
         if not result.solutions:
             return LPOutcome(stop=stop)
         found, warm = result.solutions[0], None
-        mu = _dense(found.primal_solution.variable_values, polytope.n_columns)
-        duals = _dense(found.dual_solution.dual_values, polytope.matrix.shape[0])
+        n_rows, n_columns = polytope.all_rows[0].shape
+        mu = _dense(found.primal_solution.variable_values, n_columns)[: polytope.n_columns]
+        duals = _dense(found.dual_solution.dual_values, n_rows)
         if self.name == "glop" and found.HasField("basis"):
             warm = found.basis
         elif self.name == "pdlp":
@@ -256,15 +259,14 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
     from ortools.math_opt import model_pb2
 
     clock.afford(FRAME_SECONDS * polytope.matrix.nnz)
-    model, matrix = model_pb2.ModelProto(), polytope.matrix
+    model, (matrix, lower, upper) = model_pb2.ModelProto(), polytope.all_rows
     n_rows, n = matrix.shape
     model.variables.ids.extend(range(n))
-    model.variables.lower_bounds.extend([0.0] * n)
+    model.variables.lower_bounds.extend([0.0] * polytope.n_columns + polytope.side.least.tolist())
     model.variables.integers.extend([False] * n)
     model.linear_constraints.ids.extend(range(n_rows))
-    right = polytope.right_side.tolist()
-    model.linear_constraints.lower_bounds.extend(right)
-    model.linear_constraints.upper_bounds.extend(right)
+    model.linear_constraints.lower_bounds.extend(lower.tolist())
+    model.linear_constraints.upper_bounds.extend(upper.tolist())
     rows = np.repeat(np.arange(n_rows), np.diff(matrix.indptr))
     model.linear_constraint_matrix.row_ids.extend(rows.tolist())
     model.linear_constraint_matrix.column_ids.extend(matrix.indices.tolist())
@@ -273,10 +275,11 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
     return model
 
 
-def _priced_model(frame: Any, score: F64, closed: Bools) -> Any:
+def _priced_model(frame: Any, score: F64, closed: Bools, most: F64) -> Any:
+    """Return a model with scores; ``most`` are the upper bounds of the auxiliary columns."""
     model = type(frame)()
     model.CopyFrom(frame)
-    model.variables.upper_bounds.extend(np.where(closed, 0.0, np.inf).tolist())
+    model.variables.upper_bounds.extend(np.where(closed, 0.0, np.inf).tolist() + most.tolist())
     used = np.flatnonzero(score)
     model.objective.linear_coefficients.ids.extend(used.tolist())
     model.objective.linear_coefficients.values.extend(score[used].tolist())
@@ -304,14 +307,28 @@ class Highs:
             options["time_limit"] = _left(clock, polytope)
         if clock.limits.iterations is not None:
             options["maxiter"] = clock.limits.iterations
-        bounds = np.stack([np.zeros(len(score)), np.where(closed, 0.0, np.inf)], axis=1)
+        side, n = polytope.side, polytope.n_columns
+        least, most = np.zeros(n), np.where(closed, 0.0, np.inf)
+        bounds = np.stack([np.concatenate([least, side.least]), np.concatenate([most, side.most])], axis=1)
+        equal = csr_array(polytope.all_rows[0][: polytope.matrix.shape[0]])
+        over, under = (np.flatnonzero(np.isfinite(one)) for one in (side.upper, side.lower))
+        unequal: dict[str, Any] = {}
+        if len(over) + len(under):
+            unequal["A_ub"] = vstack([side.matrix[over], -side.matrix[under]])
+            unequal["b_ub"] = np.concatenate([side.upper[over], -side.lower[under]])
+        cost = np.concatenate([-score, np.zeros(side.n_auxiliary)])
         found = linprog(
-            -score, A_eq=polytope.matrix, b_eq=polytope.right_side, bounds=bounds, method="highs", options=options
+            cost, A_eq=equal, b_eq=polytope.right_side, bounds=bounds, method="highs", options=options, **unequal
         )
         if found.status == 2:
             return LPOutcome(infeasible=True)
         duals = None if found.eqlin.marginals is None else -np.asarray(found.eqlin.marginals, dtype=np.float64)
+        if duals is not None:
+            of_side, limits = np.zeros(side.n_rows), -np.asarray(found.ineqlin.marginals, dtype=np.float64)
+            np.add.at(of_side, over, limits[: len(over)])
+            np.add.at(of_side, under, -limits[len(over) :])
+            duals = np.concatenate([duals, of_side])
         if found.status == 0:
-            return LPOutcome(np.asarray(found.x, dtype=np.float64), duals, iterations=int(found.nit))
+            return LPOutcome(np.asarray(found.x, dtype=np.float64)[:n], duals, iterations=int(found.nit))
         stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
         return LPOutcome(duals=duals, stop=stop, iterations=int(found.nit))

@@ -40,11 +40,13 @@ def highs_milp(priced: Priced, clock: Clock, warm: Any) -> ProgramAnswer:
         options["time_limit"] = clock.left
     if clock.limits.iterations is not None:
         options["node_limit"] = clock.limits.iterations
+    side, n = polytope.side, polytope.n_columns
+    most = np.concatenate([np.where(closed, 0.0, 1.0), side.most])
     found = milp(
-        np.where(closed, 0.0, losses / unit),
-        integrality=np.arange(polytope.n_columns) < polytope.state_ptr[-1],
-        bounds=Bounds(0.0, np.where(closed, 0.0, 1.0)),
-        constraints=LinearConstraint(polytope.matrix, polytope.right_side, polytope.right_side),
+        np.concatenate([np.where(closed, 0.0, losses / unit), np.zeros(side.n_auxiliary)]),
+        integrality=np.concatenate([np.arange(n) < polytope.state_ptr[-1], side.whole]),
+        bounds=Bounds(np.concatenate([np.zeros(n), side.least]), most),
+        constraints=LinearConstraint(*polytope.all_rows),
         options=options,
     )
     if found.status == 2:

@@ -7,7 +7,8 @@ r"""From a fractional solution to a labelling, by the rule that the option ``rou
 * ``conditional``: the method of conditional expectations (Raghavan 1988).  Variables are drawn independently with
   probabilities mu_v in thought; one after the other is fixed to the state that keeps the expected score highest,
   so the labelling is at least as good as that draw on average.  Forbidden joint states come first: states are
-  compared by the probability of meeting one, then by expected score.
+  compared by the probability of meeting one, then by expected score.  Where the labelling breaks a hard constraint,
+  thresholds are tried.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def rounded(priced: Priced, mu: F64, rule: str) -> I32:
     """
     if rule == "argmax":
         return priced.polytope.labels_of(mu)
-    return _by_threshold(priced, mu) if rule == "threshold" else _by_expectation(priced, mu)
+    if rule == "threshold":
+        return _by_threshold(priced, mu)
+    labels = _by_expectation(priced, mu)
+    return labels if priced.polytope.side.keeps(labels) else _by_threshold(priced, mu)
 
 
 def _by_threshold(priced: Priced, mu: F64) -> I32:

@@ -147,6 +147,8 @@ class PolytopeSession(ABC):
 
     def _one(self, theta: Theta, node: F64, example: int, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         if self.program.var_ptr[example] == self.program.var_ptr[example + 1]:
+            if not empty_labelling_keeps(self.program, example):
+                return ProgramAnswer(bound=-np.inf)
             const = float(theta.const[example])
             return ProgramAnswer(np.zeros(0, np.int32), const, const, mu=np.zeros(0))
         priced = None
@@ -178,6 +180,12 @@ class PolytopeSession(ABC):
             warm={int(e): answer.warm for e, answer in zip(ids, answers, strict=True) if answer.warm is not None},
             stats=stats,
         )
+
+
+def empty_labelling_keeps(program: Program, example: int) -> bool:
+    """Whether the labelling of an example without variables keeps its constraints."""
+    one, nothing, ptr = np.array([example], dtype=np.int64), np.zeros(0, np.int32), np.zeros(2, np.int64)
+    return not any(group.take(one).broken(nothing, ptr).any() for group in program.constraints)
 
 
 def pack_marginals(program: Program, ids: I64, mus: list[F64 | None]) -> Marginals:

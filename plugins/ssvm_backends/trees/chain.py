@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.trees.constrained import counting, refusal
 from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_backends.trees.session import ForestSession
 from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta, add_marginals
@@ -21,8 +22,12 @@ class Chain:
     """Viterbi: O(T c^2) for T variables of c states."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept every batch of disjoint chains."""
-        return Verdict(True, need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
+        """Accept every batch of disjoint chains; of constraints, one ``count`` for each example."""
+        times, n_bytes = counting(need)
+        if why := refusal(need):
+            return Verdict(False, reasons=(why,))
+        cost = times * need.n_variables * float(need.max_card) ** 2
+        return Verdict(True, cost, n_bytes=n_bytes + 90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ChainSession:
         """Return a session; chains of equal cardinality in natural order get the fast kernel."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.trees.constrained import count_tables
 from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import (
@@ -35,11 +38,15 @@ class ForestSession:
     def __init__(self, program: Program, forest: Forest | None = None) -> None:
         self.program = program
         self.forest = build_forest(program) if forest is None else forest
+        bound = any(group.n_constraints for group in program.constraints)
+        self._tables = count_tables(program) if bound else None
 
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, theta, task = self.program, question.theta, question.task
         ids, node = question.ids(program), question.open_node(program)
+        if self._tables is not None:
+            return self._constrained(question, self._tables, node)
         if task is Task.MARGINALS:
             return self._marginals(theta, node, ids, question.limits)
         n_best = 1
@@ -63,16 +70,30 @@ class ForestSession:
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
+        node = question.open_node(self.program)
+        return self._counted(question, tables, node, [(0, len(question.ids(self.program)))])
+
+    def _constrained(self, question: Question, tables: CountTables, node: F64) -> Solution:
+        """Return best labellings whose number of true literals is within the bounds of each example."""
+        ids = question.ids(self.program)
+        return self._counted(question, tables.select(ids), node, parts_within(len(ids), question.limits))
+
+    def _counted(
+        self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
+    ) -> Solution:
+        """Return the labellings worth most by their counts, part by part of the examples asked for."""
         from ssvm_backends.trees.count import best_by_count
 
         theta, ids, ptr = question.theta, question.ids(self.program), question.label_ptr(self.program)
         labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
-        node = question.open_node(self.program)
-        best_by_count(
-            self.forest, theta.pool, node, theta.const, tables.counts, tables.shape, tables.start, tables.offset,
-            tables.scale, ids, ptr, labels, worth,
-        )  # fmt: skip
-        return Solution.exact(labels, worth)
+        reached = 0
+        for lo, hi in parts:
+            best_by_count(
+                self.forest, theta.pool, node, theta.const, tables.counts, tables.shape[lo:hi], tables.start[lo:hi],
+                tables.offset, tables.scale, ids[lo:hi], ptr[lo : hi + 1], labels, worth[lo:hi],
+            )  # fmt: skip
+            reached = hi
+        return cut_off(Solution.exact(labels, worth), reached)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ssvm_backends.trees.constrained import counting, refusal
 from ssvm_backends.trees.session import ForestSession
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
@@ -14,8 +15,12 @@ class Tree:
     """Eliminates leaves towards a root: O(V c^2) for c states, times k log k for the k best."""
 
     def check(self, need: Need) -> Verdict:
-        """Accept every forest; the cost is one table look-up per pair of states and variable."""
-        return Verdict(True, 1.2 * need.n_variables * float(need.max_card) ** 2, n_bytes=90.0 * need.n_variables)
+        """Accept every forest, one ``count`` constraint for each example; a table look-up per pair of states."""
+        times, n_bytes = counting(need)
+        if why := refusal(need):
+            return Verdict(False, reasons=(why,))
+        cost = 1.2 * times * need.n_variables * float(need.max_card) ** 2
+        return Verdict(True, cost, n_bytes=n_bytes + 90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
         """Return a session."""

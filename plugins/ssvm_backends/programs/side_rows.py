@@ -1,0 +1,162 @@
+"""Linear rows of hard constraints, beside those of the local polytope.
+
+A literal "variable v has state s" is the column of that state, and its opposite is one less that column.  Auxiliary
+columns of a kind of constraint come after all columns of the polytope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, LinearRows, Program, pointers
+
+#: Rows may be off by this, relative to the size of their terms; sums of fractions are no whole multiples of anything.
+SLACK = 1e-9
+
+#: Multiples that make whole numbers of most coefficients that people write.
+SCALES = (1.0, 2.0, 4.0, 8.0, 10.0, 100.0, 1000.0, 1e4, 1e5, 1e6)
+
+#: Sums of whole numbers are below 2 to this power otherwise.
+SUM_BITS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class SideRows:
+    """Rows ``lower <= matrix x <= upper`` over the columns of a polytope and some auxiliary ones.
+
+    Parameters
+    ----------
+    groups : tuple of ConstraintGroup
+        The constraints of one example.
+    matrix : csr_array, shape (n_rows, n_columns + n_auxiliary)
+    lower, upper : ndarray of float64, shape (n_rows,)
+    least, most : ndarray of float64, shape (n_auxiliary,)
+    whole : ndarray of bool, shape (n_auxiliary,)
+    """
+
+    groups: tuple[ConstraintGroup, ...]
+    matrix: Any
+    lower: F64
+    upper: F64
+    least: F64
+    most: F64
+    whole: Bools
+
+    @classmethod
+    def of(cls, program: Program, example: int, n_columns: int, state_ptr: I64) -> SideRows:
+        """Return the rows of an example's constraints; ``state_ptr`` are the columns of its variables."""
+        one = np.array([example], dtype=np.int64)
+        groups = tuple(group.take(one) for group in program.constraints if group.counts[example])
+        rows = _Rows(n_columns)
+        for group in groups:
+            for k in range(group.n_constraints):
+                assert group.rules is not None
+                rows.add(group, k, group.rules.rows(group, k), state_ptr)
+        return rows.side(groups)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.lower)
+
+    @property
+    def n_auxiliary(self) -> int:
+        """Number of auxiliary columns."""
+        return len(self.least)
+
+    @cached_property
+    def columns(self) -> Any:
+        """The matrix transposed."""
+        return csr_array(self.matrix.T)
+
+    @cached_property
+    def sizes(self) -> Any:
+        """The absolute entries of ``columns``."""
+        return abs(self.columns)
+
+    def keeps(self, labels: I32) -> bool:
+        """Whether a labelling of the example keeps all constraints."""
+        ptr = np.array([0, len(labels)], dtype=np.int64)
+        return not any(group.broken(labels, ptr).any() for group in self.groups)
+
+    def most_of(self, duals: F64) -> tuple[float, F64]:
+        """Return the most that rows can contribute to a dual bound, and the duals that count.
+
+        With ``nu`` for the duals, ``nu . (A x)`` is at most ``u`` where nu is positive and ``l`` where it is negative;
+        a dual whose side has no bound counts as zero.  Auxiliary columns are where they help most.
+        """
+        reach = np.where(duals > 0.0, self.upper, self.lower)
+        nu = np.where(np.isfinite(reach), duals, 0.0)
+        total = float(nu @ np.where(nu != 0.0, reach, 0.0))
+        if self.n_auxiliary:
+            price = -(self.columns @ nu)[-self.n_auxiliary :]
+            total += float(np.maximum(price * self.least, price * self.most).sum())
+        return total, nu
+
+    def whole_rows(self) -> Iterator[tuple[list[int], list[int], int, int]]:
+        """Yield (columns, coefficients, lower, upper) of each row in whole numbers; bounds hold up to rounding."""
+        reach = np.ones(self.matrix.shape[1])
+        if self.n_auxiliary:
+            reach[-self.n_auxiliary :] = np.maximum(np.abs(self.least), np.abs(self.most))
+        for row in range(self.n_rows):
+            part = slice(*self.matrix.indptr[row : row + 2])
+            columns, coefficients = self.matrix.indices[part], self.matrix.data[part]
+            size = float(np.abs(coefficients) @ reach[columns])
+            scale = _scale(coefficients, size)
+            whole = np.rint(coefficients * scale).astype(np.int64)
+            most = int(np.ceil(np.abs(whole) @ reach[columns])) + 1  # no sum is beyond
+            low, high = (self.lower[row] - SLACK * size) * scale, (self.upper[row] + SLACK * size) * scale
+            lower = int(np.ceil(np.clip(low, -most, most)))
+            yield columns.tolist(), whole.tolist(), lower, int(np.floor(np.clip(high, -most, most)))
+
+
+class _Rows:
+    """Collects rows, constraint by constraint."""
+
+    def __init__(self, n_columns: int) -> None:
+        self.n_columns = n_columns
+        self.auxiliary = 0
+        self.parts: list[tuple[LinearRows, I64, F64, F64, F64]] = []
+
+    def add(self, group: ConstraintGroup, k: int, rows: LinearRows, state_ptr: I64) -> None:
+        """Add the rows of a constraint: opposites of literals turn signs around and move bounds."""
+        part = group.literals(k)
+        literal = state_ptr[group.variable[part]] + group.state[part]
+        place = np.concatenate([literal, self.n_columns + self.auxiliary + np.arange(rows.n_auxiliary)])
+        opposite = np.concatenate([group.negated[part], np.zeros(rows.n_auxiliary, dtype=bool)])[rows.column]
+        owner = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
+        moved = np.bincount(owner, np.where(opposite, rows.coefficient, 0.0), rows.n_rows)
+        coefficient = np.where(opposite, -rows.coefficient, rows.coefficient)
+        self.parts.append((rows, place[rows.column], coefficient, rows.lower - moved, rows.upper - moved))
+        self.auxiliary += rows.n_auxiliary
+
+    def side(self, groups: tuple[ConstraintGroup, ...]) -> SideRows:
+        """Return what was collected."""
+        lengths = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.ptr) for rows, *_ in self.parts)])
+        column = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self.parts)])
+        coefficient, lower, upper = (
+            np.concatenate([np.zeros(0), *(part[i] for part in self.parts)]) for i in (2, 3, 4)
+        )
+        shape = (len(lengths), self.n_columns + self.auxiliary)
+        matrix = csr_array((coefficient, column, pointers(lengths)), shape=shape)
+        matrix.sum_duplicates()
+        columns = [np.concatenate([np.zeros(0), *(getattr(part[0], name) for part in self.parts)]) for name in _BOUNDS]
+        return SideRows(groups, matrix, lower, upper, columns[0], columns[1], columns[2].astype(bool))
+
+
+_BOUNDS = ("least", "most", "whole")
+
+
+def _scale(coefficients: F64, size: float) -> float:
+    """Return what makes whole numbers of coefficients: exactly, if a simple multiple does."""
+    for scale in SCALES:
+        scaled = coefficients * scale
+        if (np.abs(scaled - np.rint(scaled)) <= 1e-12 * np.abs(scaled)).all() and size * scale < 2.0**SUM_BITS:
+            return scale
+    return float(2.0 ** (SUM_BITS - np.ceil(np.log2(size))))

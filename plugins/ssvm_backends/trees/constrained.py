@@ -1,0 +1,93 @@
+"""A bound on the number of true literals of each example, as tables of counts that dynamic programming goes by.
+
+Every state counts as many as it makes literals true; labellings whose count is within the bounds are worth their score,
+others nothing.  Where few literals may be *false*, these are counted instead: tables are as large as the smaller of the
+two numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ssvm_dsl.ir import I64, CountTables, Need, Program, Task, owners, pointers
+
+#: Questions that can be answered under a constraint.
+BEST = frozenset({Task.MAP, Task.MAP_CLAMPED})
+
+
+def refusal(need: Need) -> str:
+    """Return why the constraints of a need are too much, in words; empty where they are not."""
+    if not need.constraint_kinds:
+        return ""
+    if need.max_constraints > 1:
+        return f"handles one constraint for each example, this has {need.max_constraints}"
+    if need.tasks - BEST:
+        return f"with constraints it finds best labellings only, asked for {', '.join(sorted(need.tasks - BEST))}"
+    return ""
+
+
+def counting(need: Need) -> tuple[float, float]:
+    """Return (times as many operations, bytes) that counting takes: as if every variable counted."""
+    if not need.constraint_kinds:
+        return 1.0, 0.0
+    most = float(need.max_variables)
+    return 1.0 + most, 24.0 * most * most * need.max_card
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """What each state counts, and within what bounds the sum of each example lies.
+
+    Parameters
+    ----------
+    states : ndarray of int64, shape (S,)
+    lower, upper : ndarray of int64, shape (B,)
+    """
+
+    states: I64
+    lower: I64
+    upper: I64
+
+
+def count_tables(program: Program) -> CountTables:
+    """Return the tables of a program whose examples have at most one ``count`` constraint each."""
+    found = _of_literals(program)
+    largest = _largest(program, found.states)
+    most = np.bincount(owners(program.var_ptr), largest, program.n_examples).astype(np.int64)
+    lower, upper = np.maximum(found.lower, 0), np.minimum(found.upper, most)
+    fewer = most - lower < upper  # count the false ones
+    flip = fewer[owners(program.var_ptr)]
+    opposite = np.repeat(largest, program.card) - found.states
+    states = np.where(np.repeat(flip, program.card), opposite, found.states)
+    lower, upper = np.where(fewer, most - upper, lower), np.where(fewer, most - lower, upper)
+    rows = np.where((upper >= lower) & (lower >= 0), upper + 1, 0)
+    start = pointers(rows)
+    count = np.arange(start[-1]) - np.repeat(start[:-1], rows)
+    offset = np.where(count >= np.repeat(lower, rows), 0.0, -np.inf)
+    shape = np.stack([rows, np.ones_like(rows)], axis=1)
+    counts = np.stack([states, np.zeros_like(states)], axis=1)
+    return CountTables.of_prices(counts, shape, start[:-1], offset)
+
+
+def _of_literals(program: Program) -> _Counts:
+    """Add up the literals of each state."""
+    states = np.zeros(program.n_states, dtype=np.int64)
+    lower, upper = np.zeros(program.n_examples, np.int64), np.zeros(program.n_examples, np.int64)
+    for group in program.constraints:
+        example = group.example_of
+        lower[example], upper[example] = group.meta["lower"], group.meta["upper"]
+        variable = program.var_ptr[:-1][example[group.constraint_of]] + group.variable
+        sign = np.where(group.negated, -1, 1)
+        np.add.at(states, program.state_ptr[:-1][variable] + group.state, sign)
+        every = np.bincount(variable[group.negated], minlength=program.n_variables)
+        states += np.repeat(every, program.card)
+    return _Counts(states, lower, upper)
+
+
+def _largest(program: Program, states: I64) -> I64:
+    """Return the most that a state of each variable counts."""
+    if not program.n_variables:
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(np.maximum.reduceat(states, program.state_ptr[:-1]))

@@ -1,0 +1,104 @@
+"""Why an example has no labelling: constraints that cannot be kept together, none of which can be spared.
+
+Constraints are left out one after the other, as long as there is still no labelling (a deletion filter; Chinneck and
+Dravnieks, ORSA J. Computing 3, 1991): many at once first, single ones in the end.  What remains is irreducible: without
+any one of them there is a labelling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.need import Guarantee, Limits, Need
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Primal
+from ssvm_dsl.ir.theta import Theta
+
+#: Programs that are solved at most, and seconds for each.
+MOST_TRIALS, TRIAL_SECONDS = 300, 2.0
+
+#: A constraint: number of its group, and of the constraint in its example.
+Item = tuple[int, int]
+
+
+def conflict(program: Program, theta: Theta, example: int) -> str:
+    """Return which constraints of an example cannot be kept together, in words; empty where that stays unknown.
+
+    Parameters
+    ----------
+    program : Program
+        With the rules of its constraints.
+    theta : Theta
+        Scores; only what they forbid (``-inf``) is looked at.
+    example : int
+        One without a labelling.
+    """
+    search = _Search(program, theta, example)
+    every = [(g, k) for g, group in enumerate(search.alone.constraints) for k in range(group.n_constraints)]
+    if not every or not search.infeasible(every):
+        return ""
+    if search.infeasible([]):
+        return "masks and scores leave none, whatever the constraints"
+    core = _irreducible(search, every)
+    listed = " and ".join(search.named(item) for item in core[:5]) + (", ..." if len(core) > 5 else "")
+    rest = "" if search.trials < MOST_TRIALS else " (there may be fewer; the search was ended)"
+    if len(core) == 1:
+        return f"nothing keeps the constraint {listed}"
+    return f"the constraints {listed} cannot be kept together{rest}; loosen one of them"
+
+
+def _irreducible(search: _Search, items: list[Item]) -> list[Item]:
+    """Return a part of constraints that nothing keeps, none of which can be left out."""
+    chunk = max(1, len(items) // 2)
+    while True:
+        place = 0
+        while place < len(items):
+            fewer = items[:place] + items[place + chunk :]
+            if search.trials < MOST_TRIALS and search.infeasible(fewer):
+                items = fewer
+            else:
+                place += chunk
+        if chunk == 1:
+            return items
+        chunk = max(1, chunk // 2)
+
+
+class _Search:
+    """Looks whether some of an example's constraints can be kept together."""
+
+    def __init__(self, program: Program, theta: Theta, example: int) -> None:
+        self.alone, self.trials = program.take(np.array([example], dtype=np.int64)), 0
+        lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
+        barred = [np.where(np.isneginf(table), -np.inf, 0.0) for table in theta.tables]
+        node = np.where(np.isneginf(theta.node[lo:hi]), -np.inf, 0.0)
+        self.theta = Theta.of(self.alone, node, barred)
+
+    def infeasible(self, items: list[Item]) -> bool:
+        """Whether it is proved that nothing keeps these constraints."""
+        self.trials += 1
+        kept = [np.array([k for g, k in items if g == number], dtype=np.int64) for number in self._groups]
+        groups = tuple(group.only(mine) for group, mine in zip(self.alone.constraints, kept, strict=True) if len(mine))
+        program = replace(self.alone, constraints=groups)
+        try:
+            chosen = plan(Need.of(program, guarantee=Guarantee.EXACT))
+            question = Question(self.theta, limits=Limits(time=TRIAL_SECONDS))
+            solution = open_plan(chosen, program).solve(question)
+        except SsvmError:  # why there is no labelling is nice to know, and nothing more
+            return False
+        return bool(solution.primal[0] == Primal.INFEASIBLE)
+
+    def named(self, item: Item) -> str:
+        """Return a constraint in words."""
+        group = self.alone.constraints[item[0]]
+        n = group.n_constraints
+        return f"'{group.name}'" + (f" (number {item[1] + 1} of {n})" if n > 1 else "")
+
+    @property
+    def _groups(self) -> range:
+        return range(len(self.alone.constraints))

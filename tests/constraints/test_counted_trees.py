@@ -1,0 +1,100 @@
+"""``chain`` and ``tree`` under one count constraint for each example, against every labelling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from constraints.small import group_of, random_constraints, unlinked
+from ssvm_dsl.errors import NoBackendError
+from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+
+RECIPES = {
+    "chain": [
+        Recipe(Topology.CHAIN, max_variables=6, n_examples=4, masks=True, empty=True),
+        Recipe(Topology.CHAIN, max_variables=6, shuffled=False, same_card=True, scores=Scores.INTEGER),
+    ],
+    "tree": [
+        Recipe(Topology.FOREST, max_variables=6, n_examples=4, density=0.7, empty=True, forbidden=True),
+        Recipe(Topology.FOREST, max_variables=7, max_card=2, masks=True, scores=Scores.MIXED),
+    ],
+}
+
+
+def first_of_each(group):
+    """The first constraint of each example, where it has any."""
+    return group.only(group.ptr[:-1][group.counts > 0])
+
+
+@pytest.mark.parametrize("backend", RECIPES)
+@pytest.mark.parametrize("seed", range(30))
+def test_they_find_the_best_labelling_that_keeps_it(backend, seed):
+    made, rng = seeded(RECIPES[backend][seed % 2], seed), np.random.default_rng(seed)
+    group = first_of_each(random_constraints(rng, made.program, "count"))
+    program = with_rules(replace(made.program, constraints=(group,)).validate(), registry())
+    clamp = np.where(rng.random(program.n_variables) < 0.3, rng.integers(0, program.card), -1).astype(np.int32)
+    need = Need.of(program, frozenset({Task.MAP, Task.MAP_CLAMPED}))
+    session = open_plan(plan(need, backend), program)
+    for question in (
+        Question(made.theta),
+        Question(made.theta, None, Task.MAP_CLAMPED, clamp),
+        Question(made.theta, rng.permutation(program.n_examples)[:2].astype(np.int64)),
+    ):
+        best, found = BruteForceSession(program).solve(question), session.solve(question)
+        assert found.primal.tolist() == best.primal.tolist()
+        np.testing.assert_allclose(found.score, best.score, rtol=1e-12, atol=1e-9)
+
+
+def budget(n, m, lower=0, upper=3):
+    literals = [(v, 1) for v in range(n)]
+    return unlinked([[2] * n] * m, group_of("count", [[literals]] * m, lower=[lower] * m, upper=[upper] * m))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (197, 2**31 - 1), (100, 100), (0, 200), (201, 300), (5, 4)])
+def test_long_chains_with_budgets(lower, upper):
+    program = budget(200, 2, lower, upper)
+    theta = Theta.of(program, np.random.default_rng(0).normal(size=800))
+    solution = open_plan(plan(Need.of(program), "chain"), program).solve(Question(theta))
+    if lower > min(upper, 200):
+        assert solution.primal.tolist() == [Primal.INFEASIBLE] * 2
+        return
+    for i in range(2):
+        gain = np.sort(np.diff(theta.node.reshape(2, 200, 2)[i], axis=1).ravel())[::-1]
+        best = np.cumsum(np.append(0.0, gain))[lower : min(upper, 200) + 1].max()
+        assert solution.score[i] == pytest.approx(theta.node.reshape(2, 200, 2)[i, :, 0].sum() + best)
+
+
+def test_auto_plans_counts_by_dynamic_programming():
+    assert plan(Need.of(budget(20, 3))).backend == "chain"
+
+
+def test_what_they_do_not_take_is_refused_with_its_reason():
+    two = [[[(0, 1)], [(1, 1)]]]
+    program = unlinked([[2, 2]], group_of("count", two, lower=[0, 0], upper=[0, 1]))
+    with pytest.raises(NoBackendError, match="handles one constraint for each example, this has 2"):
+        plan(Need.of(program), "chain")
+    for task in (Task.KBEST, Task.MARGINALS):
+        with pytest.raises(NoBackendError, match=f"with constraints it finds best labellings only, asked for {task}"):
+            plan(Need.of(budget(2, 1), frozenset({task})), "tree")
+    linear = unlinked([[2]], group_of("linear", [[[(0, 1, False, 1.0)]]], literal_meta=["coefficient"],
+                                      lower=[0.0], upper=[0.0]))  # fmt: skip
+    with pytest.raises(NoBackendError, match="does not handle constraints linear"):
+        plan(Need.of(linear), "chain")
+    assert plan(Need.of(linear, guarantee=Guarantee.EXACT)).backend != "chain"
+
+
+def test_time_limits_leave_examples_unanswered():
+    program = budget(10, 5)
+    session = open_plan(plan(Need.of(program), "chain"), program)
+    solution = session.solve(Question(Theta.zeros(program), limits=Limits(time=0.0)))
+    late = solution.stop == Stop.TIME
+    assert (solution.primal[late] == Primal.NONE).all()
+    assert np.isnan(solution.bound[late]).all()
