@@ -41,7 +41,7 @@ class SmallProblem:
         var_ptr = pointers(lengths)
         card = np.full(int(var_ptr[-1]), 2, np.int32) if rng.random() < 0.5 else rng.integers(2, 4, var_ptr[-1])
         program = Program(var_ptr, card.astype(np.int32), _links(var_ptr, card.astype(np.int32)))
-        ptr = pointers(rng.integers(0, 3, 3))
+        ptr = pointers(rng.integers(0, rng.integers(2, 4), 3))
         room = lengths[owners(ptr)]
         return cls(rng, program, ptr, rng.integers(0, room + 1).astype(np.int64))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,14 +15,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, TooLargeError
 from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.planner import Plan, consider
 from ssvm_dsl.inference.portioned_session import open_session
 from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.need import Ability, Guarantee, Task
+from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
@@ -82,6 +82,7 @@ class CheckedSession:
                     raise self._fault(lacking)
                 self._session = ForeignSession(opened, program, self._fault)
         self._verify = Verifier(program, spec.name, spec.caps, foreign=origin)
+        self._tasks = _answered(program, spec, plan.options) if program.constraints else spec.caps.tasks
         self.plan, self.spec = plan, spec
 
     def _move_on(self, refused: Plan, err: Exception) -> bool:
@@ -131,8 +132,8 @@ class CheckedSession:
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """The questions the backend answers."""
-        return self.spec.caps.tasks
+        """The questions the backend answers; under constraints, those it does not refuse for them."""
+        return self._tasks
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -206,6 +207,12 @@ class CheckedSession:
         if log_z is not None and known is not None:
             self._verify.log_partitions(question, log_z, known)
         return log_z
+
+
+def _answered(program: Program, spec: BackendSpec, options: Mapping[str, Any]) -> frozenset[Task]:
+    """Return the tasks that a backend answers for a program."""
+    need, given = Need.of(program, guarantee=Guarantee.HEURISTIC), dict(options)
+    return frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
 
 
 def round_outwards(program: Program, question: Question, solution: Solution) -> Solution:

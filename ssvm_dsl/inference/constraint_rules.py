@@ -8,6 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
@@ -69,7 +70,7 @@ class GivenKind:
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken."""
         with contained(self._whose):
-            found = self._kind.violated(group, true)
+            found = self._kind.violated(group, read_only(true))
         if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
             text = f"violated() returns an array of {group.n_constraints} bools, got {found!r:.60}"
             raise PluginError(f"{self._whose} broke its contract: {text}")

@@ -1,7 +1,7 @@
 """For authors of plug-ins: the conformance kits, problems to try, and answers of installed backends to compare with.
 
-``check_backend("my-backend")`` and ``check_trainer("my-trainer")`` run the kits; the pytest fixtures
-``backend_conformance`` and ``trainer_conformance`` do so in a test.
+``check_backend("my-backend")``, ``check_trainer("my-trainer")`` and ``check_constraint("my-kind")`` run the kits; the
+pytest fixtures ``backend_conformance``, ``trainer_conformance`` and ``constraint_conformance`` do so in a test.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from ssvm_dsl.lazy_api import lazy_names
 _HOMES = {
     "ssvm_dsl.testing.answers": ("answer",),
     "ssvm_dsl.testing.backends.conformance": ("check_backend",),
+    "ssvm_dsl.testing.constraints.conformance": ("check_constraint",),
+    "ssvm_dsl.testing.constraints.problems": ("kind_problem",),
     "ssvm_dsl.testing.corner_cases": ("catalogue",),
     "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
     "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
@@ -28,6 +30,8 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from ssvm_dsl.testing.answers import answer as answer
     from ssvm_dsl.testing.backends.conformance import check_backend as check_backend
+    from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint
+    from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
     from ssvm_dsl.testing.problems import Problem as Problem
     from ssvm_dsl.testing.problems import Recipe as Recipe

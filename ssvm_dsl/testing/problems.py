@@ -61,6 +61,11 @@ class Problem:
         return self.program.allowed is not None
 
     @property
+    def has_constraints(self) -> bool:
+        """Whether there is a hard constraint."""
+        return any(group.n_constraints for group in self.program.constraints)
+
+    @property
     def has_forbidden_scores(self) -> bool:
         """Whether a score is ``-inf``."""
         return bool(np.isneginf(self.theta.node).any() or np.isneginf(self.theta.pool).any())

@@ -1,4 +1,4 @@
-"""Pytest plug-in for authors of backends and trainers: ``backend_conformance`` and ``trainer_conformance``.
+"""Pytest plug-in for authors of plug-ins: ``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``.
 
 Pytest imports this module in every project where the package is installed, so it imports nothing heavy.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from ssvm_dsl.plugin_api import BackendSpec, TrainerSpec
+    from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, TrainerSpec
     from ssvm_dsl.testing.report import ConformanceReport
 
 
@@ -26,6 +26,13 @@ class TrainerConformance(Protocol):
 
     def __call__(self, trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
         """Run :func:`ssvm_dsl.testing.check_trainer`; fail the test unless all is well."""
+
+
+class ConstraintConformance(Protocol):
+    """Type of the fixture ``constraint_conformance``."""
+
+    def __call__(self, kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
+        """Run :func:`ssvm_dsl.testing.check_constraint`; fail the test unless all is well."""
 
 
 @pytest.fixture
@@ -58,6 +65,23 @@ def trainer_conformance() -> TrainerConformance:
 
     def check(trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
         return _passed(check_trainer(trainer, **settings))
+
+    return check
+
+
+@pytest.fixture
+def constraint_conformance() -> ConstraintConformance:
+    """Return a function that checks a kind of constraints and fails the test unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_kind(constraint_conformance):
+    ...     constraint_conformance("my-kind", n_problems=50)
+    """
+    from ssvm_dsl.testing.constraints.conformance import check_constraint
+
+    def check(kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
+        return _passed(check_constraint(kind, **settings))
 
     return check
 

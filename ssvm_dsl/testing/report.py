@@ -85,7 +85,7 @@ class ConformanceReport:
     refusals : dict of str to int
         Reasons for which problems that its description covers were refused, and how often.
     kind : str
-        ``"backend"`` or ``"trainer"``.
+        ``"backend"``, ``"trainer"`` or ``"constraint"``.
     """
 
     name: str
@@ -121,7 +121,7 @@ class ConformanceReport:
 
     def __str__(self) -> str:
         count = f"{len(self.failed)} of {len(self.checks)} checks failed"
-        what = "random problems" if self.kind == "backend" else "training problems"
+        what = "training problems" if self.kind == "trainer" else "random problems"
         verdict = f"all {len(self.checks)} checks passed" if self.ok else count
         lines = [f"{self.kind} '{self.name}': {verdict} (seed {self.seed}, {self.n_problems} {what})"]
         lines += [indent(str(check), "  ") for check in self.checks]

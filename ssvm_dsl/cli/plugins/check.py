@@ -1,4 +1,4 @@
-"""``ssvm plugins check NAME``: the conformance kit on a backend or trainer, without pytest."""
+"""``ssvm plugins check NAME``: the conformance kit, without pytest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins check``."""
-    parser.add_argument("name", metavar="NAME", help="a backend or trainer from `ssvm plugins list`")
+    parser.add_argument("name", metavar="NAME", help="what to check: see `ssvm plugins list`")
     parser.add_argument(
-        "--problems", type=positive_int, default=40, metavar="N", help="random problems, for backends (default: 40)"
+        "--problems", type=positive_int, default=40, metavar="N", help="random problems, not for trainers (default: 40)"
     )
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems (default: %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="run this check (may be repeated)")
@@ -24,16 +24,16 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Check a backend or a trainer, or both where they share a name; the exit status is 1 when one fails."""
+    """Check the backend, trainer and kind of constraints of that name; the exit status is 1 when one fails."""
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
 
     kinds = sorted({facts["kind"] for facts in find_all(args.name, registry())})
-    able = [kind for kind in kinds if kind in ("backend", "trainer")]
+    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint")]
     if not able:
-        text = f"the conformance kits check backends and trainers; '{args.name}' is a {', '.join(kinds)}"
-        raise PluginError(text)
+        what = "the conformance kits check backends, trainers and kinds of constraints"
+        raise PluginError(f"{what}; '{args.name}' is a {', '.join(kinds)}")
     reports = [_check(args, kind) for kind in able]
     if args.json:
         write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 
 
 def _check(args: Namespace, kind: str) -> ConformanceReport:
-    from ssvm_dsl.testing import check_backend, check_trainer
+    from ssvm_dsl.testing import check_backend, check_constraint, check_trainer
 
     side = aside()
     side.quiet = args.json
@@ -55,7 +55,8 @@ def _check(args: Namespace, kind: str) -> ConformanceReport:
 
         if kind == "trainer":
             return check_trainer(args.name, seed=args.seed, only=args.only, progress=tell)
-        return check_backend(args.name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
+        check = check_constraint if kind == "constraint" else check_backend
+        return check(args.name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
 
 
-COMMAND = Command("check", "check a backend or trainer in everything it claims", run, arguments)
+COMMAND = Command("check", "check a backend, trainer or kind of constraints in everything it claims", run, arguments)

@@ -17,13 +17,13 @@ import numpy as np
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Caps, Guarantee, Need, Task
 from ssvm_dsl.ir.analysis.properties import table_properties
-from ssvm_dsl.plugin_api import Backend, BackendSpec, Verdict
+from ssvm_dsl.plugin_api import Backend, BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
-from ssvm_dsl.testing.backends.constraint_problems import constraint_problems
 from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
+from ssvm_dsl.testing.constraints.problems import kind_problems
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
@@ -80,9 +80,11 @@ def check_backend(
     known = installed() if registry is None and isinstance(backend, str) else registry
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)  # type: ignore[union-attr]
     run = _Examination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
+    known = installed() if known is None else known
     if run.load():
-        kinds = constraint_problems(spec.caps, known or installed(), max(2, n_problems // 4), seed)
-        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *kinds])
+        n = max(2, n_problems // 8)
+        constrained = [p for kind in _kinds(spec.caps, known) for p in kind_problems(kind, n, seed, known)]
+        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
         for number, rule in enumerate(RULES):
             if not only or rule.name in only:
                 if progress is not None:
@@ -90,6 +92,12 @@ def check_backend(
                 run.rule(number, rule)
         run.uncovered()
     return run.report
+
+
+def _kinds(caps: Caps, plugins: Registry) -> list[str]:
+    """Return the registered kinds of constraints that a backend claims."""
+    names = [spec.name for spec in plugins.specs(ConstraintSpec)]
+    return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
 
 
 def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
@@ -182,9 +190,10 @@ class _Examination:
 
     def uncovered(self) -> None:
         """Add a check without cases for every claim that no problem of this kit tests."""
-        tested = {group.kind for judge, _ in self.accepted for group in judge.problem.program.constraints}
-        untested = sorted(self.spec.caps.constraint_kinds - tested)
-        self.report.checks += [Check(f"constraint {kind}") for kind in untested]
+        for kind in sorted(self.spec.caps.constraint_kinds):
+            programs = [judge.program for judge, _ in self.accepted]
+            n = sum(any(g.kind == kind and g.n_constraints for g in one.constraints) for one in programs)
+            self.report.checks.append(Check(f"constraint {kind}", n))
 
 
 def _check_verdict(verdict: object) -> None:

@@ -48,7 +48,7 @@ class Judge:
 
     def __init__(self, problem: Problem, caps: Caps) -> None:
         self.problem, self.program, self.caps = problem, problem.program, caps
-        self._unmasked = replace(problem.program, allowed=None)
+        self._unmasked = replace(problem.program, allowed=None, constraints=())
         self._known: dict[tuple[int, bytes | None], Labellings] = {}
         self._plain: dict[int, Labellings] = {}
         self.terms = Terms.of(problem.program, problem.theta)
@@ -75,7 +75,7 @@ class Judge:
     # -- what is right ---------------------------------------------------------------------------------
 
     def labellings(self, question: Question, example: int) -> Labellings:
-        """Return all labellings of an example that keep masks and clamps."""
+        """Return all labellings of an example that keep masks, clamps and constraints."""
         clamp = question.clamp
         mine = None if clamp is None else clamp[slice(*self.program.var_ptr[example : example + 2])].tobytes()
         if (example, mine) not in self._known:
@@ -90,7 +90,7 @@ class Judge:
         return out
 
     def plain_score(self, example: int, labels: I32) -> float:
-        """Return the score of a labelling, masks and clamps aside."""
+        """Return the score of a labelling, masks, clamps and constraints aside."""
         if example not in self._plain:
             self._plain[example] = Labellings(self._unmasked, self.problem.theta, example, None)
         return self._plain[example].score(labels)
@@ -162,7 +162,7 @@ class Judge:
                     raise _about(example, f"a labelling that is {what} cannot have score {scores[0]!r}")
 
     def facts(self, question: Question, solution: Solution) -> None:
-        """Check that labellings keep masks, clamps and forbidden scores."""
+        """Check that labellings keep masks, clamps, constraints and forbidden scores."""
         for _, example, _, labels, _ in self._labelled(question, solution):
             if self.labellings(question, example).score(labels) == -np.inf:
                 hurt = self._hurt(question, example, labels)
@@ -175,7 +175,9 @@ class Judge:
             return "break the mask 'allowed'"
         if clamp is not None and ((clamp[variables] >= 0) & (clamp[variables] != labels)).any():
             return f"break the clamp {clamp[variables].tolist()}"
-        return "have score -inf"
+        ptr, one = np.array([0, len(labels)], dtype=np.int64), np.array([example], dtype=np.int64)
+        broken = [group.name for group in self.program.constraints if group.take(one).broken(labels, ptr).any()]
+        return f"break the constraint '{broken[0]}'" if broken else "have score -inf"
 
     def optimum(self, question: Question, solution: Solution) -> None:
         """Check the best labelling as far as the guarantee goes."""

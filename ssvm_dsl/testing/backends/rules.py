@@ -48,9 +48,13 @@ def _has_examples(problem: Problem) -> bool:
     return problem.program.n_examples > 0
 
 
+def _free(problem: Problem) -> bool:
+    return _has_examples(problem) and not problem.has_constraints
+
+
 def _ability(name: str, run: Callable[[Trial], None], task: Task, ability: Ability) -> Rule:
-    """Return the rule for an ability, about the task that a backend with it answers."""
-    return Rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, _has_examples)
+    """Return the rule for an ability, about a task that it goes with; constraints reach ``solve`` alone."""
+    return Rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, _free)
 
 
 RULES = (
@@ -63,6 +67,12 @@ RULES = (
     Rule("relaxed", checks.aspect(Judge.relaxed), frozenset({Task.RELAXED})),
     Rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}),
     Rule("masks", checks.aspect(Judge.facts), ALL_TASKS - {Task.MAP_CLAMPED}, fits=lambda problem: problem.has_masks),
+    Rule(
+        "constraints",
+        checks.everything,
+        claimed=lambda caps: caps.every_constraint or bool(caps.constraint_kinds),
+        fits=lambda problem: problem.has_constraints,
+    ),
     Rule("clamps", checks.aspect(Judge.facts), frozenset({Task.MAP_CLAMPED})),
     Rule("forbidden scores", checks.everything, fits=lambda problem: problem.has_forbidden_scores),
     Rule("empty examples", checks.everything, fits=lambda problem: problem.has_empty_example),

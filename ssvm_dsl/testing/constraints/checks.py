@@ -1,0 +1,128 @@
+"""The checks of the conformance kit for kinds of constraints; each looks at one problem that the kind makes.
+
+A check raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`; whatever else is raised counts as a failure, too.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import islice, product
+
+import numpy as np
+
+from ssvm_dsl.array_types import I32, Bools
+from ssvm_dsl.inference.constraint_rules import row_mistakes
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import ConstraintGroup, LinearRows, Need, Program, Question
+from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.problems import Problem
+
+#: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
+COMPARED = 256
+
+#: Backends that the whole of a kind is tried on.
+BY_ROWS = "ilp"
+
+
+def judgements(problem: Problem) -> None:
+    """Ask which constraints are broken: bools, the same for examples alone, together and twice, nothing written."""
+    program, rng = problem.program, np.random.default_rng(problem.program.n_variables)
+    labels = rng.integers(0, program.card).astype(np.int32)
+    for group in program.constraints:
+        true = group.true_literals(labels, program.var_ptr)
+        before, given = group.arrays(), deepcopy((group.arrays(), true))
+        broken = _broken(group, true)
+        if not (_same(before, given[0]) and np.array_equal(true, given[1])):
+            raise Complaint("violated() wrote to the constraints or to the truth of the literals")
+        if not np.array_equal(broken, _broken(group, true)):
+            raise Complaint("violated() says something else when it is asked again")
+        order = rng.permutation(program.n_examples).astype(np.int64)
+        some = program.take(order)
+        moved = np.concatenate([np.zeros(0, np.int32), *(labels[slice(*program.var_ptr[i : i + 2])] for i in order)])
+        mine = group.take(order)
+        expected = np.concatenate([np.zeros(0, bool), *(broken[slice(*group.ptr[i : i + 2])] for i in order)])
+        if not np.array_equal(_broken(mine, mine.true_literals(moved, some.var_ptr)), expected):
+            raise Complaint("violated() depends on which other constraints are asked about")
+
+
+def _broken(group: ConstraintGroup, true: Bools) -> Bools:
+    assert group.rules is not None
+    found = group.rules.violated(group, true)
+    if not isinstance(found, np.ndarray) or found.dtype != bool or found.shape != (group.n_constraints,):
+        raise Complaint(f"violated() returns an array of {group.n_constraints} bools, got {found!r:.80}")
+    return found
+
+
+def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
+    return all(np.array_equal(one, other) for one, other in zip(arrays, others, strict=True))
+
+
+def rows(problem: Problem) -> None:
+    """Compare what is broken with the rows, labelling by labelling."""
+    program = problem.program
+    for example in range(program.n_examples):
+        tried = list(_labellings(program, example))
+        ptr = np.array([0, len(tried[0])], dtype=np.int64)
+        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
+            assert group.rules is not None
+            written = [group.rules.rows(group, k) for k in range(group.n_constraints)]
+            for k, one in enumerate(written):
+                if wrong := row_mistakes(one, int(np.diff(group.literal_ptr)[k])):
+                    raise Complaint(f"rows() of constraint {k}: {wrong}")
+            for labels in tried:
+                _compare(group, written, labels, ptr, example)
+
+
+def _labellings(program: Program, example: int) -> list[I32]:
+    """Return all labellings of an example, or some of many."""
+    card = program.card[program.var_ptr[example] : program.var_ptr[example + 1]]
+    step = max(1, int(program.n_labellings(example)) // COMPARED)
+    return [np.array(one, dtype=np.int32) for one in islice(product(*map(range, card.tolist())), 0, None, step)]
+
+
+def _compare(group: ConstraintGroup, written: list[LinearRows], labels: I32, ptr: np.ndarray, example: int) -> None:
+    true = group.true_literals(labels, ptr)
+    broken = _broken(group, true)
+    for k, one in enumerate(written):
+        if keeps(one, true[group.literals(k)]) == broken[k]:
+            said = "break" if broken[k] else "keep"
+            text = f"violated() says that labels {labels.tolist()} of example {example} {said} constraint {k}"
+            raise Complaint(f"{text}, rows() the opposite")
+
+
+def keeps(written: LinearRows, true: Bools) -> bool:
+    """Whether there are auxiliary numbers with which the rows hold for the truth of the literals."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    shape = (written.n_rows, len(true) + written.n_auxiliary)
+    matrix = csr_array((written.coefficient, written.column, written.ptr), shape=shape, copy=True)  # it is sorted
+    moved = matrix[:, : len(true)] @ true.astype(np.float64)
+    size = 1e-9 * np.maximum(abs(matrix) @ np.ones(shape[1]), 1e-300)
+    lower, upper = written.lower - moved, written.upper - moved
+    if not written.n_auxiliary:
+        return bool((lower <= size).all() and (upper >= -size).all())
+    found = milp(
+        np.zeros(written.n_auxiliary),
+        integrality=written.whole,
+        bounds=Bounds(written.least, written.most),
+        constraints=LinearConstraint(matrix[:, len(true) :], lower, upper),
+    )
+    return bool(found.status == 0)
+
+
+def answers(problem: Problem) -> None:
+    """Compare the answers of integer programming, which goes by the rows, with the best of all labellings."""
+    program, question = problem.program, Question(problem.theta)
+    best = BruteForceSession(program).solve(question)
+    found = open_plan(plan(Need.of(program), BY_ROWS), program).solve(question)
+    if not problem.agree(found.score, best.score):
+        text = f"backend '{BY_ROWS}' finds scores {found.score.tolist()} by rows"
+        raise Complaint(f"{text}, the best labellings have {best.score.tolist()}")
+
+
+def scores_of(problem: Problem) -> list[float]:
+    """Return the best score of each example, ``-inf`` where there is no labelling."""
+    return [float(one) for one in BruteForceSession(problem.program).solve(Question(problem.theta)).score]

@@ -1,0 +1,169 @@
+"""Training under hard constraints: one optimum whoever answers, and objectives that enumeration agrees with."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import AtMost, Dim, Factor, Hamming, Input, Label, Linear, Model, StructuredSVM, chain, complete
+from ssvm_dsl.errors import NoBackendError, TrainingError
+
+RNG = np.random.default_rng(0)
+
+
+class Seq(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, "ab")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    few = AtMost(2, y.is_("b"))
+    loss = Hamming(y)
+
+
+class Tags(Model):
+    K = Dim(4)
+    x = Input(2)
+    cost = Input(K)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    budget = Linear({y.is_(1): cost}, "<=", 2.0)
+    loss = Hamming(y)
+
+
+def sequences(n=10):
+    X = [RNG.normal(size=(int(t), 3)) for t in RNG.integers(2, 6, n)]
+    Y = []
+    for x in X:
+        y = np.full(len(x), "a")
+        noisy = x[:, 0] + 0.5 * RNG.normal(size=len(x))
+        y[[i for i in np.argsort(-noisy)[:2] if noisy[i] > 0]] = "b"
+        Y.append(y)
+    return X, Y
+
+
+def tagged(n=10):
+    X, Y = [], []
+    for _ in range(n):
+        x, cost = RNG.normal(size=2), RNG.choice([0.5, 1.0, 1.5], 4)
+        y = (RNG.random(4) < 0.5).astype(int)
+        while cost @ y > 2.0:
+            y[RNG.integers(4)] = 0
+        X.append({"x": x, "cost": cost})
+        Y.append(y)
+    return X, Y
+
+
+SEQUENCES, TAGGED = sequences(), tagged()
+
+
+def fit(model, data, backend, trainer="bcfw", **options):
+    svm = StructuredSVM(model, C=1.0, trainer=trainer, backend=backend, tol=1e-4, max_passes=100, **options)
+    return svm.fit(*data)
+
+
+def objective(svm, labellings, score, data):
+    """The primal objective by enumeration: hinge losses over feasible labellings."""
+    total = 0.5 * float(svm.coef_ @ svm.coef_)
+    for x, y in zip(*data, strict=True):
+        scores = {tuple(z): score(x, z) + np.mean(np.asarray(z) != np.asarray(y)) * len(y) for z in labellings(x)}
+        total += max(scores.values()) - score(x, y)
+    return total
+
+
+def few(x):
+    return [np.array(z) for z in itertools.product("ab", repeat=len(x)) if z.count("b") <= 2]
+
+
+@pytest.mark.parametrize("backend", ["auto", "tree", "ilp", "brute-force"])
+def test_sequences_have_one_optimum_whoever_answers(backend):
+    svm = fit(Seq, SEQUENCES, backend)
+    assert svm.plan_.backend == ("chain" if backend == "auto" else backend)
+    assert svm.report_.certified
+    emit, trans = svm.weights_[Seq.emit], svm.weights_[Seq.trans]
+
+    def score(x, z):
+        s = [int(c == "b") for c in z]
+        return sum(emit[k] @ row for k, row in zip(s, x, strict=True)) + sum(trans[k] for k in itertools.pairwise(s))
+
+    value = objective(svm, few, score, SEQUENCES)
+    assert svm.report_.primal == pytest.approx(value, rel=1e-6)
+    assert svm.report_.dual <= value * (1 + 1e-6)
+    reference = fit(Seq, SEQUENCES, "brute-force", "n-slack")
+    assert value == pytest.approx(reference.report_.primal, rel=1e-3)
+    assert all(list(y).count("b") <= 2 for y in svm.predict(SEQUENCES[0]))
+
+
+@pytest.mark.parametrize("trainer", ["n-slack", "one-slack", "bundle"])
+def test_cutting_planes_reach_it_as_well(trainer):
+    reference = fit(Tags, TAGGED, "brute-force").report_.primal
+    svm = fit(Tags, TAGGED, "ilp", trainer)
+    assert svm.report_.primal == pytest.approx(reference, rel=1e-3)
+    assert all(x["cost"] @ y <= 2.0 for x, y in zip(TAGGED[0], svm.predict(TAGGED[0]), strict=True))
+
+
+def test_constraints_only_take_labellings_away():
+    class Free(Tags):
+        budget = None
+
+    free, bound = fit(Free, TAGGED, "ilp"), fit(Tags, TAGGED, "ilp")
+    assert bound.report_.primal <= free.report_.dual * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("risk", "trainer"), [("log", "lbfgs"), ("margin", "eg"), ("slack", "n-slack")])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_risks_by_enumeration(risk, trainer):
+    svm = fit(Seq, SEQUENCES, "auto" if risk == "slack" else "brute-force", trainer, risk=risk)
+    assert np.isfinite(svm.report_.primal)
+    assert svm.report_.dual <= svm.report_.primal
+    if risk == "log":
+        probabilities = svm.predict_marginals(SEQUENCES[0])
+        assert all(p[:, 1].sum() <= 2.0 + 1e-9 for p in probabilities)
+
+
+def test_the_relaxed_risk_bounds_the_margin_risk():
+    relaxed = fit(Tags, TAGGED, "lp", "n-slack", risk="relaxed")
+    assert relaxed.report_.primal >= fit(Tags, TAGGED, "ilp").report_.dual * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"trainer": "smo"}, TrainingError, "needs a model without hard constraints; others for this risk: bcfw"),
+        ({"trainer": "extragradient", "risk": "relaxed"}, TrainingError, "does not know the marginals that hard"),
+        ({"trainer": "dlpw", "risk": "relaxed"}, NoBackendError, "with hard constraints no backend is asked to expose"),
+        ({"trainer": "lbfgs", "risk": "log", "backend": "chain"}, NoBackendError, "it finds best labellings only"),
+        ({"trainer": "bcfw", "backend": "trws"}, NoBackendError, "does not handle constraints count"),
+    ],
+)
+def test_what_constraints_do_not_reach_is_refused_by_name(options, error, text):
+    with pytest.raises(error, match=text):
+        StructuredSVM(Seq, **options).fit(*SEQUENCES)
+
+
+def test_a_loss_of_counts_is_refused():
+    from ssvm_dsl import CountLoss
+
+    class Counted(Seq):
+        loss = CountLoss(Seq.y, "f1", positive="b")
+
+    with pytest.raises(NoBackendError, match="with hard constraints no backend is asked to find best labellings by"):
+        StructuredSVM(Counted).fit(*SEQUENCES)
+
+
+def test_models_are_saved_with_their_constraints(tmp_path):
+    svm = fit(Tags, TAGGED, "ilp")
+    svm.save(tmp_path / "tags.npz")
+    again = StructuredSVM.load(tmp_path / "tags.npz")
+    assert "budget" in str(again.model)
+    assert all((a == b).all() for a, b in zip(svm.predict(TAGGED[0]), again.predict(TAGGED[0]), strict=True))
+
+
+def test_streams_keep_constraints():
+    svm = StructuredSVM(Seq, trainer="subgradient", random_state=0)
+    for lo in (0, 5):
+        svm.partial_fit(SEQUENCES[0][lo : lo + 5], SEQUENCES[1][lo : lo + 5])
+    assert all(list(y).count("b") <= 2 for y in svm.predict(SEQUENCES[0]))
