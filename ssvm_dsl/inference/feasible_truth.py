@@ -77,7 +77,7 @@ def _complain(grounded: Grounded, group: ConstraintGroup, k: int) -> None:
 
 def _require_completions(program: Program, known: I32, examples: I64) -> None:
     """Look for labellings that agree with the known labels (-1: unknown) and keep all constraints."""
-    bare = Program(program.var_ptr, program.card, (), program.constraints).take(examples)
+    bare = Program(program.var_ptr, program.card, (), program.constraints, allowed=program.allowed).take(examples)
     inner = np.concatenate([np.arange(*program.var_ptr[i : i + 2]) for i in examples])
     session = open_plan(plan(Need.of(bare, frozenset({Task.MAP_CLAMPED}))), bare)
     question = Question(Theta.zeros(bare), None, Task.MAP_CLAMPED, np.ascontiguousarray(known[inner]))
