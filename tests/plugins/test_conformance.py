@@ -11,12 +11,12 @@ import broken_backends as broken
 import pytest
 from broken_backends import BOUNDING, COMPILED, COUNTS, HEURISTIC, MESSAGES, SUMS, WARM, spec_of
 
+from kit import CHECKS
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, check_backend
-from ssvm_dsl.testing.backends.rules import RULES
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 N = 4  # random problems, besides the corner cases
@@ -25,10 +25,10 @@ pytest_plugins = ["pytester"]
 
 
 def test_brute_force_passes_everything_it_claims(backend_conformance):
-    report = backend_conformance("brute-force", n_problems=5)
+    report = backend_conformance("brute-force", n_problems=5, only=CHECKS)
     assert set(report.not_claimed) == {"relaxed", "warm start", "messages", "compiled oracle", "summed marginals"}
-    assert all(check.cases >= 3 for check in report.checks if check.name not in ("loads", "time limit"))
-    assert len(report.checks) + len(report.not_claimed) == len(RULES) + 2
+    assert all(check.cases >= 3 for check in report.checks if check.name != "loads")
+    assert len(report.checks) + len(report.not_claimed) == len(CHECKS) + 2
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_brute_force_passes_everything_it_claims(backend_conformance):
 def test_what_is_right_passes(backend, tasks, caps, backend_conformance):
     if backend in (broken.FirstStates, broken.SecondBest):
         backend = without_bound(backend)
-    backend_conformance(spec_of(backend, *tasks, **caps), n_problems=N)
+    backend_conformance(spec_of(backend, *tasks, **caps), n_problems=N, only=CHECKS)
 
 
 def without_bound(backend):
@@ -148,7 +148,7 @@ def test_counting_is_claimed_and_then_tested():
 @pytest.fixture(scope="module")
 def report_on():
     """Return the whole report on a backend; each is made once."""
-    return cache(lambda backend: check_backend(spec_of(backend), n_problems=N))
+    return cache(lambda backend: check_backend(spec_of(backend), n_problems=N, only=CHECKS))
 
 
 def failure_of(report, name):
