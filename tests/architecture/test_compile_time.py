@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from sources import module_name, product_files
+from sources import module_name, product_files, tree_of
 
 
 def compiled(tree: ast.Module) -> list[ast.FunctionDef]:
@@ -37,7 +37,7 @@ def has_slice(node: ast.expr) -> bool:
 
 
 def test_arrays_are_copied_by_assign():
-    found = {module_name(path): copies(ast.parse(path.read_text())) for path in product_files()}
+    found = {module_name(path): copies(tree_of(path)) for path in product_files()}
     assert {module: lines for module, lines in found.items() if lines} == {}, "use ssvm_dsl.kernels.assigned"
 
 

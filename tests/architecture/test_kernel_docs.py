@@ -10,21 +10,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-from sources import ROOT, module_name, product_files
+from sources import ROOT, module_name, product_files, tree_of
 
 MOST_ARGUMENTS = 6
 
 FUNC = re.compile(r":func:`~?([\w.]+)`")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def is_kernel(node: ast.AST) -> bool:
@@ -88,36 +83,48 @@ def referred(text: str, module: str) -> set[str] | None:
     return names
 
 
-def is_in_scope(path: Path) -> bool:
-    return bool(kernels(path))
+@cache
+def all_kernels() -> list[tuple[str, str, ast.FunctionDef]]:
+    """(module, place, kernel) of every kernel of many arguments."""
+    found = [(path, node) for path in product_files() for node in kernels(path)]
+    return [(module_name(path), f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node) for path, node in found]
 
 
-FILES = pytest.mark.parametrize("path", [p for p in product_files() if is_in_scope(p)], ids=module_name)
+def undocumented(where: str, node: ast.FunctionDef) -> Iterator[str]:
+    """What is wrong with the Parameters section of a kernel."""
+    named = [name for names, _, _ in entries(node) for name in names]
+    missing, stale = set(arguments(node)) - set(named), set(named) - set(arguments(node))
+    if missing:
+        yield f"{where} does not document {', '.join(sorted(missing))}"
+    if stale:
+        yield f"{where} documents {', '.join(sorted(stale))}, which it does not take"
+    if len(named) > len(set(named)):
+        yield f"{where} documents an argument twice"
+    empty = [", ".join(names) for names, kind, text in entries(node) if not (kind or text)]
+    if empty:
+        yield f"{where} says nothing about {empty}"
 
 
-@FILES
-def test_kernels_document_every_argument(path):
-    for node in kernels(path):
-        named = [name for names, _, _ in entries(node) for name in names]
-        where = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
-        missing, stale = set(arguments(node)) - set(named), set(named) - set(arguments(node))
-        assert not missing, f"{where} does not document {', '.join(sorted(missing))}"
-        assert not stale, f"{where} documents {', '.join(sorted(stale))}, which it does not take"
-        assert len(named) == len(set(named)), f"{where} documents an argument twice"
-        empty = [", ".join(names) for names, kind, text in entries(node) if not (kind or text)]
-        assert not empty, f"{where} says nothing about {empty}"
+def test_kernels_document_every_argument():
+    found = [text for _, where, node in all_kernels() for text in undocumented(where, node)]
+    assert not found, "\n".join(found)
 
 
-@FILES
-def test_references_lead_to_documented_arguments(path):
-    for node in kernels(path):
-        for names, _, text in entries(node):
-            if text.startswith("As for"):
-                known = referred(text, module_name(path))
-                where = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
-                assert known is not None, f"{where}: '{text}' leads nowhere"
-                assert set(names) <= known, f"{where}: not in '{text}': {', '.join(sorted(set(names) - known))}"
+def astray(module: str, where: str, node: ast.FunctionDef) -> Iterator[str]:
+    """References of a kernel to functions that are not there or do not document the arguments."""
+    for names, _, text in entries(node):
+        if text.startswith("As for"):
+            known = referred(text, module)
+            if known is None:
+                yield f"{where}: '{text}' leads nowhere"
+            elif not set(names) <= known:
+                yield f"{where}: not in '{text}': {', '.join(sorted(set(names) - known))}"
+
+
+def test_references_lead_to_documented_arguments():
+    found = [text for one in all_kernels() for text in astray(*one)]
+    assert not found, "\n".join(found)
 
 
 def test_there_are_kernels_to_check():
-    assert sum(len(kernels(path)) for path in product_files()) > 150
+    assert len(all_kernels()) > 150

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import pytest
-from sources import ROOT, imports, module_name, product_files
+from sources import ROOT, imports, module_name, product_files, tree_of
 
 FILE_LINES, FUNCTION_LINES = 500, 70
 FORBIDDEN_CALLS = {"print", "eval", "exec"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 OPEN_ENDS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 
-FILES = pytest.mark.parametrize("path", product_files(), ids=module_name)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+#: Yields what breaks a rule in a file.
+Rule = Callable[[Path], Iterator[str]]
 
 
 def body_lines(node: Function) -> int:
@@ -23,36 +26,50 @@ def body_lines(node: Function) -> int:
     return (node.end_lineno or 0) - node.lineno + 1 - (len(doc.splitlines()) if doc else 0)
 
 
-@FILES
-def test_files_and_functions_are_small(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= FILE_LINES, f"{path.relative_to(ROOT)} has more than {FILE_LINES} lines"
-    long = {n.name: body_lines(n) for n in ast.walk(ast.parse(text)) if isinstance(n, Function)}
-    long = {name: size for name, size in long.items() if size > FUNCTION_LINES}
-    assert not long, f"{path.relative_to(ROOT)}: functions of more than {FUNCTION_LINES} lines: {long}"
+def everywhere(rule: Rule) -> str:
+    """What breaks a rule in any file, a line each."""
+    return "\n".join(f"{path.relative_to(ROOT)}: {text}" for path in product_files() for text in rule(path))
 
 
-@FILES
-def test_no_prints_no_open_ends_nothing_executed(path):
-    text, tree = path.read_text(), ast.parse(path.read_text())
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") in FORBIDDEN_CALLS]
-    assert not calls, f"{path.relative_to(ROOT)}:{calls[0].lineno} calls {ast.unparse(calls[0].func)}"
-    found = [i.module for i in imports(tree, module_name(path), path.name == "__init__.py")]
+def too_long(path: Path) -> Iterator[str]:
+    """A file or functions of too many lines."""
+    if len(path.read_text().splitlines()) > FILE_LINES:
+        yield f"more than {FILE_LINES} lines"
+    sizes = {n.name: body_lines(n) for n in ast.walk(tree_of(path)) if isinstance(n, Function)}
+    long = {name: size for name, size in sizes.items() if size > FUNCTION_LINES}
+    if long:
+        yield f"functions of more than {FUNCTION_LINES} lines: {long}"
+
+
+def test_files_and_functions_are_small():
+    assert not (found := everywhere(too_long)), found
+
+
+def loose_ends(path: Path) -> Iterator[str]:
+    """Calls and modules that are forbidden, and what is left to do."""
+    nodes = list(ast.walk(tree_of(path)))
+    for node in nodes:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in FORBIDDEN_CALLS:
+            yield f"line {node.lineno} calls {ast.unparse(node.func)}"
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False":
+            yield f"line {node.lineno} allows pickle"
+    found = {i.module for i in imports(tree_of(path), module_name(path), path.name == "__init__.py")}
     if module_name(path) != "ssvm_dsl.kernels.compiling.code_store":  # compiled code is run, whatever it is packed in
-        assert not FORBIDDEN_MODULES & set(found), "files are JSON and npz, never pickle"
-    open_ends = [f"line {k}: {line.strip()}" for k, line in enumerate(text.splitlines(), 1) if OPEN_ENDS.search(line)]
-    assert not open_ends, f"{path.relative_to(ROOT)} {open_ends}"
-    unsafe = [n for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg == "allow_pickle"]
-    assert all(isinstance(n.value, ast.Constant) and n.value.value is False for n in unsafe)
+        yield from (f"imports {name}: files are JSON and npz, never pickle" for name in FORBIDDEN_MODULES & found)
+    lines = enumerate(path.read_text().splitlines(), 1)
+    yield from (f"line {k}: {line.strip()}" for k, line in lines if OPEN_ENDS.search(line))
 
 
-@FILES
-def test_modules_and_public_functions_say_what_they_do(path):
-    tree = ast.parse(path.read_text())
-    if not tree.body:
-        return
-    assert ast.get_docstring(tree), f"{path.relative_to(ROOT)} has no docstring"
-    silent = [
+def test_no_prints_no_open_ends_nothing_executed():
+    assert not (found := everywhere(loose_ends)), found
+
+
+def silent(path: Path) -> Iterator[str]:
+    """A module without a docstring, or public functions and classes without one."""
+    tree = tree_of(path)
+    if tree.body and not ast.get_docstring(tree):
+        yield "no docstring"
+    names = [
         node.name
         for owner in [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_"))]
         for node in owner.body
@@ -61,4 +78,21 @@ def test_modules_and_public_functions_say_what_they_do(path):
         and not ast.get_docstring(node)
         and not any("overload" in ast.unparse(decorator) for decorator in node.decorator_list)
     ]
-    assert not silent, f"{path.relative_to(ROOT)}: no docstring: {', '.join(silent)}"
+    if names:
+        yield f"no docstring: {', '.join(names)}"
+
+
+def test_modules_and_public_functions_say_what_they_do():
+    assert not (found := everywhere(silent)), found
+
+
+def test_the_rules_see_offences(tmp_path, monkeypatch):
+    path = tmp_path / "ssvm_dsl" / "odd.py"
+    path.parent.mkdir()
+    body = "".join(f"    a = {k}\n" for k in range(FUNCTION_LINES))
+    text = f"import pickle\ndef f(a):\n{body}    print(a)\nload(a, allow_pickle=a)\n# TO"
+    path.write_text(text + "DO\n" * FILE_LINES)
+    monkeypatch.setattr("sources.ROOT", tmp_path)
+    assert len(list(too_long(path))) == 2
+    assert [text.split()[-1] for text in loose_ends(path)] == ["print", "pickle", "pickle", "TO" + "DO"]
+    assert list(silent(path)) == ["no docstring", "no docstring: f"]

@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,7 +44,11 @@ def fit(model=Sequence, X=X, Y=Y, sample_weight=None, **options) -> StructuredSV
         return StructuredSVM(model, **{"C": 0.1, "random_state": 0, **options}).fit(X, Y, sample_weight)
 
 
-SVM = fit()
+@cache
+def trained() -> StructuredSVM:
+    """Return a model that is fitted once, when a test needs it."""
+    return fit()
+
 
 # -- scikit-learn ----------------------------------------------------------------------------------------------
 
@@ -168,12 +173,13 @@ def test_there_must_be_something_to_learn(trainer):
     empty = [np.zeros((0, 5))] * 2, [[], []]
     with pytest.raises(DataError, match="X: expected at least one example with something to label, found 2 empty"):
         fit(X=empty[0], Y=empty[1], trainer=trainer)
-    assert [len(y) for y in SVM.predict(empty[0])] == [0, 0]
+    assert [len(y) for y in trained().predict(empty[0])] == [0, 0]
 
 
 def test_labels_are_needed():
-    for call in (SVM.score, StructuredSVM(Sequence).fit, StructuredSVM(Sequence, trainer="subgradient").partial_fit):
-        hint = "score" if call == SVM.score else "fit"
+    score, stream = trained().score, StructuredSVM(Sequence, trainer="subgradient").partial_fit
+    for call in (score, StructuredSVM(Sequence).fit, stream):
+        hint = "score" if call == score else "fit"
         with pytest.raises(DataError, match=rf"Y: expected a list with .*, found None\n.*call {hint}\(X, Y\)"):
             call(X, None)
 
@@ -203,7 +209,7 @@ def test_wrong_sample_weights_are_named(weight, message):
     with pytest.raises(DataError, match=message):
         fit(sample_weight=weight)
     with pytest.raises(DataError, match=message):
-        SVM.score(X, Y, sample_weight=weight)
+        trained().score(X, Y, sample_weight=weight)
 
 
 # -- weights of examples ---------------------------------------------------------------------------------------
@@ -245,17 +251,18 @@ def test_threads_change_nothing(trainer, backend, monkeypatch):
 
 
 def test_parts_change_nothing_but_rounding(monkeypatch):
-    whole = SVM.predict(X), SVM.decision_function(X), SVM.predict_marginals(X), SVM.predict_kbest(X, 2), SVM.score(X, Y)
+    svm = trained()
+    whole = svm.predict(X), svm.decision_function(X), svm.predict_marginals(X), svm.predict_kbest(X, 2), svm.score(X, Y)
     monkeypatch.setattr(batch, "PART_STATES", 30)
     monkeypatch.setattr(answers, "CHUNK", 7)
-    for a, b in zip(whole[0], SVM.predict(X), strict=True):
+    for a, b in zip(whole[0], trained().predict(X), strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(SVM.decision_function(X), whole[1], rtol=1e-12)
-    for a, b in zip(whole[2], SVM.predict_marginals(X), strict=True):
+    np.testing.assert_allclose(trained().decision_function(X), whole[1], rtol=1e-12)
+    for a, b in zip(whole[2], trained().predict_marginals(X), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    for a, b in zip(whole[3], SVM.predict_kbest(X, 2), strict=True):
+    for a, b in zip(whole[3], trained().predict_kbest(X, 2), strict=True):
         assert [score for _, score in a] == pytest.approx([score for _, score in b])
-    assert SVM.score(X, Y) == pytest.approx(whole[4])
+    assert trained().score(X, Y) == pytest.approx(whole[4])
 
 
 @pytest.mark.parametrize("trainer", ["bcfw", "subgradient"])
@@ -274,13 +281,13 @@ def test_the_seed_decides_everything(trainer):
 
 
 def test_weights_by_factor_and_by_name():
-    w = SVM.weights_
+    w = trained().weights_
     assert w[Sequence.emit].shape == w["emit"].shape == (3, 5)
     assert w[Sequence.trans].shape == (3, 3)
     assert list(w) == ["emit", "trans"]
     assert len(w) == 2
     assert repr(w) == "Weights(emit[3, 5], trans[3, 3])"
-    np.testing.assert_array_equal(np.concatenate([w["emit"].ravel(), w["trans"].ravel()]), SVM.coef_)
+    np.testing.assert_array_equal(np.concatenate([w["emit"].ravel(), w["trans"].ravel()]), trained().coef_)
     with pytest.raises(KeyError, match="no factor 'bias'; the factors are emit, trans"):
         w["bias"]
 
@@ -344,7 +351,7 @@ def same(a, b) -> bool:
 
 
 def test_predictions_come_in_the_users_form():
-    words = SVM.predict(X[:3])
+    words = trained().predict(X[:3])
     assert isinstance(words, list)
     assert all(isinstance(word, np.ndarray) and word.dtype.kind == "U" for word in words)
     assert [len(word) for word in words] == [len(x) for x in X[:3]]
@@ -375,15 +382,15 @@ def test_grids_keep_their_shape():
 
 
 def test_kbest_gives_fewer_where_there_are_fewer():
-    ranked = SVM.predict_kbest([np.zeros((1, 5)), X[0]], 7)
+    ranked = trained().predict_kbest([np.zeros((1, 5)), X[0]], 7)
     assert len(ranked[0]) == 3
     assert len(ranked[1]) == 7
 
 
 def test_what_is_learnt_is_worth_something():
     rest, _ = make_chains(n=1, n_states=3, n_features=5, random_state=3)
-    assert SVM.score(X, Y) > 0.75
-    assert SVM.score(X, Y) == pytest.approx(share_right(SVM.predict(X), Y))
+    assert trained().score(X, Y) > 0.75
+    assert trained().score(X, Y) == pytest.approx(share_right(trained().predict(X), Y))
     assert len(rest) == 1
 
 
@@ -437,4 +444,4 @@ def test_score_is_one_minus_the_share_of_the_largest_loss():
         assert svm.score(X, truth) == pytest.approx(1 - np.sum(lost) / np.sum(most)), model.__name__
         expected = 1 - np.dot(weight, lost) / np.dot(weight, most)
         assert svm.score(X, truth, sample_weight=weight) == pytest.approx(expected), model.__name__
-    assert SVM.score(X, SVM.predict(X)) == 1.0
+    assert trained().score(X, trained().predict(X)) == 1.0

@@ -15,7 +15,6 @@ from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, c
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import ConstraintGroup
 from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals
-from ssvm_dsl.ir.loss import ADDITIVE
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.polytope import own_cliques, polytope_of, score_columns, shared_cliques
@@ -24,11 +23,7 @@ from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 #: Problems with an optimum above 0 for which the local polytope holds combinations of labellings and no more.
-FORESTS = [
-    case
-    for case in CASES
-    if case.model not in (small.Loopy, small.Perceptron) and case.make(0).grounded.loss.kind == ADDITIVE
-]
+FORESTS = [case for case in CASES if case.model not in (small.Loopy, small.Perceptron, *small.LOSS_OF_WHOLE)]
 
 each_forest = pytest.mark.parametrize("case", FORESTS, ids=str)
 

@@ -18,20 +18,14 @@ from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.ir.loss import ADDITIVE
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import smo_kernels as kernels
 from ssvm_trainers.dual.smo import SMO
 from ssvm_trainers.dual.smo_state import MarginalState
 
-
-def takes(case: Case) -> bool:
-    """Whether the trainer takes the model: a forest with a loss that adds up."""
-    return not issubclass(case.model, small.Loopy) and case.make(0).grounded.loss.kind == ADDITIVE
-
-
-FORESTS = [case for case in CASES if takes(case)]
+#: What the trainer takes: forests with losses that add up.
+FORESTS = [case for case in CASES if case.model not in (small.Loopy, *small.LOSS_OF_WHOLE)]
 
 each_forest = pytest.mark.parametrize("case", FORESTS, ids=str)
 

@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,10 @@ def fit(file=None, **options):
     return svm, [str(one.message) for one in told if "checkpoint" in str(one.message)]
 
 
-WHOLE = fit()[0]
+@cache
+def whole():
+    """Return the fit without trouble."""
+    return fit()[0]
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace"])
@@ -51,10 +55,10 @@ def test_a_full_disk_is_told_once_and_the_fit_goes_on(tmp_path, monkeypatch, nam
     monkeypatch.undo()
     assert told == [f"checkpoint {file} could not be written (No space left on device); training goes on without"]
     assert len(calls) > first + 1
-    np.testing.assert_array_equal(svm.coef_, WHOLE.coef_)
+    np.testing.assert_array_equal(svm.coef_, whole().coef_)
     assert os.listdir(tmp_path) == (["fit.ckpt"] if first else [])
     if first:  # what was written before is whole
-        np.testing.assert_array_equal(fit(file)[0].coef_, WHOLE.coef_)
+        np.testing.assert_array_equal(fit(file)[0].coef_, whole().coef_)
 
 
 def test_a_folder_that_goes_away(tmp_path):
@@ -63,7 +67,7 @@ def test_a_folder_that_goes_away(tmp_path):
     gone = lambda event: event.iteration == 2 and os.rename(folder, f"{folder}2")  # noqa: E731
     svm, told = fit(folder / "fit.ckpt", callbacks=[gone])
     assert len(told) == 1
-    np.testing.assert_array_equal(svm.coef_, WHOLE.coef_)
+    np.testing.assert_array_equal(svm.coef_, whole().coef_)
 
 
 def limited(file: str, told: Any) -> None:
@@ -74,7 +78,7 @@ def limited(file: str, told: Any) -> None:
     try:
         svm.save(f"{file}.ssvm")
     except OSError as err:
-        told.put((warned, str(err), bool((svm.coef_ == WHOLE.coef_).all())))
+        told.put((warned, str(err), bool((svm.coef_ == whole().coef_).all())))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
@@ -101,8 +105,8 @@ def test_memory_that_runs_out_is_an_error_of_the_package(monkeypatch, tmp_path, 
     monkeypatch.setattr(sys.modules["ssvm_dsl.compiler.ground"], "Encoder", fail)
     for what, call in {
         "fit": fit,
-        "prediction": lambda: WHOLE.predict(DATA.X),
-        "decision_function": lambda: WHOLE.decision_function(DATA.X, DATA.Y),
+        "prediction": lambda: whole().predict(DATA.X),
+        "decision_function": lambda: whole().decision_function(DATA.X, DATA.Y),
     }.items():
         with pytest.raises(TooLargeError, match=f"^{what} ran out of memory.*{message}.*; "):
             call()
