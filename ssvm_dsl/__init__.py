@@ -20,6 +20,7 @@ _HOMES = {
     "ssvm_dsl.lang.structures": ("Circuit", "Matching", "Path"),
     "ssvm_dsl.lang.forbidden": ("BIO", "BIOES", "Allow", "Different", "Forbid", "Same"),
     "ssvm_dsl.lang.given": ("Given",),
+    "ssvm_dsl.lang.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
@@ -107,6 +108,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs import cross as cross
     from ssvm_dsl.lang.outputs import grid as grid
     from ssvm_dsl.lang.outputs import pairs as pairs
+    from ssvm_dsl.lang.pointers import AllDifferent as AllDifferent
+    from ssvm_dsl.lang.pointers import Arborescence as Arborescence
+    from ssvm_dsl.lang.pointers import ProjectiveTree as ProjectiveTree
     from ssvm_dsl.lang.structures import Circuit as Circuit
     from ssvm_dsl.lang.structures import Matching as Matching
     from ssvm_dsl.lang.structures import Path as Path

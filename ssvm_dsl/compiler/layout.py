@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
+from ssvm_dsl.lang.class_names import ClassName
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.losses import CountLoss, Hamming
-from ssvm_dsl.lang.outputs import ClassName, Label
+from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import plain
 
 
@@ -102,6 +104,11 @@ class Layout:
         """Return the shape of a label's array in example i."""
         return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
 
+    def _pairs(self, label: Label) -> tuple[I64, I64]:
+        """Return (pointers, positions to point to) of a pointer label in each example."""
+        first, second = (self.sizes[dim.name] for dim in label.dims)
+        return first, second
+
     # -- users' labels to states and back --------------------------------------------------------------
 
     def encode(self, Y: object, what: str = "Y", partial: bool = False) -> tuple[I32, Bools | None]:
@@ -128,14 +135,26 @@ class Layout:
         states = np.empty(int(self.var_ptr[-1]), dtype=np.int32)
         ignored = np.zeros(len(states), dtype=bool)
         for label, values in self._split(given, what, partial):
+            if label.pointer:
+                self._encode_pointers(label, values, states, ignored)
+                continue
             flat, skip = _read_label(self, label, values, _ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip
         return states, (ignored if ignored.any() else None)
 
+    def _encode_pointers(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
+        """Write whether each position points to each, or nowhere, and which pointers are not known."""
+        n_rows, n_cols = self._pairs(label)
+        pairs, none, unknown = read_pointers(label, values, n_rows, n_cols)
+        states[self.variables(label)] = pairs
+        ignored[self.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
+        if label.none is not None:
+            states[self.variables(label.none)], ignored[self.variables(label.none)] = none, unknown
+
     def _split(self, given: Sequence[Any], what: str, partial: bool) -> list[tuple[Label, Sequence[Any]]]:
-        labels = self.declaration.labels
+        labels = self.declaration.outputs
         if partial:
             whole: dict[str, Any] = {label.name: None for label in labels}
             given = [whole if one is None and len(labels) > 1 else one for one in given]
@@ -154,13 +173,16 @@ class Layout:
 
         A model with several labels gives a dict for each example; a label without axes gives single values.
         """
-        parts = [self._decode_label(label, states[self.variables(label)]) for label in self.declaration.labels]
+        parts = [self._decode_label(label, states) for label in self.declaration.outputs]
         if len(parts) == 1:
             return parts[0]
-        names = [label.name for label in self.declaration.labels]
+        names = [label.name for label in self.declaration.outputs]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
-    def _decode_label(self, label: Label, flat: I32) -> list[Any]:
+    def _decode_label(self, label: Label, states: I32) -> list[Any]:
+        if label.pointer:
+            return pointed(states[self.variables(label)], *self._pairs(label))
+        flat = states[self.variables(label)]
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
             return list(named.tolist())
@@ -177,14 +199,19 @@ class Layout:
         """
         start = pointers(self.card)
         parts = []
-        for label in self.declaration.labels:
+        for label in self.declaration.outputs:
+            if label.pointer:
+                true = values[start[1:] - 1]  # of the second state, "points there"
+                none = None if label.none is None else true[self.variables(label.none)]
+                parts.append(pair_values(true[self.variables(label)], none, *self._pairs(label)))
+                continue
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]
             ptr = pointers(self.count(label)).tolist()
             parts.append([rows[lo:hi].reshape(*self.shape(label, i), k) for i, (lo, hi) in enumerate(pairwise(ptr))])
         if len(parts) == 1:
             return parts[0]
-        names = [label.name for label in self.declaration.labels]
+        names = [label.name for label in self.declaration.outputs]
         return [dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True)]
 
 

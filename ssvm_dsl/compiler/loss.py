@@ -17,6 +17,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
+from ssvm_dsl.lang.outputs import Label
 
 #: A custom loss: (truth of the label's variables, number of states, example of each variable, **options)
 #: -> (n_variables, n_states) potentials that are zero at the truth.
@@ -57,7 +58,9 @@ def build_loss(
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
-            _add(node, weight, term, layout, truth, ignored, custom, weights or {})
+            for part in (term.label, term.label.none):
+                if part is not None:
+                    _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
     if not np.isfinite(node.max(initial=0.0)):
         hint = "prices, node weights and the weight of the loss are multiplied"
         raise DataError("loss", expected="finite prices", found="prices beyond the largest float", hint=hint)
@@ -104,14 +107,15 @@ def _add(
     node: F64,
     weight: float,
     term: LabelLoss,
+    label: Label,
     layout: Layout,
     truth: I32,
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None,
     weights: Mapping[str, F64],
 ) -> None:
-    """Add the potentials of one term to ``node``."""
-    variables = layout.variables(term.label)
+    """Add the potentials of one term on the variables of its label, or a part of it, to ``node``."""
+    variables = layout.variables(label)
     states = truth[variables]
     example = owners(layout.var_ptr)[variables]
     prices = _prices(term, states, example, custom)
@@ -121,6 +125,8 @@ def _add(
         if term.normalize:
             live = sizes if ignored is None else sizes * ~ignored[variables]
             total = np.bincount(example, weights=live, minlength=layout.n)
+            if term.label.pointer:
+                total = layout.sizes[term.label.dims[0].name].astype(np.float64)
             prices = prices / np.where(total > 0.0, total, 1.0)[example][:, None]
     if ignored is not None:
         prices = prices * ~ignored[variables][:, None]
@@ -128,7 +134,7 @@ def _add(
         node += (weight * prices).ravel()
         return
     start = np.concatenate([[0], np.cumsum(layout.card, dtype=np.int64)])[:-1][variables]
-    node[start[:, None] + np.arange(term.label.n_states)] += weight * prices
+    node[start[:, None] + np.arange(label.n_states)] += weight * prices
 
 
 def _prices(
@@ -141,6 +147,8 @@ def _prices(
     if isinstance(term, CustomLoss):
         return _custom_prices(term, states, example, custom)
     assert isinstance(term, Hamming)
+    if term.label.pointer:  # of the right pairs only: where one of them is left out, the pointer is wrong
+        return np.stack([states.astype(np.float64), np.zeros(len(states))], axis=1)
     price: Any = 1.0 if term.weights is None else np.array(term.weights)[states]
     out = np.ones((len(states), n_states)) * np.reshape(price, (-1, 1))
     out[np.arange(len(states)), states] = 0.0

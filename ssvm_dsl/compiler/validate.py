@@ -61,6 +61,8 @@ class _Sizes:
 
     def tell(self, dim: Dim, sizes: I64, what: str) -> None:
         """Record sizes of an axis; complain where they differ from what is known."""
+        if dim.origin is not dim:
+            self.tell(dim.origin, sizes, what)
         if dim.name not in self.known:
             self.known[dim.name], self.source[dim.name] = sizes, what
             return
@@ -129,6 +131,8 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
     for symbol in inputs:
         if isinstance(symbol, Edges):
             raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, judged)
+    for dim in (dim for label in declaration.labels for dim in label.dims if dim.origin.name in sizes.known):
+        sizes.known[dim.name] = sizes.known[dim.origin.name]
     return Examples(len(examples), sizes.known, raw)
 
 
@@ -246,8 +250,20 @@ def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> lis
     words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
     matrices = read_all_rows(raw[symbol.name], symbol.width, single, words, what)
     if symbol.dims:
-        sizes.tell(symbol.dims[0], np.array([m.shape[0] for m in matrices], dtype=np.int64), what)
+        counts = np.array([m.shape[0] for m in matrices], dtype=np.int64)
+        sizes.tell(symbol.dims[-1], counts if len(symbol.dims) == 1 else _sides(counts, symbol, what), what)
     return matrices
+
+
+def _sides(counts: I64, symbol: Input, what: str) -> I64:
+    """Return the sizes of an axis from numbers of pairs of its positions."""
+    sides = np.rint(np.sqrt(counts)).astype(np.int64)
+    wrong = np.flatnonzero(sides**2 != counts)
+    if len(wrong):
+        axis, i = symbol.dims[0].name, int(wrong[0])
+        expected = f"a row for each pair of positions of {axis}: {axis} times {axis} rows"
+        raise DataError(what, example=i, expected=expected, found=f"{counts[i]} rows")
+    return sides
 
 
 def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> list[Any]:

@@ -17,7 +17,7 @@ from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs import Label, NoneOf
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,8 @@ def _states(factor: Factor) -> tuple[tuple[Sequence[Any], ...], tuple[Any, ...]]
         return (list(combinations(classes[0], 2)),), ()
     if form == "basis":
         return ([f"basis {k}" for k in range(factor.form.n_weights(target.cards))],), ()
+    if target.label.pointer or isinstance(target.label, NoneOf):
+        return (), ("pair" if target.label.pointer else "nowhere",)
     return (), ("all equal",) if form == "potts" else (target.state,)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.class_names import ClassName
 from ssvm_dsl.lang.constraints import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Dim
@@ -15,7 +16,7 @@ from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss
-from ssvm_dsl.lang.outputs import ClassName, Label, Target
+from ssvm_dsl.lang.outputs import Label, Target
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)
@@ -75,10 +76,15 @@ class DeclarationBuilder:
         return self.add(name, Edges(axis, over=over))
 
     def label(
-        self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+        self,
+        name: str,
+        *axes_then_states: Dim | int | str | Sequence[ClassName],
+        allowed: Input | None = None,
+        over: Dim | None = None,
+        null: bool = False,
     ) -> Label:
         """Add a :class:`Label`."""
-        return self.add(name, Label(*axes_then_states, allowed=allowed))
+        return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, null=null))
 
     def factor(
         self,

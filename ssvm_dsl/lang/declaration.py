@@ -17,7 +17,8 @@ from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss, ZeroOne
-from ssvm_dsl.lang.outputs import Label, Target
+from ssvm_dsl.lang.outputs import Label, NoneOf, Target
+from ssvm_dsl.lang.pointers import OneEach, PointerStructure
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -68,7 +69,12 @@ class Declaration:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """The output variables."""
+        """The output variables; pointers that may point nowhere are two of them."""
+        return tuple(part for label in self._of(Label) for part in (label, label.none) if part is not None)
+
+    @cached_property
+    def outputs(self) -> tuple[Label, ...]:
+        """The labels as users know them: what there is in Y."""
         return self._of(Label)
 
     @cached_property
@@ -78,8 +84,11 @@ class Declaration:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The hard constraints."""
-        return self._of(Constraint)
+        """The hard constraints, and one for each pointer label that no structure is declared of."""
+        declared = self._of(Constraint)
+        shaped = {id(one.pointers) for one in declared if isinstance(one, PointerStructure)}
+        bare = (label for label in self.outputs if label.pointer and id(label) not in shaped)
+        return (*declared, *map(OneEach, bare))
 
     @cached_property
     def given(self) -> tuple[Given, ...]:
@@ -163,10 +172,25 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
     found += _feature_mistakes(declaration, own)
     if all_sound and not strange:
         found += [*_axis_mistakes(declaration), *_tie_mistakes(declaration)]
-    found += _stray_mistakes(declaration, strays)
+    found += [*_stray_mistakes(declaration, strays), *_pointer_mistakes(declaration)]
     if found:
         raise ModelError(name, found)
     return declaration
+
+
+def _pointer_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
+    """Yield second structures of the same pointers, and inputs of pairs of positions that no pointers are between."""
+    between = {tuple(map(id, label.dims)) for label in declaration.outputs if label.pointer}
+    for given in declaration._of(Input):
+        twins = [dim for dim in given.dims if dim.origin is not dim]
+        if twins and not any((id(dim.origin), id(dim)) in between for dim in twins):
+            text = "the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+            yield given.where, f"{given.name}: Input: {text}"
+    seen: dict[int, str] = {}
+    for one in declaration._of(PointerStructure):
+        first = seen.setdefault(id(one.pointers), one.name)
+        if first != one.name:
+            yield one.where, f"{one.name}: {one.pointers.name} is a {first} already; pointers have one structure"
 
 
 def _nodes(symbol: Symbol) -> tuple[Symbol, ...]:
@@ -257,24 +281,29 @@ def _mask_mistakes(label: Label, mask: Input) -> Iterator[str]:
         yield f"allowed: expected an Input({axes}{label.n_states}), a number for each class, got {mask!r}"
 
 
+def _declared(label: Label) -> Label:
+    """Return the label that was declared: the one that a part of it belongs to."""
+    return label.of if isinstance(label, NoneOf) else label
+
+
 def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
     """Yield (role, symbol) for everything a symbol refers to."""
     if isinstance(symbol, Label | Input | Attributes):
-        yield from (("the axis", dim) for dim in symbol.dims)
+        yield from (("the axis", dim.origin) for dim in symbol.dims)
         if isinstance(symbol, Label) and symbol.allowed is not None:
             yield "the input", symbol.allowed
     elif isinstance(symbol, Edges):
         yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
     elif isinstance(symbol, Constraint):
-        yield from (("the label", label) for label in symbol.labels)
+        yield from (("the label", _declared(label)) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)
-        yield from (("the axis", dim) for dim in symbol.axes)
+        yield from (("the axis", dim.origin) for dim in symbol.axes)
         yield from (("the edge list", edges) for edges in symbol.edge_lists)
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)
     elif isinstance(symbol, Factor | Given | Forbid):
-        yield from (("the label", label) for label in symbol.target.labels)
+        yield from (("the label", _declared(label)) for label in symbol.target.labels)
         if symbol.target.edges is not None:
             yield "the edge list", symbol.target.edges
         if isinstance(symbol, Factor) and symbol.tie is not None:
@@ -283,7 +312,7 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
             if isinstance(source, Input | Attributes):  # which tells of its own axes
                 yield "the input", source
             else:
-                yield from (("the axis", dim) for dim in source.dims)
+                yield from (("the axis", dim.origin) for dim in source.dims)
 
 
 def _axes_told(given: Input | Attributes | Edges) -> tuple[Dim, ...]:
@@ -298,7 +327,7 @@ def _axis_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
         return
     for label in declaration.labels:
         for dim in label.dims:
-            if dim.ragged and id(dim) not in told:
+            if dim.ragged and not {id(dim), id(dim.origin)} & told:
                 yield (
                     label.where,
                     (
@@ -330,7 +359,7 @@ def _loss_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
             if (
                 isinstance(term, ZeroOne)
                 and not loss.mistakes
-                and {label.name for label in term.labels} != {label.name for label in declaration.labels}
+                and {label.name for label in term.labels} != {label.name for label in declaration.outputs}
             ):
-                names = ", ".join(label.name for label in declaration.labels)
+                names = ", ".join(label.name for label in declaration.outputs)
                 yield loss.where, f"{loss.name}: ZeroOne looks at the whole output; name every label: ZeroOne({names})"

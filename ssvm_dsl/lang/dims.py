@@ -41,20 +41,86 @@ class Dim(Symbol):
         """Return the constructor's arguments."""
         return (() if self.size is None else (self.size,)), {}
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if "_twin" in self.__dict__:
+            self.twin._follow()
+
     @property
     def ragged(self) -> bool:
         """Whether the size differs from example to example."""
         return self.size is None
 
+    @property
+    def twin(self) -> Twin:
+        """The same axis once more, for what has a number for each pair of its positions."""
+        if "_twin" not in self.__dict__:
+            object.__setattr__(self, "_twin", Twin(self))
+        made: Twin = self.__dict__["_twin"]
+        return made
 
-def check_axes(axes: tuple[object, ...], what: str, mistakes: list[Mistake]) -> tuple[Dim, ...]:
-    """Return the Dims of ``axes``; note a mistake for everything that is not a Dim."""
+    @property
+    def origin(self) -> Dim:
+        """The axis that was declared: the one that a twin is of, else this one."""
+        return self
+
+
+class Twin(Dim):
+    """An axis in the second place of ``Input(T, T, 20)``, or of a pointer label: as long as the first.
+
+    Parameters
+    ----------
+    of : Dim
+        The axis that it repeats.
+    """
+
+    of: Dim
+
+    def __init__(self, of: Dim) -> None:
+        super().__init__(of.size)
+        object.__setattr__(self, "of", of)
+        self._follow()
+
+    @property
+    def origin(self) -> Dim:
+        """The axis that it repeats."""
+        return self.of
+
+    def _follow(self) -> None:
+        """Take a name that no user can give, after the axis."""
+        object.__setattr__(self, "name", f"{self.of.name}'" if self.of.name else "")
+
+
+def with_twins(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Return axes where the second use of one is its twin."""
+    return tuple(axis.twin if any(axis is other for other in axes[:k]) else axis for k, axis in enumerate(axes))
+
+
+def with_origins(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Return axes as they were declared."""
+    return tuple(axis.origin for axis in axes)
+
+
+def check_axes(axes: tuple[object, ...], what: str, mistakes: list[Mistake], twice: bool = False) -> tuple[Dim, ...]:
+    """Return the Dims of ``axes``; note a mistake for everything that is not a Dim.
+
+    Parameters
+    ----------
+    axes : tuple
+    what : str
+        Whose axes they are.
+    mistakes : list
+        Where to note them.
+    twice : bool
+        Whether an axis may be used twice: once for positions, once for what they point to (its twin).
+    """
     good = []
     for axis in axes:
         if isinstance(axis, Dim):
             good.append(axis)
         else:
             mistakes.append(got(f"{what}: axes are Dims", axis))
-    if len(set(map(id, good))) != len(good):
-        mistakes.append(f"{what}: the same Dim is used twice; make a second Dim()")
-    return tuple(good)
+    found = with_twins(tuple(good)) if twice else tuple(good)
+    if len(set(map(id, found))) != len(found):
+        mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}; make a second Dim()")
+    return found

@@ -85,6 +85,9 @@ class Factor(Symbol):
                 mistakes.append("form: an indicator y.is_(k) has no other form")
             assert goal.state is not None
             shape = indicator_form(goal.label.index(goal.state) or 0)
+        if goal.kind == "each" and goal.label.pointer and not goal.mistakes:
+            mistakes += _pointer_mistakes(source, shape, per, weights)
+            shape = indicator_form(1)
         if tie is not None and not isinstance(tie, Factor):
             mistakes.append(got("tie: the other Factor whose weights to share", tie))
             tie = None
@@ -194,6 +197,12 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
     return dims
 
 
+def _pointer_mistakes(features: Source | None, form: Form, per: object, weights: object) -> Iterator[Mistake]:
+    """Yield what a factor of a pointer label does not have."""
+    if form != FULL or per is not None or weights != ALL or isinstance(features, JointFeature):
+        yield "a factor of a pointer label takes features of pairs of positions; no form, per, weights or JointFeature"
+
+
 def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...] | str) -> Iterator[Mistake]:
     """Yield why a factor cannot have weights for observed pairs only."""
     if features is None or not features.sparse:
@@ -227,6 +236,10 @@ def feature_mistakes(factor: Factor | Given) -> Iterator[str]:
             yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
             return
     axes = target.feature_axes
+    twins = [dim for dim in source.dims if dim.origin is not dim]
+    if twins and not target.label.pointer:
+        yield f"features: {source!r} has numbers for pairs of positions, which only a pointer label has"
+        return
     foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
     if foreign:
         yield (

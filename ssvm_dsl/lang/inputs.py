@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, plain
 
 
@@ -42,10 +42,12 @@ class Input(Source):
     *shape : Dim or int
         Axes first, then the feature widths: ``Input(T, 128)`` is ``(T, 128)`` numbers, 128 at each position;
         ``Input(294)`` one vector for the example; ``Input(H, W, 12)`` a vector at each pixel.  Without an
-        int there is one number at each position.
+        int there is one number at each position.  ``Input(T, T, 20)`` has 20 numbers for each pair of positions of T,
+        for a pointer label ``Label(T, over=T)``: positions first, then what they point to.
     sparse : bool
         Rows are sparse: the user passes a ``scipy.sparse`` matrix with one row for each position (without axes one row
-        for the example, or one matrix with a row for each example when this is the only input).
+        for the example, or one matrix with a row for each example when this is the only input; of ``Input(T, T, n)``
+        one for each pair of positions, those of the first position first).
 
     Examples
     --------
@@ -62,7 +64,7 @@ class Input(Source):
         n_axes = len(shape)
         while n_axes and isinstance(shape[n_axes - 1], int) and not isinstance(shape[n_axes - 1], bool):
             n_axes -= 1
-        dims = check_axes(shape[:n_axes], "Input", mistakes)
+        dims = check_axes(shape[:n_axes], "Input", mistakes, twice=True)
         widths = tuple(size for size in shape[n_axes:] if isinstance(size, int))
         if any(size < 1 for size in widths):
             mistakes.append(got("Input: feature widths are positive ints", widths))
@@ -72,13 +74,14 @@ class Input(Source):
         sparse = as_flag(sparse, "Input: sparse", mistakes)
         if sparse and len(widths) != 1:
             mistakes.append("Input: a sparse input has exactly one feature width, e.g. Input(T, 10**6, sparse=True)")
-        if sparse and len(dims) > 1:
-            mistakes.append("Input: a sparse input has at most one axis; its rows are the positions of that axis")
+        if sparse and len(dims) > 1 and (len(dims) > 2 or dims[1].origin is not dims[0]):
+            text = "Input: a sparse input has at most one axis, whose positions are its rows, or one twice (T, T)"
+            mistakes.append(text)
         self._fill(mistakes, dims=dims, shape=widths, is_sparse=sparse)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (*self.dims, *self.shape), ({"sparse": True} if self.is_sparse else {})
+        return (*with_origins(self.dims), *self.shape), ({"sparse": True} if self.is_sparse else {})
 
     @property
     def width(self) -> int:

@@ -5,7 +5,7 @@ Losses add and scale: ``Hamming(y) + 0.5 * Cost(z, matrix)``, ``sum(Hamming(y) f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.lang.class_names import ClassName
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.outputs import ClassName, Label
+from ssvm_dsl.lang.outputs import Label
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
 
 #: Named measures of :class:`CountLoss`.
@@ -91,6 +92,15 @@ class LabelLoss(Loss):
         return Label(1), [got(f"{name}: the first argument is a Label", label)]
 
 
+def _pointer_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
+    """Yield what a loss of a pointer label does not have."""
+    if label.pointer and name != "Hamming":
+        yield f"{name}: the loss of a pointer label is Hamming(y), the number of wrong pointers"
+    for option, value in options.items():
+        if label.pointer and value is not None:
+            yield f"{name}: of a pointer label it has no {option}"
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class WeighedLoss(LabelLoss):
     """A sum over the variables of one label array, each with a weight of its own if there are such."""
@@ -154,6 +164,7 @@ class Hamming(WeighedLoss):
         ignore = _ignored(label, ignore, "Hamming", mistakes)
         nodes = self._weights_of(label, node_weights, "Hamming", mistakes)
         divide = as_flag(normalize, "Hamming: normalize", mistakes)
+        mistakes += _pointer_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
         self._fill(mistakes, label=label, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -238,6 +249,7 @@ class CountLoss(LabelLoss):
         classes = _positive_classes(label, plain(positive), mistakes)
         given = number[0] if number else None
         ignore = _ignored(label, ignore, "CountLoss", mistakes)
+        mistakes += _pointer_mistakes("CountLoss", label)
         self._fill(mistakes, label=label, measure=measure, positive=classes, beta=given, ignore=ignore)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -316,6 +328,7 @@ class Cost(WeighedLoss):
         rows = () if mistakes else tuple(map(tuple, array.tolist()))
         nodes = self._weights_of(label, node_weights, "Cost", mistakes)
         divide = as_flag(normalize, "Cost: normalize", mistakes)
+        mistakes += _pointer_mistakes("Cost", label)
         self._fill(mistakes, label=label, matrix=rows, normalize=divide, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -387,6 +400,7 @@ class CustomLoss(LabelLoss):
             if not isinstance(value, str | int | float) or value != value:
                 mistakes.append(got(f"CustomLoss: the option {key} is a string, a number or a truth value", value))
                 given[key] = None
+        mistakes += _pointer_mistakes("CustomLoss", label)
         self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(given.items())))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

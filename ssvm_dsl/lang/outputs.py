@@ -7,18 +7,17 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from operator import index
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST, number_text
+from ssvm_dsl.lang.class_names import ClassName, read_states
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
-
-ClassName = str | int
+from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -35,9 +34,15 @@ class Label(Symbol):
     allowed : Input, optional
         Which classes each variable may take, example by example: an input of the label's axes with one number for each
         class, 0 where the class is ruled out (candidate tags of a word from a lexicon, say).
+    over : Dim, optional
+        Makes a *pointer label*, in place of states: the value at each position (of one axis) is a position on this
+        axis.  A factor of it scores every pair: ``Factor(y, features=Input(T, T, 20))``.
+    null : bool
+        A pointer may also point nowhere: -1 in Y and in predictions; ``y.is_(None)`` is a target.
 
     Examples
     --------
+    >>> head = Label(T, over=T, null=True)
     >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
     >>> y = Label(H, W, 21)
     >>> y = Label(["noun", "verb", "other"])
@@ -48,36 +53,86 @@ class Label(Symbol):
     n_states: int
     classes: tuple[ClassName, ...] | None
     allowed: Input | None
+    over: Dim | None
+    null: bool
 
     def __init__(
-        self, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+        self,
+        *axes_then_states: Dim | int | str | Sequence[ClassName],
+        allowed: Input | None = None,
+        over: Dim | None = None,
+        null: bool = False,
     ) -> None:
         mistakes: list[Mistake] = []
+        if over is not None or null is not False:
+            if allowed is not None:
+                mistakes.append("Label: a pointer label has no allowed")
+            self._point(axes_then_states, over, null, mistakes)
+            return
         *axes, states = axes_then_states or (1,)
         if not axes_then_states:
             mistakes.append("Label: the number of states or their names are missing, e.g. Label(T, 26) or Label('ab')")
         dims = check_axes(tuple(axes), "Label", mistakes)
-        n_states, classes = _read_states(plain(states), mistakes)
+        n_states, classes = read_states(plain(states), mistakes)
         if prod(dim.size or 1 for dim in dims) > MOST:
             mistakes.append(f"Label: the fixed axes have more than {MOST} positions")
         if allowed is not None and not isinstance(allowed, Input):
             mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
             allowed = None
-        self._fill(mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed)
+        self._fill(
+            mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False
+        )
+
+    def _point(self, axes: tuple[Any, ...], over: object, null: object, mistakes: list[Mistake]) -> None:
+        """Declare a pointer label: a yes or no for every pair of a position and what it may point to."""
+        if len(axes) != 1 or not isinstance(axes[0], Dim) or not isinstance(over, Dim):
+            text = "Label: a pointer label has one axis, and no states but the positions of over=, as Label(T, over=T)"
+            mistakes.append(got(text, (*axes, over)))
+            axes, over = (Dim(1),), Dim(1)
+        dims = check_axes((*axes, over), "Label", mistakes, twice=True)
+        empty = as_flag(null, "Label: null", mistakes)
+        self._fill(mistakes, dims=dims, n_states=2, classes=None, allowed=None, over=over, null=empty)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if self.none is not None:
+            object.__setattr__(self.none, "name", f"{self.name}.is_(None)")
+
+    @property
+    def pointer(self) -> bool:
+        """Whether its values are positions on an axis; it has a yes or no for every pair of positions."""
+        return self.over is not None
+
+    @property
+    def none(self) -> NoneOf | None:
+        """What says whether a pointer points nowhere; ``None`` where there is none that may."""
+        if not self.null:
+            return None
+        if "_none" not in self.__dict__:
+            object.__setattr__(self, "_none", NoneOf(self))
+        made: NoneOf = self.__dict__["_none"]
+        return made
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
+        if self.over is not None:
+            return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {})
         options = {} if self.allowed is None else {"allowed": self.allowed}
         return (*self.dims, self.n_states if self.classes is None else self.classes), options
 
-    def is_(self, state: ClassName) -> Target:
+    def is_(self, state: ClassName | None) -> Target:
         """Return the target "this variable has class ``state``" (an indicator; ``==`` is never overloaded).
 
         Parameters
         ----------
         state : class name
-            One of the declared classes.
+            One of the declared classes; ``None`` for a pointer that may point nowhere.
         """
+        if self.pointer:
+            if state is None and self.none is not None:
+                return Target("indicator", (self.none,), state=1)
+            only = "is_(None)" if self.null else "the label itself, with features of pairs of positions"
+            return Target("each", (self,), mistakes=[f"is_({show(state)}): of a pointer label the target is {only}"])
         return Target("indicator", (self,), state=plain(state))
 
     def at(self, position: int) -> Target:
@@ -108,41 +163,21 @@ class Label(Symbol):
         return state if isinstance(state, int) and 0 <= state < self.n_states else None
 
 
-def _read_states(states: object, mistakes: list[Mistake]) -> tuple[int, tuple[ClassName, ...] | None]:
-    """Return (number of states, class names or None for plain ints)."""
-    if isinstance(states, int) and not isinstance(states, bool):
-        if states < 1:
-            mistakes.append(got("Label: the last argument is the number of states or their names", states))
-        elif states > MOST:
-            mistakes.append(got(f"Label: at most {MOST} states", states))
-        return min(max(states, 1), MOST), None
-    if isinstance(states, Dim | bytes | bytearray | memoryview) or not isinstance(states, Sequence):
-        mistakes.append(got("Label: the last argument is the number of states or their names", states))
-        return 1, None
-    names = tuple(map(plain, states))
-    wrong = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
-    if wrong:
-        mistakes.append(got("Label: class names are strings or ints", wrong[0]))
-        return len(names), None
-    # plain ones: members of an enum, for one, are not written to files as themselves
-    names = tuple(str.__str__(name) if isinstance(name, str) else int(name) for name in names)
-    mistakes += _name_mistakes(names)
-    return max(len(names), 1), names or None
+class NoneOf(Label):
+    """Whether each pointer of a label points nowhere: a part of the label.
 
+    Parameters
+    ----------
+    of : Label
+        The pointer label.
+    """
 
-def _name_mistakes(names: tuple[ClassName, ...]) -> Iterator[Mistake]:
-    """Yield what is wrong with strings and ints as class names."""
-    if len({type(name) for name in names}) > 1:
-        yield "Label: class names are all strings or all ints, not a mixture"
-    if len(set(names)) != len(names):
-        yield "Label: class names are given twice"
-    if not names:
-        yield "Label: at least one class is needed"
-    for name in names:
-        if isinstance(name, str) and name.endswith("\0"):
-            yield got("Label: class names do not end with the character NUL, which numpy drops", name)
-        if isinstance(name, int) and not -(2**63) <= name < 2**63:
-            yield got("Label: class names that are ints have at most 64 bits", name)
+    of: Label
+
+    def __init__(self, of: Label) -> None:
+        super().__init__(of.dims[0], 2)
+        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "name", f"{of.name}.is_(None)" if of.name else "")
 
 
 #: Most variables of a factor: their table is an array with an axis for each, and two more.
@@ -201,6 +236,8 @@ class Target(Node):
             if not isinstance(label, Label):
                 found.append(got(f"{kind}: expected a Label", label))
         labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
+        if kind not in ("each", "indicator") and any(label.pointer for label in labels):
+            found.append(f"{kind}: factors over several pointers are not supported; a pointer label has Factor(y, ...)")
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
             found.append(f"is_({show(state)}): not one of the classes of the label")
         self._fill(
@@ -286,7 +323,7 @@ class Target(Node):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the function that makes this target."""
         if self.kind == "indicator":
-            return (*self.labels, self.state), {}
+            return (self.label.of, None) if isinstance(self.label, NoneOf) else (self.label, self.state), {}
         if self.kind == "at":
             return (*self.labels, self.position), {}
         if self.kind == "pairs":
@@ -301,7 +338,8 @@ class Target(Node):
         if self.kind == "each":
             return show(self.label)
         if self.kind == "indicator":
-            return f"{show(self.label)}.is_({self.state!r})"
+            label, state = self.arguments()[0]
+            return f"{show(label)}.is_({state!r})"
         if self.kind == "at":
             return f"{show(self.label)}.at({self.position})"
         return super().__repr__()

@@ -70,6 +70,8 @@ def _short(symbol: Symbol) -> str:
 def _note(symbol: Symbol) -> str:
     if isinstance(symbol, Dim):
         return "ragged" if symbol.ragged else ""
+    if isinstance(symbol, Label) and symbol.over is not None:
+        return f"pointers to {show(symbol.over)}{', or nowhere' if symbol.null else ''}"
     if isinstance(symbol, Label):
         return f"{symbol.n_states} states"
     if isinstance(symbol, Factor):

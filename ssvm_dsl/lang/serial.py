@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, outputs, structures
+from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, outputs, pointers, structures
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -38,6 +38,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(constraints.AnyOf, constraints.Implies, constraints.Linear, constraints.Not),
         *(structures.Matching, structures.Path, structures.Circuit),
         *(forbidden.Forbid, forbidden.Allow, forbidden.Same, forbidden.Different, Given),
+        *(pointers.AllDifferent, pointers.Arborescence, pointers.ProjectiveTree),
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)

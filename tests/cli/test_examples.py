@@ -14,10 +14,13 @@ from ssvm_dsl import datasets
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
+    "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
+    "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
     "multilabel": r"Together +junction-tree",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
+    "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
     "trees": r"Tree +tree +9\d",
 }
 

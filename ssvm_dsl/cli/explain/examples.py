@@ -162,7 +162,7 @@ def _value(source: Input | Attributes | Edges, sizes: Mapping[str, int], trees: 
     """Return one input of one example."""
     if isinstance(source, Edges):
         return _edges(sizes[source.dim.name], sizes[source.over.name], trees, rng)
-    shape = tuple(sizes[dim.name] for dim in source.dims)
+    shape = tuple(sizes[dim.origin.name] for dim in source.dims)
     if isinstance(source, Attributes):
         tokens = [[f"made-up={rng.integers(10)}", "bias"] for _ in range(shape[0] if shape else 1)]
         return tokens if shape else tokens[0]

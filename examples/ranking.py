@@ -1,0 +1,43 @@
+"""Put documents in order: a permutation, each document points to its place in the list.
+
+    python examples/ranking.py
+"""
+
+import numpy as np
+
+from ssvm_dsl import AllDifferent, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
+
+
+class Ranking(Model):
+    T = Dim()
+    x = Input(T, T, 4)  # features of each (document, place)
+    place = Label(T, over=T)
+    worth = Factor(place, features=x)
+    order = AllDifferent(place)
+    loss = Hamming(place)
+
+
+def lists(n, rng):
+    """Return lists of documents of four features, and where each belongs: by a sum of features, and some noise."""
+    X, Y = [], []
+    for _ in range(n):
+        documents = rng.normal(size=(int(rng.integers(4, 9)), 4))
+        value = documents @ [2.0, -1.0, 0.5, 0.0] + 0.05 * rng.normal(size=len(documents))
+        # good documents in the first places: the sum of value * height is largest when both are sorted
+        height = np.linspace(1.0, -1.0, len(documents))
+        X.append(documents[:, None, :] * height[None, :, None])
+        Y.append(np.argsort(np.argsort(-value)))
+    return X, Y
+
+
+def main():
+    rng = np.random.default_rng(0)
+    (X, Y), (X_test, Y_test) = lists(100, rng), lists(50, rng)
+    svm = StructuredSVM(Ranking, C=10.0, tol=0.01).fit(X, Y)
+    print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {svm.weights_['worth']}")
+    print(f"documents at their place in {len(X_test)} new lists: {svm.score(X_test, Y_test):.0%}")
+    print("right order ", np.argsort(Y_test[0]), "\nfound order ", np.argsort(svm.predict(X_test[:1])[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Pointers as users write them, positions, and as programs have them: a yes or no for each pair of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.sparse import checked
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers
+from ssvm_dsl.lang.outputs import Label
+
+#: The value of a pointer that points nowhere.
+NOWHERE = -1
+
+
+def read_pointers(label: Label, values: Sequence[Any], n_rows: I64, n_cols: I64) -> tuple[I32, I32, Bools]:
+    """Return (whether each position points to each, whether each points nowhere, which pointers are not known), packed.
+
+    Parameters
+    ----------
+    label : Label
+        A pointer label.
+    values : sequence of arrays of ints
+        What each position of each example points to, -1 for nowhere.  Not known are ``None`` and masked entries, and -1
+        where nothing points nowhere.
+    n_rows, n_cols : ndarray of int64, shape (n,)
+        How many pointers there are in each example, and how many positions to point to.
+
+    Raises
+    ------
+    DataError
+        Naming label, example, expected and found.
+    """
+    sizes = zip(n_rows.tolist(), n_cols.tolist(), strict=True)
+    read = [_positions(label, value, i, *size) for i, (value, size) in enumerate(zip(values, sizes, strict=True))]
+    flat = np.concatenate([np.zeros(0, np.int64), *(found for found, _ in read)])
+    unknown = np.concatenate([np.zeros(0, dtype=bool), *(hidden for _, hidden in read)])
+    width = np.repeat(n_cols, n_rows)
+    pairs, there = np.zeros(int(width.sum()), dtype=np.int32), flat >= 0
+    pairs[(pointers(width)[:-1] + flat)[there]] = 1
+    return pairs, (~there).astype(np.int32), unknown
+
+
+def _positions(label: Label, value: Any, i: int, n_rows: int, n_cols: int) -> tuple[I64, Bools]:
+    """Return the pointers of one example, and which of them are not known."""
+    what, hidden = f"label '{label.name}'", np.zeros(n_rows, dtype=bool)
+    if value is None:
+        return np.full(n_rows, NOWHERE), ~hidden
+    if is_masked(value):
+        hidden = np.ma.getmaskarray(value)
+        value = np.ma.filled(value, NOWHERE)
+    elif isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and any(one is None for one in value):
+        hidden = np.array([one is None for one in value], dtype=bool)
+        value = [NOWHERE if one is None else one for one in value]
+    array = np.asarray(checked(real_array, value, what, i))
+    if array.shape != (n_rows,):
+        expected = f"shape ({label.dims[0].name}={n_rows})"
+        raise DataError(what, example=i, expected=expected, found=f"shape {array.shape}")
+    whole, exact = whole_numbers(array)
+    if not label.null:
+        hidden = hidden | (exact & (whole == NOWHERE))
+    wrong = np.flatnonzero((~exact | (whole < NOWHERE) | (whole >= n_cols)) & ~hidden)
+    if len(wrong):
+        nowhere = f", or {NOWHERE} for nowhere" if label.null else ""
+        expected = f"positions in 0..{n_cols - 1} ({label.dims[1].origin.name}={n_cols}){nowhere}"
+        found = f"{number_text(array[wrong[0]].item())} at position {wrong[0]} of {label.dims[0].name}"
+        raise DataError(what, example=i, expected=expected, found=found)
+    return whole, hidden
+
+
+def pointed(pairs: I32, n_rows: I64, n_cols: I64) -> list[Any]:
+    """Return what each position of each example points to, -1 for nowhere; the inverse of :func:`read_pointers`."""
+    out = []
+    for table in _tables(pairs, n_rows, n_cols):
+        found = np.full(len(table), NOWHERE, dtype=np.int64)
+        row, col = np.nonzero(table > 0)
+        found[row] = col
+        out.append(found)
+    return out
+
+
+def pair_values(pairs: F64, none: F64 | None, n_rows: I64, n_cols: I64) -> list[Any]:
+    """Return numbers of all pairs as arrays (positions, what they point to), "nowhere" last where there is one."""
+    tables = list(_tables(pairs, n_rows, n_cols))
+    if none is None:
+        return tables
+    ends = pairwise(pointers(n_rows).tolist())
+    return [np.column_stack([table, none[lo:hi]]) for table, (lo, hi) in zip(tables, ends, strict=True)]
+
+
+def _tables(flat: NDArray[Any], n_rows: I64, n_cols: I64) -> Iterator[NDArray[Any]]:
+    for (lo, hi), rows, cols in zip(
+        pairwise(pointers(n_rows * n_cols).tolist()), n_rows.tolist(), n_cols.tolist(), strict=True
+    ):
+        yield flat[lo:hi].reshape(rows, cols)

@@ -1,0 +1,48 @@
+"""The classes of a label: a number of them, or their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ssvm_dsl.lang.arrays import MOST
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.symbols import Mistake, got, plain
+
+ClassName = str | int
+
+
+def read_states(states: object, mistakes: list[Mistake]) -> tuple[int, tuple[ClassName, ...] | None]:
+    """Return (number of states, class names or None for plain ints)."""
+    if isinstance(states, int) and not isinstance(states, bool):
+        if states < 1:
+            mistakes.append(got("Label: the last argument is the number of states or their names", states))
+        elif states > MOST:
+            mistakes.append(got(f"Label: at most {MOST} states", states))
+        return min(max(states, 1), MOST), None
+    if isinstance(states, Dim | bytes | bytearray | memoryview) or not isinstance(states, Sequence):
+        mistakes.append(got("Label: the last argument is the number of states or their names", states))
+        return 1, None
+    names = tuple(map(plain, states))
+    wrong = [name for name in names if not isinstance(name, str | int) or isinstance(name, bool)]
+    if wrong:
+        mistakes.append(got("Label: class names are strings or ints", wrong[0]))
+        return len(names), None
+    # plain ones: members of an enum, for one, are not written to files as themselves
+    names = tuple(str.__str__(name) if isinstance(name, str) else int(name) for name in names)
+    mistakes += _name_mistakes(names)
+    return max(len(names), 1), names or None
+
+
+def _name_mistakes(names: tuple[ClassName, ...]) -> Iterator[Mistake]:
+    """Yield what is wrong with strings and ints as class names."""
+    if len({type(name) for name in names}) > 1:
+        yield "Label: class names are all strings or all ints, not a mixture"
+    if len(set(names)) != len(names):
+        yield "Label: class names are given twice"
+    if not names:
+        yield "Label: at least one class is needed"
+    for name in names:
+        if isinstance(name, str) and name.endswith("\0"):
+            yield got("Label: class names do not end with the character NUL, which numpy drops", name)
+        if isinstance(name, int) and not -(2**63) <= name < 2**63:
+            yield got("Label: class names that are ints have at most 64 bits", name)

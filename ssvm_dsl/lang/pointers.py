@@ -1,0 +1,145 @@
+"""Structures of pointer labels: permutations, directed trees.
+
+A pointer label ``y = Label(T, over=J)`` has a yes or no for each pair of a position and what it may point to, and with
+``null=True`` one for "nowhere".  Its structure is one constraint over all of them; without a declared one each position
+points to one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.outputs import Label, Target
+from ssvm_dsl.lang.quantities import Parameter, Sum
+from ssvm_dsl.lang.symbols import Mistake, as_flag, got
+
+
+class PointerStructure(Constraint):
+    """What all pointers of a label are together."""
+
+    pointers: Label
+
+    def _structure(
+        self,
+        kind: str,
+        label: object,
+        mistakes: list[Mistake],
+        meta: tuple[Parameter, ...],
+        pair: tuple[Parameter, ...],
+        none: tuple[Parameter, ...],
+    ) -> None:
+        """Declare the constraint: numbers of the whole, of a pair, and of a pointer that points nowhere."""
+        pointers = _checked(label, type(self).__name__, mistakes)
+        literals = [Literal(Target("indicator", (pointers,), state=1))]
+        numbers = [pair]
+        if pointers.none is not None:
+            literals.append(Literal(Target("indicator", (pointers.none,), state=1)))
+            numbers.append(none)
+        object.__setattr__(self, "pointers", pointers)
+        self._declare(mistakes, kind, tuple(literals), (), meta, tuple(numbers))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        single = any(one.name == "single_root" and one.value for one in self.meta)
+        return (self.pointers,), ({"single_root": True} if single else {})
+
+
+class _Matched(PointerStructure):
+    """Each pointer points to one position, or nowhere."""
+
+    def _match(self, label: object, most: int, mistakes: list[Mistake]) -> None:
+        """Declare that at most so many pointers point to the same position; any number points nowhere."""
+        pointers = _checked(label, type(self).__name__, mistakes)
+        from_, to = pointers.dims
+        meta = (
+            Parameter("n_rows", Sum(sizes=(from_,)), whole=True),
+            Parameter("n_cols", Sum(sizes=(to, from_) if pointers.null else (to,)), whole=True),
+            *(Parameter(name, value, whole=True) for name, value in (("row_least", 1), ("row_most", 1))),
+            *(Parameter(name, value, whole=True) for name, value in (("col_least", 0), ("col_most", most))),
+        )
+        row = Parameter("row", Sum((from_,)))
+        # "nowhere" is a column of each row's own
+        own = (row, Parameter("col", Sum((from_,), (to,))))
+        self._structure("matching", pointers, mistakes, meta, (row, Parameter("col", Sum((to,)))), own)
+
+
+class AllDifferent(_Matched):
+    """No two pointers of a label point to the same position; with as many positions as pointers, a permutation.
+
+    Parameters
+    ----------
+    y : Label
+        A pointer label: ``y = Label(T, over=T)``.  Where it has ``null=True`` any number of them point nowhere.
+
+    Examples
+    --------
+    >>> order = AllDifferent(y)
+    """
+
+    def __init__(self, y: Label) -> None:
+        self._match(y, 1, [])
+
+
+class OneEach(_Matched):
+    """Each pointer of a label points to one position (or nowhere): what a pointer label says by itself.
+
+    Parameters
+    ----------
+    y : Label
+        A pointer label.
+    """
+
+    def __init__(self, y: Label) -> None:
+        self._match(y, NO_BOUND, [])
+        object.__setattr__(self, "name", y.name)
+
+
+class Arborescence(PointerStructure):
+    """Pointers to heads form a directed tree: from every position heads lead to the root, which is "nowhere".
+
+    Parameters
+    ----------
+    head : Label
+        A pointer label ``head = Label(T, over=T, null=True)``; -1 is the root.
+    single_root : bool
+        Exactly one position has the root for its head.
+
+    Examples
+    --------
+    >>> tree = Arborescence(head, single_root=True)
+    """
+
+    def __init__(self, head: Label, single_root: bool = False) -> None:
+        self._tree("arborescence", head, single_root)
+
+    def _tree(self, kind: str, label: object, single_root: object) -> None:
+        what, mistakes = type(self).__name__, list[Mistake]()
+        single = as_flag(single_root, f"{what}: single_root", mistakes)
+        head = _checked(label, what, mistakes)
+        if not mistakes and (head.dims[1].origin is not head.dims[0] or not head.null):
+            mistakes.append(f"{what}: heads are positions of the same axis or none: head = Label(T, over=T, null=True)")
+        position, target = head.dims
+        meta = (Parameter("n", Sum(sizes=(position,)), whole=True), Parameter("single_root", single))
+        dependent = Parameter("dependent", Sum((position,), plus=1))
+        pair = (Parameter("head", Sum((target,), plus=1)), dependent)
+        self._structure(kind, head, mistakes, meta, pair, (Parameter("head", Sum()), dependent))
+
+
+class ProjectiveTree(Arborescence):
+    """Pointers to heads form a directed tree none of whose arcs cross, the root before the first position.
+
+    The arguments are those of :class:`Arborescence`.
+    """
+
+    def __init__(self, head: Label, single_root: bool = False) -> None:
+        self._tree("projective-tree", head, single_root)
+
+
+def _checked(label: object, what: str, mistakes: list[Mistake]) -> Label:
+    """Return a pointer label; note what is none."""
+    if isinstance(label, Label) and label.pointer:
+        return label
+    mistakes.append(got(f"{what}: a pointer label, such as y = Label(T, over=T)", label))
+    return Label(Dim(1), over=Dim(1), null=True)
