@@ -22,7 +22,7 @@ _HOMES = {
     "ssvm_dsl.lang.given": ("Given",),
     "ssvm_dsl.lang.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.outputs": ("Label", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.outputs": ("Label", "Latent", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.model import Model as Model
     from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.outputs import Label as Label
+    from ssvm_dsl.lang.outputs import Latent as Latent
     from ssvm_dsl.lang.outputs import along as along
     from ssvm_dsl.lang.outputs import chain as chain
     from ssvm_dsl.lang.outputs import cliques as cliques

@@ -124,7 +124,10 @@ def ground(
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first)
-        known = truth if truth is None or ignored is None else np.where(ignored, np.int32(-1), truth)
+        hidden = ignored
+        if declaration.latents:
+            hidden = layout.latent if ignored is None else ignored | layout.latent
+        known = truth if truth is None or hidden is None else np.where(hidden, np.int32(-1), truth)
         trained = None if whole else ignored
         parameters = _parameters(declaration, layout, examples, encoder, trained, known, whole, _clamp(layout, given))
     except DataError as err:
@@ -141,7 +144,8 @@ def _clamp(layout: Layout, given: object) -> I32 | None:
     if given is None:
         return None
     states, unknown = layout.encode(given, "given", partial=True)
-    return states if unknown is None else np.where(unknown, np.int32(-1), states)
+    free = layout.latent if unknown is None else layout.latent | unknown
+    return np.where(free, np.int32(-1), states)
 
 
 def _require_memory(declaration: Declaration, examples: Examples, layout: Layout, judged: bool) -> None:

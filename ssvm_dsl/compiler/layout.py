@@ -111,7 +111,17 @@ class Layout:
 
     # -- users' labels to states and back --------------------------------------------------------------
 
-    def encode(self, Y: object, what: str = "Y", partial: bool = False) -> tuple[I32, Bools | None]:
+    @cached_property
+    def latent(self) -> Bools:
+        """Which variables are latent; ``shape (V,)``."""
+        out = np.zeros(int(self.var_ptr[-1]), dtype=bool)
+        for label in self.declaration.latents:
+            out[self.variables(label)] = True
+        return out
+
+    def encode(
+        self, Y: object, what: str = "Y", partial: bool = False, labels: Sequence[Label] | None = None
+    ) -> tuple[I32, Bools | None]:
         """Return (state of each variable, mask of those that are not known or ``None``) for the users' labels.
 
         Not known are entries that are ``None``, masked or -1 (where that is no class), and what the loss ignores.
@@ -123,6 +133,8 @@ class Layout:
             What they are called in messages.
         partial : bool
             Whether labels may be left out of the dict of an example.
+        labels : sequence of Label, optional
+            Those that are given: all but the latent ones by default.  Variables of others are in state 0.
 
         Raises
         ------
@@ -132,9 +144,10 @@ class Layout:
         given = check_sequence(Y, what)
         if len(given) != self.n:
             raise DataError(what, expected=f"{self.n} examples, as in X", found=f"{len(given)}")
-        states = np.empty(int(self.var_ptr[-1]), dtype=np.int32)
+        states = np.zeros(int(self.var_ptr[-1]), dtype=np.int32)
         ignored = np.zeros(len(states), dtype=bool)
-        for label, values in self._split(given, what, partial):
+        known = self.declaration.outputs if labels is None else labels
+        for label, values in self._split(given, what, partial, known):
             if label.pointer:
                 self._encode_pointers(label, values, states, ignored)
                 continue
@@ -153,8 +166,9 @@ class Layout:
         if label.none is not None:
             states[self.variables(label.none)], ignored[self.variables(label.none)] = none, unknown
 
-    def _split(self, given: Sequence[Any], what: str, partial: bool) -> list[tuple[Label, Sequence[Any]]]:
-        labels = self.declaration.outputs
+    def _split(
+        self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]
+    ) -> list[tuple[Label, Sequence[Any]]]:
         if partial:
             whole: dict[str, Any] = {label.name: None for label in labels}
             given = [whole if one is None and len(labels) > 1 else one for one in given]
@@ -168,15 +182,17 @@ class Layout:
                 raise DataError(what, example=i, expected=f"a dict with the labels {', '.join(names)}", found=found)
         return [(label, [one[label.name] for one in given]) for label in labels]
 
-    def decode(self, states: I32) -> list[Any]:
+    def decode(self, states: I32, latent: bool = False) -> list[Any]:
         """Return the users' form of a labelling: arrays of class names, one entry for each example.
 
-        A model with several labels gives a dict for each example; a label without axes gives single values.
+        A model with several labels gives a dict for each example; a label without axes gives single values.  With
+        ``latent``, the states of the latent variables alone.
         """
-        parts = [self._decode_label(label, states) for label in self.declaration.outputs]
+        labels = self.declaration.latents if latent else self.declaration.outputs
+        parts = [self._decode_label(label, states) for label in labels]
         if len(parts) == 1:
             return parts[0]
-        names = [label.name for label in self.declaration.outputs]
+        names = [label.name for label in labels]
         return [dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True)]
 
     def _decode_label(self, label: Label, states: I32) -> list[Any]:

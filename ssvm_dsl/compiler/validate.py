@@ -112,7 +112,7 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
     DataError
         Naming the input, the example, what was expected and what came.
     """
-    if not declaration.labels:
+    if not declaration.outputs:
         raise ModelError(declaration.name, [("", "it has no Label; there is nothing to predict")])
     if not declaration.inputs:
         raise ModelError(declaration.name, [("", "it has no Input; examples would be empty")])

@@ -16,7 +16,7 @@ from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss
-from ssvm_dsl.lang.outputs import Label, Target
+from ssvm_dsl.lang.outputs import Label, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)
@@ -85,6 +85,12 @@ class DeclarationBuilder:
     ) -> Label:
         """Add a :class:`Label`."""
         return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, null=null))
+
+    def latent(
+        self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+    ) -> Latent:
+        """Add a :class:`Latent`."""
+        return self.add(name, Latent(*axes_then_states, allowed=allowed))
 
     def factor(
         self,

@@ -17,7 +17,7 @@ from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss, ZeroOne
-from ssvm_dsl.lang.outputs import Label, NoneOf, Target
+from ssvm_dsl.lang.outputs import Label, Latent, NoneOf, Target
 from ssvm_dsl.lang.pointers import OneEach, PointerStructure
 from ssvm_dsl.lang.symbols import Symbol
 
@@ -74,8 +74,13 @@ class Declaration:
 
     @cached_property
     def outputs(self) -> tuple[Label, ...]:
-        """The labels as users know them: what there is in Y."""
-        return self._of(Label)
+        """The labels as users know them: what there is in Y, and what predictions show."""
+        return tuple(label for label in self._of(Label) if not isinstance(label, Latent))
+
+    @cached_property
+    def latents(self) -> tuple[Latent, ...]:
+        """The variables that are never observed."""
+        return self._of(Latent)
 
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
@@ -354,7 +359,15 @@ def _loss_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
     losses = declaration._of(Loss)
     for extra in losses[1:]:
         yield extra.where, f"{extra.name}: a model has one loss, {losses[0].name} is already one; add them: a + b"
+    for factor in declaration.factors:
+        hidden = [label.name for label in factor.target.labels if isinstance(label, Latent)]
+        if hidden and factor.observed:
+            text = f"weights='observed': {hidden[0]} is latent, so that nothing is seen together with it"
+            yield factor.where, f"{factor.name}: {text}"
     for loss in losses:
+        for label in loss.labels:
+            if isinstance(label, Latent):
+                yield loss.where, f"{loss.name}: {label.name} is latent; a loss compares labels that are known"
         for _, term in loss.terms:
             if (
                 isinstance(term, ZeroOne)

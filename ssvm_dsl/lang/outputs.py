@@ -163,6 +163,27 @@ class Label(Symbol):
         return state if isinstance(state, int) and 0 <= state < self.n_states else None
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class Latent(Label):
+    """Variables that are never observed: targets of factors like a label, but no part of ``Y`` or of predictions.
+
+    Parameters
+    ----------
+    *axes_then_states, allowed
+        As of :class:`Label`.
+
+    Examples
+    --------
+    >>> h = Latent(T, 8)
+    >>> joint = Factor(cross(h, y))
+    """
+
+    def __init__(
+        self, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
+    ) -> None:
+        super().__init__(*axes_then_states, allowed=allowed)
+
+
 class NoneOf(Label):
     """Whether each pointer of a label points nowhere: a part of the label.
 

@@ -17,7 +17,7 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs import Label, Latent
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -27,7 +27,7 @@ VERSION = 1
 CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     maker.__name__: maker
     for maker in (
-        *(Dim, Label, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
+        *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
         *(features.Whitened, features.Hashed, features.Concat),
         *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),

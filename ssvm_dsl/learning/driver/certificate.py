@@ -136,6 +136,9 @@ class FitReport:
         What rounding may add to ``primal``, or take from it.
     withdrawn : str
         Why there is no certificate although the oracle gives bounds, in words.
+    latent_objectives : tuple of float
+        For latent variables: the objective after each fit and each completion in turn, which never rises.  It is not
+        convex; all that is certified is of the last fit, whose latent states are fixed.
     history : tuple of TrainingEvent
         One event for each outer iteration.
     """
@@ -163,12 +166,15 @@ class FitReport:
     estimate: float = np.nan
     rounding: float = 0.0
     withdrawn: str = ""
+    latent_objectives: tuple[float, ...] = ()
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, Any]:
         """Return everything but the history as plain data; non-finite numbers become ``None``."""
-        names = [name for name in self.__dataclass_fields__ if name not in ("plan", "history", "options")]
+        other = ("plan", "history", "options", "latent_objectives")
+        names = [name for name in self.__dataclass_fields__ if name not in other]
         out: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
+        out["latent_objectives"] = [_plain(value) for value in self.latent_objectives]
         out["options"] = {key: _plain(value) for key, value in self.options.items()}
         out["plan"] = self.plan.summary()
         return out
@@ -180,6 +186,7 @@ class FitReport:
         absent["relative_gap"] = absent["gap"]
         values: dict[str, Any] = {k: absent.get(k, np.nan) if v is None else v for k, v in stored.items()}
         values |= {"plan": Plan.of_summary(stored["plan"]), "options": dict(stored["options"])}
+        values["latent_objectives"] = tuple(map(float, stored["latent_objectives"]))
         return cls(**values)
 
     @property
@@ -210,6 +217,7 @@ class FitReport:
             ("ended", f"{REASONS[self.reason]}{'' if self.converged else f' ({self._why()})'}"),
             *([] if self.tightness == 1.0 or (np.isnan(self.tightness) and self.bounded) else [self._inference()]),
             *([] if np.isnan(self.validation_score) else [("validation", f"best score {self.validation_score:.6g}")]),
+            *([("latent", self._latent())] if self.latent_objectives else []),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
             (
                 "time",
@@ -217,6 +225,12 @@ class FitReport:
                 + (f"; and loading code {seconds_text(self.loading_seconds)}" if self.loading_seconds >= 0.1 else ""),
             ),
         ]
+
+    def _latent(self) -> str:
+        """Return what was reached in the rounds of latent variables."""
+        first, last, n = self.latent_objectives[0], self.latent_objectives[-1], (len(self.latent_objectives) + 1) // 2
+        text = f"{n} round{'s' if n > 1 else ''}, objective {first:.6g} to {last:.6g}"
+        return f"{text}; the gap is that of the last fit, with latent states fixed"
 
     @property
     def bounded(self) -> bool:

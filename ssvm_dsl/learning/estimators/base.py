@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
@@ -33,6 +33,16 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation, scores_of
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.latent import (
+    RANDOM,
+    LatentOptions,
+    LatentRun,
+    check_latent,
+    clamped,
+    complete,
+    completed,
+    first_states,
+)
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
@@ -72,6 +82,18 @@ class Goal:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What one call of ``fit`` was given."""
+
+    goal_of: Callable[[Grounded], Goal]
+    spec: TrainerSpec
+    options: dict[str, Any]
+    sample_weight: Any
+    held_out: Any
+    deadline: Deadline
+
+
 class Learner(Predictor):
     """An estimator whose weights are learnt by a trainer; subclasses say what risk is minimised.
 
@@ -96,6 +118,8 @@ class Learner(Predictor):
     scoring: Scoring
     checkpoint: str | None
     checkpoint_seconds: float
+    latent_options: Mapping[str, Any] | None
+    report_: FitReport
 
     @classmethod
     def from_weights(cls, model: type[Model], weights: Mapping[Any, Any], **parameters: Any) -> Self:
@@ -152,32 +176,106 @@ class Learner(Predictor):
         grounded = self._ground(X, Y, fitted=None if start is None else self._fitted)
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
-        goal = goal_of(grounded)
+        fit = _Fit(goal_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
-            problem, outlook = self._problem(grounded, goal, executor, spec, sample_weight, grounded.n_examples)
-            if slow := outlook.warning(self.max_seconds):
-                warnings.warn(slow, UserWarning, stacklevel=3)
-            # a declared loss that the risk does not look at makes room: it is as large as the scores
-            goal, grounded = replace(goal, loss=problem.loss), replace(grounded, loss=None)
-            stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
-            unit = self._unit(problem)
-            ahead = compiling_ahead(spec.name, goal.risk.name, problem.session.plan.backend)
-            with self._listeners(outlook) as listeners, ahead:
-                trainer = spec.load()(**options, random_state=self._seed)
-                progress = train(
-                    trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
-                    unit=unit, start=start, callbacks=listeners,
-                    checkpoint=self._checkpoint(problem, goal, spec, options, start),
-                    validation=self._validation(grounded, held_out, deadline), deadline=deadline,
-                )  # fmt: skip
-            progress.loading_seconds = deadline.loaded
-            self._take(grounded, progress, problem, options)
+            if grounded.declaration.latents:
+                progress, problem, goal = self._learn_latent(grounded, fit, executor, start)
+            else:
+                problem, outlook, goal = self._asked(grounded, fit, executor)
+                grounded = replace(grounded, loss=None)
+                progress = self._fit_once(grounded, problem, outlook, goal, fit, start)
+                self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
         text = shortfall(self.report_, self.tol, spec, goal.risk, problem, progress)
         if text:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
+
+    def _asked(self, grounded: Grounded, fit: _Fit, executor: Executor) -> tuple[Problem, Outlook, Goal]:
+        """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
+        goal = fit.goal_of(grounded)
+        problem, outlook = self._problem(grounded, goal, executor, fit.spec, fit.sample_weight, grounded.n_examples)
+        # a declared loss that the risk does not look at makes room: it is as large as the scores
+        return problem, outlook, replace(goal, loss=problem.loss)
+
+    def _fit_once(
+        self, grounded: Grounded, problem: Problem, outlook: Outlook, goal: Goal, fit: _Fit, start: F64 | None
+    ) -> Progress:
+        """Train on one convex problem."""
+        spec, options, deadline = fit.spec, fit.options, fit.deadline
+        if slow := outlook.warning(self.max_seconds):
+            warnings.warn(slow, UserWarning, stacklevel=4)
+        stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
+        ahead = compiling_ahead(spec.name, goal.risk.name, problem.session.plan.backend)
+        with self._listeners(outlook) as listeners, ahead:
+            trainer = spec.load()(**options, random_state=self._seed)
+            progress = train(
+                trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
+                unit=self._unit(problem), start=start, callbacks=listeners,
+                checkpoint=self._checkpoint(problem, goal, spec, options, start),
+                validation=self._validation(grounded, fit.held_out, deadline), deadline=deadline,
+            )  # fmt: skip
+        progress.loading_seconds = deadline.loaded
+        return progress
+
+    def _learn_latent(
+        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None
+    ) -> tuple[Progress, Problem, Goal]:
+        """Complete latent variables and fit in turn, from several beginnings; take the best run."""
+        options = LatentOptions.of(self.latent_options)
+        goal = fit.goal_of(grounded)
+        check_latent(goal.risk.loss(goal.loss), goal.risk.relaxed, self.checkpoint)
+        best: LatentRun | None = None
+        for restart in range(options.restarts):
+            run = self._latent_run(grounded, fit, executor, start if restart == 0 else None, options, restart)
+            best = run if best is None or run.objectives[-1] < best.objectives[-1] else best
+            if run.progress.reason == "interrupt" or fit.deadline.over:
+                break
+        assert best is not None
+        self._take(grounded, best.progress, best.problem, fit.options)
+        unit = self._unit(best.problem)
+        self.report_ = replace(self.report_, latent_objectives=tuple(unit * value for value in best.objectives))
+        return best.progress, best.problem, goal
+
+    def _latent_run(
+        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None, options: LatentOptions, number: int
+    ) -> LatentRun:
+        """Complete latent variables and fit in turn until neither changes much."""
+        parameters = clamped(grounded)
+
+        def complete_at(w: F64) -> I32:
+            backend = self.backend, self.backend_options, Guarantee(self.guarantee)
+            return complete(grounded, parameters, w, executor, *backend, fit.deadline)
+
+        w, seed = start, number + (self._seed or 0)
+        if w is not None or options.init == RANDOM:
+            drawn = np.random.default_rng(seed).standard_normal(grounded.parameters.dim)
+            states = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if w is None else w)
+        else:
+            states = first_states(grounded, options, seed)
+        run: LatentRun | None = None
+        for _ in range(options.rounds):
+            data = completed(grounded, states)
+            problem, outlook, goal = self._asked(data, fit, executor)
+            before = np.inf if w is None else problem.value(w)[0]
+            if run is not None:
+                run.objectives.append(min(before, run.objectives[-1]))
+                if run.objectives[-2] - before <= self.tol * abs(before):
+                    break
+            progress = self._fit_once(data, problem, outlook, goal, fit, w)
+            if progress.estimate > before:  # less than a tolerance was left to gain
+                break
+            objectives = [] if run is None else run.objectives
+            run = LatentRun(progress, problem, [*objectives, progress.estimate])
+            if progress.reason in ("interrupt", "callback") or fit.deadline.over:
+                break
+            w, old = progress.w, states
+            states = complete_at(w)
+            if (states == old).all():
+                break
+        assert run is not None
+        return run
 
     @memory_for("partial_fit", "give it smaller batches")
     def _learn_more(self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None) -> None:

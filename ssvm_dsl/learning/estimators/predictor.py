@@ -29,7 +29,14 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.estimators.weights import Weights
-from ssvm_dsl.learning.risks.answers import PredictionRequest, Worth, labellings, probabilities, ranked_labellings
+from ssvm_dsl.learning.risks.answers import (
+    PredictionRequest,
+    Worth,
+    labellings,
+    latent_states,
+    probabilities,
+    ranked_labellings,
+)
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import LossSpec
@@ -95,6 +102,23 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         found = self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit, given=given)
         return list(chain.from_iterable(found))
 
+    def latents(
+        self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
+    ) -> list[Any]:
+        """Return the best states of the latent variables of each example, beside the best labels or given ones.
+
+        A dict for each example where there are several latent labels.
+
+        Raises
+        ------
+        OptionError
+            The model has none.
+        """
+        if not self.model.declaration.latents:
+            raise OptionError(f"model {self.model.declaration.name} has no Latent")
+        found = self._answers(X, latent_states, given=Y, time_limit=time_limit)
+        return list(chain.from_iterable(found))
+
     @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
     def decision_function(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
@@ -107,6 +131,8 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
         """
         if Y is None:
             return np.concatenate(self._answers(X, lambda _, solution: solution.score, time_limit=time_limit))
+        if self.model.declaration.latents:  # of the best states of these
+            return np.concatenate(self._answers(X, lambda _, solution: solution.score, given=Y, time_limit=time_limit))
         self._check_fitted()
         grounded = self._ground(X, Y, self._fitted)
         assert grounded.truth is not None

@@ -87,6 +87,7 @@ checkpoint_seconds
         scoring: Scoring = None,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
+        latent_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._keep(locals())
 

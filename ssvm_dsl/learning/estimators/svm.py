@@ -77,6 +77,9 @@ class StructuredSVM(Learner):
         process was killed, and after a limit from where that was.  It is removed once the tolerance is reached.
     checkpoint_seconds : float
         Least time between two writes of it.
+    latent_options : dict, optional
+        For models with latent variables: ``init`` ("k-means", "random", or states in the form that ``latents``
+        returns), ``rounds`` (20) and ``restarts`` (1).
 
     Attributes
     ----------
@@ -123,6 +126,7 @@ class StructuredSVM(Learner):
         scoring: Scoring = None,
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
+        latent_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._keep(locals())
 

@@ -113,6 +113,11 @@ def labellings(grounded: Grounded, solution: Solution) -> list[Any]:
     return grounded.layout.decode(solution.labels)
 
 
+def latent_states(grounded: Grounded, solution: Solution) -> list[Any]:
+    """Return the states of the latent variables of each example."""
+    return grounded.layout.decode(solution.labels, latent=True)
+
+
 def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple[Any, float]]]:
     """Return for each example its labellings with their scores, best first."""
     ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept

@@ -1,0 +1,212 @@
+"""Latent variables: their states are completed and weights fitted to them in turn (CCCP).
+
+With latent variables h the objective is not convex:
+
+    J(w) = lam/2 |w|^2 + 1/n sum_i [ max_(y, h) (loss(y_i, y) + s_w(y, h)) - max_h s_w(y_i, h) ] .
+
+The concave part is replaced by its tangent: each round completes the labels, ``h_i = argmax_h s_w(y_i, h)``, and then
+fits the convex problem in which these are true, from the weights at hand (Yuille and Rangarajan, Neural Computation
+2003; Yu and Joachims, ICML 2009).  Neither step raises J; rounds end when a completion changes nothing, or gains less
+than the tolerance.  What is certified is the last convex problem, not the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.inference.batch import solve_batch
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.features import FeatureMap
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.lang.outputs import Latent
+from ssvm_dsl.learning.driver.progress import Progress
+from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.plugin_api.protocols import Executor
+
+#: How latent states begin, by name.
+K_MEANS, RANDOM = "k-means", "random"
+
+
+@dataclass(frozen=True)
+class LatentOptions:
+    """How latent variables are learnt.
+
+    Parameters
+    ----------
+    init : {"k-means", "random"} or list
+        What they begin with: clusters of the features that a factor of a latent label has (random ones where there is
+        none), the best states under random weights, or given ones, in the form that ``latents`` returns.
+    rounds : int
+        Completions at most.
+    restarts : int
+        Runs from different beginnings; that of the lowest objective is kept.
+    """
+
+    init: Any = K_MEANS
+    rounds: int = 20
+    restarts: int = 1
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> LatentOptions:
+        """Return checked options.
+
+        Raises
+        ------
+        OptionError
+            Names the option, what was expected and what came.
+        """
+        options = {} if given is None else given
+        if not isinstance(options, Mapping) or set(options) - set(cls.__dataclass_fields__):
+            known = ", ".join(cls.__dataclass_fields__)
+            raise OptionError(f"latent_options is None or a dict with some of {known}, got {given!r}")
+        made = cls(**options)
+        for name in ("rounds", "restarts"):
+            value = getattr(made, name)
+            if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1):
+                raise OptionError(f"latent_options: {name} is a positive int, got {value!r}")
+        if isinstance(made.init, str) and made.init not in (K_MEANS, RANDOM):
+            raise OptionError(f"latent_options: init is 'k-means', 'random' or a list of states, got {made.init!r}")
+        return made
+
+
+@dataclass(eq=False)
+class LatentRun:
+    """Rounds of completing and fitting from one beginning.
+
+    Parameters
+    ----------
+    progress : Progress
+        The last fit.
+    problem : Problem
+        Its convex problem.
+    objectives : list of float
+        J after each fit and each completion; it never rises.
+    """
+
+    progress: Progress
+    problem: Problem
+    objectives: list[float]
+
+
+def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:
+    """Return the states of all variables, those of latent ones clustered or given.
+
+    Raises
+    ------
+    DataError
+        Given states do not fit.
+    """
+    assert grounded.truth is not None
+    layout, states, rng = grounded.layout, grounded.truth.copy(), np.random.default_rng(seed)
+    latents = grounded.declaration.latents
+    if not isinstance(options.init, str):
+        given, unknown = layout.encode(options.init, "latent_options['init']", labels=latents)
+        if unknown is not None and (unknown & layout.latent).any():
+            raise DataError("latent_options['init']", expected="a state of each latent variable", found="some missing")
+        states[layout.latent] = given[layout.latent]
+        return states
+    for label in latents:
+        variables = layout.variables(label)
+        n = len(states[variables])
+        rows = _features(grounded, label)
+        if rows is None or n == 0:
+            states[variables] = rng.integers(label.n_states, size=n)
+        else:
+            states[variables] = _clusters(rows, label.n_states, seed)
+    return states
+
+
+def _features(grounded: Grounded, label: Latent) -> F64 | None:
+    """Return the features of each variable of a latent label, ``None`` where no factor has any."""
+    maps: dict[str, FeatureMap] = {one.name: one for one in grounded.parameters.maps}
+    n = len(grounded.layout.card[grounded.layout.variables(label)])
+    for factor in grounded.declaration.factors:
+        fmap = maps[factor.name]
+        own = factor.target.kind == "each" and factor.target.label is label and fmap.n_factors == n
+        if own and isinstance(fmap.features, np.ndarray) and not factor.joint:
+            return fmap.features[fmap.rows_of(None)]
+    return None
+
+
+def _clusters(rows: F64, k: int, seed: int) -> I32:
+    """Return the number of the cluster of each row."""
+    from sklearn.cluster import KMeans
+
+    distinct = len(np.unique(rows, axis=0))
+    found = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
+    return np.asarray(found, dtype=np.int32)
+
+
+def completed(grounded: Grounded, states: I32) -> Grounded:
+    """Return the grounded data with these states as the truth."""
+    assert grounded.loss is not None
+    return replace(grounded, truth=states, loss=replace(grounded.loss, truth=states))
+
+
+def clamped(grounded: Grounded) -> ParameterMap:
+    """Return the parameters of the program in which variables whose labels are known have no other state."""
+    program, layout = grounded.program, grounded.layout
+    assert grounded.truth is not None
+    fixed = ~layout.latent if grounded.ignored is None else ~layout.latent & ~grounded.ignored
+    allowed = np.ones(program.n_states, dtype=bool) if program.allowed is None else program.allowed.copy()
+    only = np.zeros(program.n_states, dtype=bool)
+    only[program.state_ptr[:-1] + grounded.truth] = True
+    allowed &= only | ~np.repeat(fixed, program.card)
+    return replace(grounded.parameters, program=replace(program, allowed=allowed))
+
+
+def complete(
+    grounded: Grounded,
+    parameters: ParameterMap,
+    w: F64,
+    executor: Executor,
+    backend: str,
+    options: dict[str, Any] | None,
+    guarantee: Guarantee,
+    deadline: Deadline,
+) -> I32:
+    """Return the best states of latent variables under w, beside the labels that are known; ``shape (V,)``.
+
+    Parameters
+    ----------
+    grounded : Grounded
+        With labels.
+    parameters : ParameterMap
+        What :func:`clamped` returned for them.
+    w, executor, backend, options, guarantee, deadline
+        As in a prediction.
+    """
+    assert grounded.truth is not None
+    need = need_of(parameters, frozenset({Task.MAP}), accepted_guarantee(backend, guarantee))
+    plan = plan_program(parameters.program, need, backend, options)
+    session = open_plan(plan, parameters.program, outwards=False)
+    found = solve_batch(parameters, session, executor, w, deadline=deadline)
+    return np.where(grounded.layout.latent, found.labels, grounded.truth).astype(np.int32)
+
+
+def check_latent(loss: LossTerm, relaxed: bool, checkpoint: str | None) -> None:
+    """Refuse what does not go with latent variables.
+
+    Raises
+    ------
+    TrainingError
+        The loss compares whole labellings; the risk is relaxed; a checkpoint is asked for.
+    """
+    if loss.kind != ADDITIVE:
+        text = f"latent variables need a loss that adds up over variables, not {loss.called}"
+        raise TrainingError(f"{text}: the states of latent ones are no part of what is right; use Hamming or Cost")
+    if relaxed:
+        raise TrainingError("risk 'relaxed' is not for models with latent variables; risk='margin' takes them")
+    if checkpoint is not None:
+        raise TrainingError("checkpoint= is not available for models with latent variables: each round is a new fit")

@@ -1,0 +1,181 @@
+"""Latent variables: completion and fitting in turn, against enumeration, a planted structure, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import (
+    CountLoss,
+    Dim,
+    Factor,
+    Feature,
+    Hamming,
+    Input,
+    Label,
+    Latent,
+    Model,
+    StructuredSVM,
+    ZeroOne,
+    chain,
+    cross,
+    ground,
+)
+from ssvm_dsl.errors import DataError, ModelError, OptionError, TrainingError
+
+
+class Parts(Model):
+    T = Dim()
+    x = Input(T, 4)
+    h = Latent(T, 3)
+    y = Label(2)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    trans = Factor(chain(h))
+    loss = Hamming(y)
+
+
+def mean(x):
+    return x.mean(axis=0) if len(x) else np.zeros(4)
+
+
+class Whole(Model):
+    T = Dim()
+    x = Input(T, 4)
+    y = Label(2)
+    emit = Factor(y, features=Feature(mean, width=4))
+    loss = Hamming(y)
+
+
+def planted(n, seed):
+    """Return words of parts 0..2: class 0 has part 1 after part 0, class 1 before it; part 2 stands anywhere."""
+    rng = np.random.default_rng(seed)
+    centres = 3.0 * np.eye(3, 4)
+    X, Y, H = [], [], []
+    for _ in range(n):
+        y = int(rng.integers(2))
+        first, second = (0, 1) if y == 0 else (1, 0)
+        parts = np.array([first] * int(rng.integers(1, 3)) + [2] + [second] * int(rng.integers(1, 3)))
+        X.append(centres[parts] + 0.8 * rng.normal(size=(len(parts), 4)))
+        Y.append(y)
+        H.append(parts)
+    return X, Y, H
+
+
+class Ordered(Model):
+    """Six parts, so that each class has parts of its own, with steps of their own."""
+
+    T = Dim()
+    x = Input(T, 4)
+    h = Latent(T, 6)
+    y = Label(2)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    trans = Factor(chain(h))
+    loss = Hamming(y)
+
+
+def score(w, x, y, h):
+    emit, joint, trans = w[:12].reshape(3, 4), w[12:18].reshape(3, 2), w[18:].reshape(3, 3)
+    return sum(emit[s] @ x[t] + joint[s, y] for t, s in enumerate(h)) + sum(trans[a, b] for a, b in pairwise(h))
+
+
+def objective(w, X, Y, C):
+    """Return J(w) by enumeration."""
+    total = 0.0
+    for x, truth in zip(X, Y, strict=True):
+        every = list(product(range(3), repeat=len(x)))
+        best = {y: max(score(w, x, y, h) for h in every) for y in (0, 1)}
+        total += max(best[y] + (y != truth) for y in (0, 1)) - best[truth]
+    return 0.5 * w @ w + C * total
+
+
+@pytest.mark.parametrize("init", ["k-means", "random"])
+def test_the_objective_never_rises_and_is_that_of_all_completions(init):
+    X, Y, _ = planted(12, seed=1)
+    X = [x[:4] for x in X]
+    svm = StructuredSVM(Parts, C=1.0, tol=1e-4, random_state=0, latent_options={"init": init}).fit(X, Y)
+    values = svm.report_.latent_objectives
+    assert all(b <= a for a, b in pairwise(values))
+    assert values[-1] == pytest.approx(objective(svm.coef_, X, Y, 1.0), rel=1e-3)
+    assert objective(svm.coef_, X, Y, 1.0) <= svm.report_.primal * (1 + 1e-9)  # the convex problem bounds it
+    for x, y, found, states in zip(X, Y, svm.predict(X), svm.latents(X, Y), strict=True):
+        every = list(product(range(3), repeat=len(x)))
+        best = {k: max(score(svm.coef_, x, k, h) for h in every) for k in (0, 1)}
+        assert best[found] == pytest.approx(max(best.values()))
+        assert score(svm.coef_, x, y, states) == pytest.approx(best[y])
+    assert svm.decision_function(X, Y) == pytest.approx(
+        [max(score(svm.coef_, x, y, h) for h in product(range(3), repeat=len(x))) for x, y in zip(X, Y, strict=True)]
+    )
+    assert "with latent states fixed" in str(svm.report_)
+
+
+def test_a_planted_structure_is_found_that_a_model_without_it_cannot_say():
+    X, Y, _ = planted(120, seed=2)
+    seen, new = (X[:60], Y[:60]), (X[60:], Y[60:])
+    flat = StructuredSVM(Whole, C=1.0, random_state=0).fit(*seen).score(*new)
+    options = {"init": "random", "rounds": 6, "restarts": 1}
+    svm = StructuredSVM(Ordered, C=3.0, tol=0.05, max_passes=30, random_state=0, latent_options=options).fit(*seen)
+    assert flat <= 0.7
+    assert svm.score(*new) >= 0.85
+
+
+def test_given_states_are_where_rounds_begin():
+    X, Y, H = planted(20, seed=3)
+    svm = StructuredSVM(Parts, C=1.0, latent_options={"init": H, "rounds": 1}, random_state=0).fit(X, Y)
+    assert len(svm.report_.latent_objectives) == 1
+    with pytest.raises(DataError, match=r"latent_options\['init'\]: expected a state of each latent variable"):
+        StructuredSVM(Parts, latent_options={"init": [None, *H[1:]]}).fit(X, Y)
+    with pytest.raises(DataError, match="label 'h', example 0"):
+        StructuredSVM(Parts, latent_options={"init": [[7] * len(H[0]), *H[1:]]}).fit(X, Y)
+
+
+def test_a_saved_model_and_a_warm_start(tmp_path):
+    X, Y, _ = planted(15, seed=4)
+    svm = StructuredSVM(Parts, C=1.0, tol=1e-2, random_state=0, latent_options={"init": "random"}).fit(X, Y)
+    svm.save(tmp_path / "parts.npz")
+    again = StructuredSVM.load(tmp_path / "parts.npz")
+    assert again.report_.latent_objectives == svm.report_.latent_objectives
+    assert again.predict(X) == svm.predict(X)
+    before = svm.report_.latent_objectives[-1]
+    svm.set_params(warm_start=True).fit(X, Y)
+    assert svm.report_.latent_objectives[-1] <= before * (1 + 1e-2)
+
+
+def test_several_labels_of_both_kinds():
+    class Two(Model):
+        T = Dim()
+        x = Input(T, 2)
+        g, h = Latent(T, 2), Latent(["u", "v"])
+        a, b = Label(T, "pq"), Label(3)
+        f1 = Factor(a, features=x)
+        f2 = Factor(cross(g, a))
+        f3 = Factor(cross(h, b))
+        loss = Hamming(a) + Hamming(b)
+
+    X, Y = [np.ones((2, 2)), np.zeros((3, 2))], [{"a": "pq", "b": 1}, {"a": "ppp", "b": 2}]
+    svm = StructuredSVM(Two, random_state=0).fit(X, Y)
+    assert set(svm.predict(X)[0]) == {"a", "b"}
+    assert set(svm.latents(X)[0]) == {"g", "h"}
+    assert set(svm.predict_marginals(X)[0]) == {"a", "b"}
+    assert ground(Two, X, Y).layout.latent.sum() == 5 + 2
+    assert Model.from_json(Two.to_json()).declaration == Two.declaration
+
+
+def test_what_does_not_go_together_is_refused(tmp_path):
+    X, Y, _ = planted(4, seed=5)
+    for loss, found in [(ZeroOne, "not ZeroOne"), (lambda y: CountLoss(y, positive=1), "not CountLoss")]:
+        with pytest.raises(TrainingError, match=found):
+            StructuredSVM(type("Other", (Parts,), {"loss": loss(Parts.y)})).fit(X, Y)
+    for parameters in ({"risk": "hm", "trainer": "bcfw"}, {"risk": "relaxed"}, {"checkpoint": str(tmp_path / "c")}):
+        with pytest.raises(TrainingError):
+            StructuredSVM(Parts, **parameters).fit(X, Y)
+    for wrong in ({"init": "zeros"}, {"rounds": 0}, {"steps": 1}, 3):
+        with pytest.raises(OptionError, match="latent_options"):
+            StructuredSVM(Parts, latent_options=wrong).fit(X, Y)
+    with pytest.raises(ModelError, match="h is latent; a loss compares labels that are known"):
+        type("Wrong", (Parts,), {"loss": Hamming(Parts.h)})
+    with pytest.raises(OptionError, match="has no Latent"):
+        StructuredSVM(Whole).fit(X, Y).latents(X)
