@@ -27,6 +27,7 @@ _HOMES = {
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
     ),
+    "ssvm_dsl.lang.kernel_features": ("Nystroem", "RandomFourier"),
     "ssvm_dsl.lang.losses": ("Cost", "CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler": ("estimate", "ground"),
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input
+    from ssvm_dsl.lang.kernel_features import Nystroem as Nystroem
+    from ssvm_dsl.lang.kernel_features import RandomFourier as RandomFourier
     from ssvm_dsl.lang.losses import Cost as Cost
     from ssvm_dsl.lang.losses import CountLoss as CountLoss
     from ssvm_dsl.lang.losses import CustomLoss as CustomLoss

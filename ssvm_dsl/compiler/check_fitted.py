@@ -16,6 +16,7 @@ from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Source
+from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 
 
 class LearntWidths:
@@ -92,14 +93,19 @@ class LearntWidths:
         width = self.of(source.source)
         shapes: dict[str, tuple[int, ...]] = {"mean": (width,)}
         shapes |= {"matrix": (width, width)} if isinstance(source, lang.Whitened) else {"scale": (width,)}
+        if isinstance(source, RandomFourier):
+            shapes = {"weights": (source.width, width), "offset": (source.width,)}
+        if isinstance(source, Nystroem):
+            m = source.width
+            shapes = {"components": (m, width), "normalization": (m, m), "gamma": (1,)}
         if isinstance(source, lang.PLiF):
             shapes = {"knots": (width, source.n_knots)}
         for name, array in self._entry(key, *shapes).items():
             if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.shape != shapes[name]:
                 found = f"shape {array.shape}, {array.dtype}" if isinstance(array, np.ndarray) else repr(array)[:40]
                 raise ValueError(f"{key!r}: expected {name} of shape {shapes[name]}, float64, found {found}")
-            if not np.isfinite(array).all() or (name == "scale" and not (array > 0).all()):
-                raise ValueError(f"{key!r}: expected finite numbers, scales above 0, in {name}")
+            if not np.isfinite(array).all() or (name in ("scale", "gamma") and not (array > 0).all()):
+                raise ValueError(f"{key!r}: expected finite numbers, scales and gamma above 0, in {name}")
             if name == "knots" and (np.diff(array, axis=1) < 0).any():
                 raise ValueError(f"{key!r}: expected ascending knots")
 
@@ -108,7 +114,7 @@ def _learning(source: Source | None) -> Iterator[Source]:
     """Yield the sources that learn something; hashed attributes learn no names."""
     if source is None:
         return
-    if isinstance(source, Attributes | lang.PLiF | lang.Standardized | lang.Whitened):
+    if isinstance(source, Attributes | lang.PLiF | lang.Standardized | lang.Whitened | KernelMap):
         yield source
     if not isinstance(source, lang.Hashed):
         for part in source.sources:

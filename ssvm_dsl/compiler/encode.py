@@ -11,6 +11,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
+from ssvm_dsl.compiler.kernel_features import kernel_rows, learn_kernel
 from ssvm_dsl.compiler.sparse import checked, stack_rows
 from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
@@ -22,6 +23,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs import Target
 
 T = TypeVar("T")
@@ -307,7 +309,31 @@ def hat_functions(x: F64, knots: F64) -> F64:
     return out
 
 
+def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:
+    values, rows = _dense_of(encoder, source)
+    state = _learn(encoder, source, values, lambda: learn_kernel(source, values))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = kernel_rows(source, values, state)
+    return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+
+
+def _sparse_polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
+    from scipy.sparse import csr_array
+    from sklearn.preprocessing import PolynomialFeatures
+
+    rows = encoder.rows(source.source)
+    assert isinstance(rows.values, SparseRows)
+    given = csr_array((rows.values.data, rows.values.indices, rows.values.ptr), shape=rows.values.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = PolynomialFeatures(source.degree, include_bias=False).fit_transform(given).tocsr()
+    made.sort_indices()
+    check_finite(made.data[:, None], made.indptr.astype(np.int64)[rows.ptr], f"feature {source!r}")
+    return Rows(source.dims, SparseRows.of_csr(made), rows.ptr)
+
+
 def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
+    if source.sparse:
+        return _sparse_polynomial(encoder, source)
     values, rows = _dense_of(encoder, source)
     with np.errstate(over="ignore", invalid="ignore"):
         columns = [
@@ -378,5 +404,7 @@ _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
     lang.Standardized: _standardized,
     lang.Whitened: _whitened,
     lang.Hashed: _hashed,
+    RandomFourier: _kernel_map,
+    Nystroem: _kernel_map,
     lang.Concat: _concat,
 }

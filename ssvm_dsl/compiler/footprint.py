@@ -9,7 +9,7 @@ factors are 8 bytes where they are computed, 4 where they are kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
@@ -275,6 +275,11 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
     for part in source.sources:
         _source(part, sizes, int(examples.size(part.dims).sum()), 1, work=0.0)
+    if isinstance(source, lang.Polynomial) and source.sparse:
+        raw, degree = examples.raw[source.source.name], source.degree
+        lengths, times = np.unique(np.concatenate([np.diff(rows.ptr) for rows in raw]), return_counts=True)
+        stored = sum(n * (comb(k + degree, degree) - 1) for k, n in zip(lengths.tolist(), times.tolist(), strict=True))
+        return 12.0 * stored + 8 * n_rows, 24.0 * stored + 24 * n_rows
     if source.sparse or source.width is None:  # stacked from parts, in CSR form
         stacked = sum((1.0 if part.sparse else 1.5) * sizes.rows[part] for part in source.sources)
         return stacked, stacked

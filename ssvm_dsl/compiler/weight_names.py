@@ -17,6 +17,7 @@ from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
+from ssvm_dsl.lang.kernel_features import KernelMap
 from ssvm_dsl.lang.outputs import Label, NoneOf
 
 
@@ -132,6 +133,9 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
     if isinstance(source, lang.PLiF):
         knots = learnt(source)["knots"]
         return [f"{name} at {knot:.6g}" for name, mine in zip(inner, knots, strict=True) for knot in mine]
+    if isinstance(source, KernelMap):
+        called = f"{type(source).__name__}({source.source.name or repr(source.source)})"
+        return [f"{called}#{k}" for k in range(source.width)]
     if isinstance(source, lang.Polynomial):
         degrees = range(1, source.degree + 1)
         return ["*".join(picked) for degree in degrees for picked in combinations_with_replacement(inner, degree)]

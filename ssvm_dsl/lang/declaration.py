@@ -125,8 +125,9 @@ class Declaration:
     def fitted(self) -> bool:
         """Whether some feature (or which weights there are) is learnt from the training data."""
         from ssvm_dsl.lang.features import PLiF, Standardized, Whitened
+        from ssvm_dsl.lang.kernel_features import KernelMap
 
-        learns = (Attributes, Standardized, Whitened)
+        learns = (Attributes, Standardized, Whitened, KernelMap)
         learnt = any(isinstance(s, learns) or (isinstance(s, PLiF) and not s.knots) for s in self.sources)
         return learnt or any(factor.observed for factor in self.factors)
 

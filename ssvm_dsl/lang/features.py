@@ -187,13 +187,13 @@ class Transform(Source):
         """The feature it is computed from."""
         return (self.source,)
 
-    def _start(self, source: object, name: str) -> tuple[Source, list[Mistake]]:
-        """Return (source, mistakes); the source must be dense."""
+    def _start(self, source: object, name: str, sparse: bool = False) -> tuple[Source, list[Mistake]]:
+        """Return (source, mistakes); the source must be dense, or (with ``sparse``) a sparse Input."""
         mistakes: list[Mistake] = []
         if not isinstance(source, Source) or isinstance(source, JointFeature):
             mistakes.append(got(f"{name}: the source is an Input or another feature", source))
             source = Input(1)
-        elif source.sparse:
+        elif source.sparse and not (sparse and isinstance(source, Input)):
             wrong = source
             mistakes.append(lambda: f"{name}: the source must be dense, {show(wrong)} is sparse")
         elif deep := nested_too_deep([source], name):
@@ -270,12 +270,15 @@ MAX_DEGREE = 32
 
 @dataclass(frozen=True, init=False, repr=False)
 class Polynomial(Transform):
-    """All monomials of degree 1 to ``degree`` of the source's features (no constant)."""
+    """All monomials of degree 1 to ``degree`` of the source's features (no constant).
+
+    Of a sparse input they are sparse: a row with k features that are not zero has ``binomial(k + degree, degree) - 1``.
+    """
 
     degree: int
 
     def __init__(self, source: Source, degree: int = 2) -> None:
-        checked, mistakes = self._start(source, "Polynomial")
+        checked, mistakes = self._start(source, "Polynomial", sparse=True)
         degree = plain(degree)
         if not isinstance(degree, int) or isinstance(degree, bool) or not 1 <= degree <= MAX_DEGREE:
             mistakes.append(got(f"Polynomial: the degree is a positive int, at most {MAX_DEGREE}", degree))
@@ -285,6 +288,11 @@ class Polynomial(Transform):
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         return (self.source, self.degree), {}
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the source is."""
+        return self.source.sparse
 
     @property
     def width(self) -> int | None:

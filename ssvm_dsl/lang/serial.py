@@ -17,6 +17,7 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.kernel_features import Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs import Label, Latent
 from ssvm_dsl.lang.symbols import Node, Symbol
 
@@ -29,7 +30,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     for maker in (
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
-        *(features.Whitened, features.Hashed, features.Concat),
+        *(features.Whitened, features.Hashed, features.Concat, Nystroem, RandomFourier),
         *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
         *(losses.CustomLoss, losses.LossSum),
         *(outputs.chain, outputs.pairs, outputs.grid, outputs.complete, outputs.along),
