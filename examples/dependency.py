@@ -38,7 +38,7 @@ def read(folder):
         return [[token.split("/") for token in TOY[k % 2].format(*n).split()] for k, n in enumerate(numbers)]
     with zipfile.ZipFile(f"{folder}/sequences/dependency_treebank.zip") as z:
         text = "\n\n".join(z.read(name).decode() for name in sorted(z.namelist()) if name.endswith(".dp"))
-    blocks = ([line.split("\t") for line in block.splitlines()] for block in text.split("\n\n"))
+    blocks = ([line.split() for line in block.splitlines() if line] for block in text.split("\n\n"))
     return [one for one in blocks if len(one) <= 30 and [row[2] for row in one].count("0") == 1][:2000]
 
 

@@ -47,6 +47,7 @@ _SPEED = {
     "assignment": 1e9,
     "arborescence": 1e9,
     "eisner": 1e9,
+    "shortest-path": 1e9,
     "brute-force": 4e8,
 }
 
@@ -312,6 +313,13 @@ _STRUCTURES = (
         "projective trees: best ones, marginals and log Z (dynamic programming over spans)",
         caps=replace(_TREE, constraint_kinds=frozenset({"projective-tree"})),
     ),
+    BackendSpec(
+        "shortest-path",
+        "ssvm_backends.structures.shortest_path:ShortestPath",
+        "paths from a source to a target in acyclic graphs, or without cycles of positive score",
+        options=(Option("cycles", "refuse", "what to do about graphs with cycles", ("refuse", "improve")),),
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"path"})),
+    ),
 )
 
 _REFERENCE = (
@@ -350,6 +358,7 @@ _ALIASES = {
         "icm": ("iterated-conditional-modes",),
         "assignment": ("hungarian", "linear-sum-assignment"),
         "arborescence": ("chu-liu-edmonds",),
+        "shortest-path": ("bellman-ford", "dijkstra"),
         "brute-force": ("exhaustive",),
     }.items()
 }

@@ -13,6 +13,7 @@ import numpy as np
 from ssvm_dsl.ir.analysis.portions import portion_share
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import largest_table
+from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 
 
@@ -123,6 +124,8 @@ class Need:
         Most hard constraints of an example.
     shared_literals : bool
         Whether a variable is in several literals of hard constraints.
+    cyclic : bool
+        Whether literals that are arcs of a graph (``tail``, ``head``) can form a cycle.
     abilities : frozenset of Ability
         What is asked for beyond the tasks: ``counts`` for losses that do not add up over variables, ``messages`` by
         trainers that work on dual bounds.
@@ -159,6 +162,7 @@ class Need:
     constraint_kinds: frozenset[str] = frozenset()
     max_constraints: int = 0
     shared_literals: bool = False
+    cyclic: bool = False
     abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
     max_variables: int = 0
@@ -193,6 +197,7 @@ class Need:
             constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
             max_constraints=_most_constraints(program),
             shared_literals=_shares_literals(program),
+            cyclic=any(_has_cycle(group) for group in program.constraints),
             abilities=abilities,
             guarantee=guarantee,
             max_variables=longest,
@@ -228,6 +233,21 @@ def _clique_table(program: Program) -> float:
     if program.hardest_topology < Topology.LOOPY:
         return 2.0 * float(np.log2(program.card.max(initial=1)))
     return largest_table(program)
+
+
+def _has_cycle(group: ConstraintGroup) -> bool:
+    """Return whether the arcs of a constraint's literals, loops aside, can form a cycle."""
+    if not {"tail", "head"} <= set(group.literal_meta) or not len(group.variable):
+        return False
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    tail, head = (group.literal_meta[name].astype(np.int64) for name in ("tail", "head"))
+    width = int(max(tail.max(), head.max())) + 1
+    n = group.n_constraints * width
+    base = group.constraint_of * width
+    graph = coo_array((np.ones(len(tail), dtype=np.int8), (base + tail, base + head)), shape=(n, n))
+    return bool(connected_components(graph, connection="strong", return_labels=False) < n)
 
 
 def _shares_literals(program: Program) -> bool:

@@ -20,6 +20,7 @@ SHOWS = {
     "multilabel": r"Together +junction-tree",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
+    "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
     "trees": r"Tree +tree +9\d",
 }
