@@ -88,19 +88,33 @@ def naive_relaxation(problem, example):
 
 
 @contextmanager
-def interrupted_after(seconds):
-    """Send Ctrl-C to this process after a while (the handler is Python's own, also in a worker of pytest-xdist).
+def interruptible():
+    """Yield a function whose first call sends Ctrl-C to this process a moment later, wherever it is then.
 
-    No garbage is collected meanwhile: an exception within a callback of the collector (hypothesis has one) is lost.
+    The handler is Python's own, also in a worker of pytest-xdist.  No garbage is collected meanwhile: an exception
+    within a callback of the collector (hypothesis has one) is lost.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    before, timers = signal.signal(signal.SIGINT, signal.default_int_handler), []
+
+    def press(*told, seconds=0.1):
+        if not timers:
+            timers.append(threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)))
+            timers[0].start()
+
     gc.disable()
-    timer.start()
     try:
-        yield
+        yield press
     finally:
-        timer.cancel()
-        timer.join()
+        for timer in timers:
+            timer.cancel()
+            timer.join()
         gc.enable()
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupted_after(seconds):
+    """Send Ctrl-C after a while: for what begins at once; see :func:`interruptible` for what takes time to begin."""
+    with interruptible() as press:
+        press(seconds=seconds)
+        yield

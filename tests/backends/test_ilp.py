@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lp_problems import complete, eight_wide, grid, interrupted_after, pairwise
+from lp_problems import complete, eight_wide, grid, interruptible, pairwise
 
 from kit import CHECKS, keeps_its_promises
 from naive import proved
@@ -166,8 +166,8 @@ def test_trouble_of_the_listener_reaches_the_caller():
 
 def test_ctrl_c_inside_a_solve_returns_the_incumbent():
     problem = grid(20, 20, 5)
-    with interrupted_after(1.0):
-        solution = session(problem).solve(Question(problem.theta))
+    with interruptible() as press:  # at the first incumbent
+        solution = session(problem).solve(Question(problem.theta, limits=Limits(progress=press)))
     assert solution.stop.tolist() == [Stop.INTERRUPTED]
     assert solution.primal.tolist() == [Primal.FEASIBLE]
     np.testing.assert_allclose(score_labels(problem.program, problem.theta, solution.labels), solution.score)

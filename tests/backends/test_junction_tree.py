@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import signal
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interrupted_after, pairwise
+from lp_problems import complete, grid, pairwise
 
 from clocks import looks_of
+from ctrl_c import python_hears_ctrl_c
 from kit import keeps_its_promises
 from ssvm_backends.elimination import max as maximisation
 from ssvm_backends.elimination import plan_cache
@@ -224,7 +226,16 @@ def test_interruption_keeps_the_examples_that_are_done(monkeypatch):
     )
     one = session(Problem("both", program, both), 2**28)
     one.solve(Question(both, examples=np.array([0])))
-    with interrupted_after(0.3):
+    steps = maximisation.max_steps
+
+    def press_ctrl_c_within_the_big_one(*arguments):
+        steps(*arguments)
+        cursor = arguments[11]
+        if cursor[0] == 0:  # a call was not enough
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(maximisation, "max_steps", press_ctrl_c_within_the_big_one)
+    with python_hears_ctrl_c():
         found = one.solve(Question(both))
     assert found.stop.tolist() == [Stop.FINISHED, Stop.INTERRUPTED]
     assert found.primal.tolist() == [Primal.FEASIBLE, Primal.NONE]

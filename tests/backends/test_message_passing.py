@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from lp_problems import complete, grid, interrupted_after, naive_relaxation, noisy, pairwise
+from lp_problems import complete, grid, interruptible, naive_relaxation, noisy, pairwise
 
 from clocks import looks_of
 from kit import keeps_its_promises
@@ -290,8 +290,8 @@ def test_ctrl_c_returns_what_there_is(name):
     problem = grid(60, 60, 8)
     session = opened(name, problem.program, max_iterations=10**9, tol=0.0)
     session.solve(Question(problem.theta, limits=Limits(iterations=12)))  # compiles all
-    with interrupted_after(0.5):
-        solution = session.solve(Question(problem.theta))  # without end
+    with interruptible() as press:
+        solution = session.solve(Question(problem.theta, limits=Limits(progress=press)))  # without end
     assert solution.stop[0] == Stop.INTERRUPTED
     assert solution.bound[0] >= solution.score[0] > -np.inf
 
