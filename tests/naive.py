@@ -43,6 +43,9 @@ def scopes(target, sizes, inputs):
     at = lambda p: dict(zip(names, p))  # noqa: E731
     if target.kind in ("each", "indicator"):
         return [([(y.name, p)], at(p)) for p in spots]
+    if target.kind == "at":
+        k = target.position if target.position >= 0 else len(spots) + target.position
+        return [([(y.name, spots[k])], {})] if 0 <= k < len(spots) else []
     if target.kind == "chain":
         return [
             ([(y.name, (t + k,)) for k in range(target.order + 1)], at((t + target.order,)))
