@@ -37,6 +37,9 @@ from ssvm_dsl.plugin_api import Verdict
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20
 
+#: Times as many operations that it takes to judge constraints, as operations of integer programming count.
+JUDGING = 400.0
+
 #: Labellings whose constraints are judged at once.
 JUDGED = 4096
 
@@ -53,6 +56,7 @@ class BruteForce:
             text = f"an example has {need.max_labellings:.7g} labellings; it tries {MAX_LABELLINGS}"
             return Verdict(False, reasons=(text,))
         terms = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
+        terms = max(terms, 1.0) * (JUDGING if need.constraint_kinds else 1.0)
         return Verdict(True, need.n_examples * need.max_labellings * max(terms, 1.0))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> BruteForceSession:

@@ -15,6 +15,7 @@ from ssvm_dsl import datasets
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
     "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
+    "budget": r"Free +chain .*%\nBudget +chain .* 0\.0%\nTaxonomy +ilp .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
     "multilabel": r"Together +junction-tree",
