@@ -48,6 +48,7 @@ _SPEED = {
     "arborescence": 1e9,
     "eisner": 1e9,
     "shortest-path": 1e9,
+    "circuit": 8e9,
     "brute-force": 4e8,
 }
 
@@ -319,6 +320,17 @@ _STRUCTURES = (
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
         options=(Option("cycles", "refuse", "what to do about graphs with cycles", ("refuse", "improve")),),
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"path"})),
+    ),
+    BackendSpec(
+        "circuit",
+        "ssvm_backends.structures.circuit:Circuit",
+        "directed circuits and tours by CP-SAT's circuit constraint: exact, exponential in the worst case",
+        requires=("ortools",),
+        install_hint="pip install ortools",
+        options=(
+            Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1),
+        ),
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"})),
     ),
 )
 
