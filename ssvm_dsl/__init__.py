@@ -22,7 +22,8 @@ _HOMES = {
     "ssvm_dsl.lang.given": ("Given",),
     "ssvm_dsl.lang.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.outputs": ("Label", "Latent", "along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.outputs": ("Label", "Latent"),
+    "ssvm_dsl.lang.targets": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
@@ -105,19 +106,19 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.outputs import Label as Label
     from ssvm_dsl.lang.outputs import Latent as Latent
-    from ssvm_dsl.lang.outputs import along as along
-    from ssvm_dsl.lang.outputs import chain as chain
-    from ssvm_dsl.lang.outputs import cliques as cliques
-    from ssvm_dsl.lang.outputs import complete as complete
-    from ssvm_dsl.lang.outputs import cross as cross
-    from ssvm_dsl.lang.outputs import grid as grid
-    from ssvm_dsl.lang.outputs import pairs as pairs
     from ssvm_dsl.lang.pointers import AllDifferent as AllDifferent
     from ssvm_dsl.lang.pointers import Arborescence as Arborescence
     from ssvm_dsl.lang.pointers import ProjectiveTree as ProjectiveTree
     from ssvm_dsl.lang.structures import Circuit as Circuit
     from ssvm_dsl.lang.structures import Matching as Matching
     from ssvm_dsl.lang.structures import Path as Path
+    from ssvm_dsl.lang.targets import along as along
+    from ssvm_dsl.lang.targets import chain as chain
+    from ssvm_dsl.lang.targets import cliques as cliques
+    from ssvm_dsl.lang.targets import complete as complete
+    from ssvm_dsl.lang.targets import cross as cross
+    from ssvm_dsl.lang.targets import grid as grid
+    from ssvm_dsl.lang.targets import pairs as pairs
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

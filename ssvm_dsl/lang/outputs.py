@@ -7,13 +7,12 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from operator import index
 from typing import Any
 
-from ssvm_dsl.lang.arrays import MOST, number_text
+from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.class_names import ClassName, read_states
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
@@ -400,116 +399,3 @@ def as_target(target: object) -> Target:
         return Target("each", (target,))
     text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
     return Target("each", (Label(1),), mistakes=[text])
-
-
-def chain(y: Label, order: int = 1) -> Target:
-    """Join each ``order + 1`` consecutive variables of a one-axis label.
-
-    Parameters
-    ----------
-    y : Label
-        A label with one axis.
-    order : int
-        1 joins (t, t+1); 2 joins (t, t+1, t+2); ...
-    """
-    mistakes: list[Mistake] = []
-    dims = _dims(y)
-    if len(dims) != 1:
-        mistakes.append(f"chain: the label needs exactly one axis, it has {len(dims)}; use pairs(y, axis)")
-    order = plain(order)
-    if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
-        mistakes.append(got(f"chain: order is a positive int below {MAX_ARITY}", order))
-        order = 1
-    return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
-
-
-def pairs(y: Label, axis: Dim) -> Target:
-    """Join neighbours along one axis of a label array: ``(h, w)`` with ``(h, w+1)`` for ``pairs(y, W)``."""
-    mistakes: list[Mistake] = []
-    if not any(dim is axis for dim in _dims(y)):
-        wrong = axis
-        mistakes.append(lambda: f"pairs: {show(wrong)} is not an axis of {show(y)}")
-        axis = _dims(y)[0] if _dims(y) else Dim(1)
-    return Target("pairs", (y,), axis=axis, mistakes=mistakes)
-
-
-def grid(y: Label) -> Target:
-    """Join neighbours along every axis of a label array with one shared table (4-neighbourhood in 2-D)."""
-    mistakes = [] if len(_dims(y)) >= 2 else ["grid: the label needs two or more axes; use chain(y) for one"]
-    return Target("grid", (y,), mistakes=mistakes)
-
-
-def complete(y: Label) -> Target:
-    """Join every pair of variables of a label (first position < second position)."""
-    return Target("complete", (y,))
-
-
-def along(y: Label, edges: Edges) -> Target:
-    """Join the variables at the two ends of each edge of an example's edge list."""
-    mistakes = []
-    if not isinstance(edges, Edges):
-        mistakes.append(got("along: the second argument is an Edges input", edges))
-        edges = Edges(Dim(), over=Dim())
-    elif len(_dims(y)) != 1 or _dims(y)[0] is not edges.over:
-        mistakes.append("along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)")
-    return Target("along", (y,), edges=edges, mistakes=mistakes)
-
-
-def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
-    """Join the variables at listed positions (flat positions, C order) of a label of fixed size.
-
-    Parameters
-    ----------
-    y : Label
-        A label whose axes are all fixed.
-    sets : sequence of sequences of int
-        All of the same length, e.g. ``[(0, 1, 2), (3, 4, 5)]``.
-    """
-    try:
-        if isinstance(sets, Set | Mapping) or any(isinstance(members, Set | Mapping) for members in sets):
-            raise TypeError  # no order of their own
-        clean = tuple(tuple(index(i) for i in members) for members in sets)
-    except TypeError:
-        text = got("cliques: the sets are sequences of int positions, e.g. [(0, 1, 2)]", sets)
-        return Target("cliques", (y,), sets=((0,),), mistakes=[text])
-    mistakes = _clique_mistakes(y, clean)
-    return Target("cliques", (y,), sets=((0,),) if mistakes else clean, mistakes=mistakes)
-
-
-def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
-    if not sets or not sets[0]:
-        return ["cliques: at least one non-empty set of positions is needed"]
-    found = []
-    if max(map(len, sets)) > MAX_ARITY:
-        found.append(f"cliques: a set has at most {MAX_ARITY} positions, got one of {max(map(len, sets))}")
-    if len({len(members) for members in sets}) > 1:
-        found.append("cliques: all sets have the same length; use one Factor for each length")
-    if any(len(set(members)) != len(members) for members in sets):
-        found.append("cliques: a set names a position twice")
-    sizes = [dim.size for dim in _dims(y)]
-    if None in sizes:
-        found.append("cliques: the label's axes must be fixed, e.g. Dim(6); use along(y, edges) for ragged ones")
-    else:
-        total = 1
-        for size in sizes:
-            total *= size or 1
-        wrong = [i for members in sets for i in members if not 0 <= i < total]
-        if wrong:
-            found.append(f"cliques: position {number_text(wrong[0])} is outside 0..{total - 1}")
-    return found
-
-
-def cross(a: Label, b: Label) -> Target:
-    """Join variables of two labels: positions agree on shared axes, all combinations on the others.
-
-    Examples
-    --------
-    ``cross(h, y)`` with ``h`` over T and a single ``y`` joins each ``h[t]`` with ``y``; with both over T it
-    joins ``h[t]`` with ``y[t]``.
-    """
-    mistakes = ["cross: needs two different labels; use complete(y)"] if a is b else []
-    return Target("cross", (a, b), mistakes=mistakes)
-
-
-def _dims(y: object) -> tuple[Dim, ...]:
-    return y.dims if isinstance(y, Label) else ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, outputs, pointers, structures
+from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, pointers, structures, targets
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -33,8 +33,8 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(features.Whitened, features.Hashed, features.Concat, Nystroem, RandomFourier),
         *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
         *(losses.CustomLoss, losses.LossSum),
-        *(outputs.chain, outputs.pairs, outputs.grid, outputs.complete, outputs.along),
-        *(outputs.cliques, outputs.cross),
+        *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
+        *(targets.cliques, targets.cross),
         *(constraints.Constraint, constraints.AtMost, constraints.AtLeast, constraints.Exactly, constraints.ExactlyOne),
         *(constraints.AnyOf, constraints.Implies, constraints.Linear, constraints.Not),
         *(structures.Matching, structures.Path, structures.Circuit),
