@@ -15,6 +15,7 @@ from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.registry import Registry, registry
@@ -26,7 +27,7 @@ def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) 
     Parameters
     ----------
     grounded : Grounded
-        With the truth.
+        With the truth; unknown and latent variables have any states, which count if they happen to keep constraints.
     plugins : Registry, optional
         The installed plug-ins by default.
 
@@ -40,16 +41,51 @@ def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) 
     program = with_rules(grounded.program, registry() if plugins is None else plugins)
     truth, ignored = grounded.truth, grounded.ignored
     assert truth is not None
-    unknown = np.zeros(len(truth), dtype=bool) if ignored is None else ignored
+    unknown = grounded.layout.latent if ignored is None else grounded.layout.latent | ignored
     doubtful = np.zeros(program.n_examples, dtype=bool)
     for group in program.constraints:
         doubt = _about_unknown(group, unknown, program.var_ptr)
-        broken = group.broken(truth, program.var_ptr) & ~doubt
-        if broken.any():
-            _complain(grounded, group, int(np.flatnonzero(broken)[0]))
-        doubtful[group.example_of[doubt]] = True
-    if doubtful.any():
-        _require_completions(program, np.where(unknown, np.int32(-1), truth), np.flatnonzero(doubtful))
+        broken = group.broken(truth, program.var_ptr)
+        if (broken & ~doubt).any():
+            _complain(grounded, group, int(np.flatnonzero(broken & ~doubt)[0]))
+        doubtful[group.example_of[broken & doubt]] = True
+    nearest_labelling(program, truth, ~unknown, doubtful)
+
+
+def nearest_labelling(
+    program: Program, states: I32, fixed: Bools, doubtful: Bools | None = None, plugins: Registry | None = None
+) -> I32:
+    """Return the labelling that keeps masks and constraints and differs least from given states.
+
+    Parameters
+    ----------
+    program : Program
+    states : ndarray of int32, shape (V,)
+    fixed : ndarray of bool, shape (V,)
+        Variables whose states stay.
+    doubtful : ndarray of bool, shape (B,), optional
+        Examples to look at; those that break a constraint by default.
+    plugins : Registry, optional
+        The installed plug-ins by default.
+
+    Raises
+    ------
+    DataError
+        There is none; names the example.
+    """
+    if not program.constraints:
+        return states
+    program = with_rules(program, registry() if plugins is None else plugins)
+    if doubtful is None:
+        doubtful = np.zeros(program.n_examples, dtype=bool)
+        for group in program.constraints:
+            doubtful[group.example_of[group.broken(states, program.var_ptr)]] = True
+    examples = np.flatnonzero(doubtful)
+    out = states.copy()
+    if len(examples):
+        inner = members(program.var_ptr, examples)
+        out[inner] = _nearest(program, np.where(fixed, states, np.int32(-1))[inner], states[inner], examples)
+    return out
 
 
 def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:
@@ -75,13 +111,14 @@ def _complain(grounded: Grounded, group: ConstraintGroup, k: int) -> None:
     )
 
 
-def _require_completions(program: Program, known: I32, examples: I64) -> None:
-    """Look for labellings that agree with the known labels (-1: unknown) and keep all constraints."""
+def _nearest(program: Program, clamp: I32, states: I32, examples: I64) -> I32:
+    """Return labellings of some examples that keep all constraints and agree with as many states as possible."""
     bare = Program(program.var_ptr, program.card, (), program.constraints, allowed=program.allowed).take(examples)
-    inner = np.concatenate([np.arange(*program.var_ptr[i : i + 2]) for i in examples])
+    node = np.zeros(bare.n_states)
+    node[bare.state_ptr[:-1] + states] = 1.0
     session = open_plan(plan(Need.of(bare, frozenset({Task.MAP_CLAMPED}))), bare)
-    question = Question(Theta.zeros(bare), None, Task.MAP_CLAMPED, np.ascontiguousarray(known[inner]))
-    without = np.flatnonzero(session.solve(question).primal == Primal.INFEASIBLE)
+    solution = session.solve(Question(Theta.of(bare, node), None, Task.MAP_CLAMPED, np.ascontiguousarray(clamp)))
+    without = np.flatnonzero(solution.primal != Primal.FEASIBLE)
     if len(without):
         names = ", ".join(group.name for group in program.constraints)
         raise DataError(
@@ -90,3 +127,4 @@ def _require_completions(program: Program, known: I32, examples: I64) -> None:
             expected=f"known labels that some others complete so that all constraints ({names}) are kept",
             found="labels that none complete",
         )
+    return solution.labels

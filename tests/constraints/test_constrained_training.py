@@ -7,8 +7,25 @@ import itertools
 import numpy as np
 import pytest
 
-from ssvm_dsl import AtMost, Dim, Factor, Hamming, Input, Label, Linear, Model, StructuredSVM, chain, complete
-from ssvm_dsl.errors import NoBackendError, TrainingError
+from ssvm_dsl import (
+    AtLeast,
+    AtMost,
+    Dim,
+    Factor,
+    Hamming,
+    Implies,
+    Input,
+    Label,
+    Latent,
+    Linear,
+    Model,
+    Not,
+    StructuredSVM,
+    chain,
+    complete,
+    cross,
+)
+from ssvm_dsl.errors import DataError, NoBackendError, TrainingError
 
 RNG = np.random.default_rng(0)
 
@@ -160,6 +177,40 @@ def test_models_are_saved_with_their_constraints(tmp_path):
     again = StructuredSVM.load(tmp_path / "tags.npz")
     assert "budget" in str(again.model)
     assert all((a == b).all() for a, b in zip(svm.predict(TAGGED[0]), again.predict(TAGGED[0]), strict=True))
+
+
+class Hidden(Model):
+    T = Dim()
+    x = Input(T, 3)
+    h = Latent(T, 3)
+    y = Label(2)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    some = AtLeast(1, h.is_(2))
+    few = AtMost(1, h.is_(1))
+    never = Implies(y.is_(1), Not(h.is_(1)))
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("init", ["k-means", "random"])
+def test_latent_variables_keep_constraints(init):
+    X = SEQUENCES[0]
+    Y = [int((y == "b").any()) for y in SEQUENCES[1]]
+    svm = StructuredSVM(Hidden, backend="ilp", max_passes=20, tol=1e-2, latent_options={"init": init, "rounds": 3})
+    svm.fit(X, Y)
+    assert (np.diff(svm.report_.latent_objectives) <= 1e-9).all()
+    for hidden, y in zip(svm.latents(X, Y), Y, strict=True):
+        found = list(hidden["h"] if isinstance(hidden, dict) else hidden)
+        assert found.count(2) >= 1
+        assert found.count(1) <= (0 if y else 1)
+
+
+def test_labels_that_no_latent_states_complete_are_refused():
+    class Torn(Hidden):
+        torn = Implies(Hidden.y.is_(1), Hidden.h.is_(0))  # and one of them is 2
+
+    with pytest.raises(DataError, match="Y, example 1: expected known labels that some others complete"):
+        StructuredSVM(Torn, backend="ilp").fit(SEQUENCES[0][:2], [0, 1])
 
 
 def test_streams_keep_constraints():

@@ -17,7 +17,7 @@ from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.feasible_truth import nearest_labelling, require_feasible_truth
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
@@ -254,6 +254,8 @@ class Learner(Predictor):
             states = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if w is None else w)
         else:
             states = first_states(grounded, options, seed)
+            none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
+            states = nearest_labelling(parameters.program, states, none)
         run: LatentRun | None = None
         for _ in range(options.rounds):
             data = completed(grounded, states)
