@@ -9,9 +9,11 @@ import numba
 import numpy as np
 import pytest
 from numba.core.event import Listener, install_listener
+from numba.core.types.functions import BaseFunction
 
 import fresh
-from ssvm_dsl.kernels.compiling.jit import FewCollections, njit
+from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
 MODULE = """
 import numpy as np
@@ -142,3 +144,39 @@ def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert said == [["16.0", "0", "0", "1"], ["16.0", "1", "0", "0"]]
     kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").iterdir())
     assert kept == ["leaf", "middle", "top"]
+
+
+def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
+    asked, find = [], BaseFunction.get_call_type
+
+    def watch(function, context, args, kws):
+        asked.append((function, args, tuple(kws.items())))
+        return find(function, context, args, kws)
+
+    monkeypatch.setattr(BaseFunction, "get_call_type", watch)
+
+    @njit(cache=False)
+    def sums(x, y):
+        return (x + y) + (x + y) * (x + y), max(x, y), (1 + x) + (1.5 + x)
+
+    assert sums(2.0, 3.0) == (30.0, 3.0, 6.5)
+    assert len(asked) == len(set(asked))
+    count = len(asked)
+    assert sums(2, 3) == (30, 3, 6.5)  # types of other arguments are others
+    assert len(asked) > count
+    for _ in range(2):
+        with pytest.raises(numba.TypingError, match="No implementation of function"):
+            sums("a", 1)
+    assert BaseFunction.get_call_type is watch
+
+
+def test_lists_that_are_filled_later_have_types_of_their_own():
+    @njit(cache=False)
+    def filled(x):
+        whole, parts = [], []
+        whole.append(1)
+        parts.append(x)
+        return len(whole) + parts[0]
+
+    assert filled(0.5) == 1.5
+    assert filled(2) == 3

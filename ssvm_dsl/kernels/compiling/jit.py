@@ -18,8 +18,6 @@ libraries.
 
 from __future__ import annotations
 
-import gc
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -37,6 +35,7 @@ from numba.core.sigutils import normalize_signature
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
 from ssvm_dsl.kernels.compiling.code_store import Store
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
+from ssvm_dsl.kernels.compiling.while_compiling import FewCollections, KnownCalls
 
 #: What the name of a function's environment (what it needs to make Python objects of) begins with.
 ENVIRONMENT = "_ZN08NumbaEnv"
@@ -203,38 +202,7 @@ def kept_kernel(target_context: Any, reduced: tuple[Any, ...]) -> Any:
     return CompileResult._rebuild(target_context, *reduced)
 
 
-class FewCollections:
-    """Lets Python look for garbage seldom while something is compiled, in whichever threads.
-
-    Compiling makes millions of objects that live until it ends, and Python goes through all of them again and again: a
-    sixth of the time of a first fit, for 20 MB less.
-    """
-
-    #: New objects before a look, and looks before a look at older ones.
-    THRESHOLD = (200_000, 50, 100)
-
-    def __init__(self) -> None:
-        self._lock, self._depth = threading.Lock(), 0
-        self._before = gc.get_threshold()
-
-    def __enter__(self) -> None:
-        """Begin."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._before = gc.get_threshold()
-                if 0 < self._before[0] < self.THRESHOLD[0]:
-                    gc.set_threshold(*self.THRESHOLD)
-
-    def __exit__(self, *error: object) -> None:
-        """End."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and gc.get_threshold() == self.THRESHOLD:  # unless somebody else has changed it
-                gc.set_threshold(*self._before)
-
-
-_FEW_COLLECTIONS = FewCollections()
+_FEW_COLLECTIONS, _KNOWN_CALLS = FewCollections(), KnownCalls()
 
 
 class Kept(CPUDispatcher):  # type: ignore[misc]
@@ -243,7 +211,7 @@ class Kept(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for the types of some arguments, unless the disk has the code."""
         try:
-            with held_interrupts, _FEW_COLLECTIONS:
+            with held_interrupts, _FEW_COLLECTIONS, _KNOWN_CALLS:
                 return super().compile(sig)
         finally:
             if isinstance(self._cache, Store):
@@ -327,7 +295,7 @@ def cfunc(signature: Any) -> Callable[[Callable[..., Any]], CFunc]:
         made: Any = CFunc(function, normalize_signature(signature), locals={}, options={})
         made._cache = store = Store(function, "callback", kept_kernel)
         try:
-            with held_interrupts, _FEW_COLLECTIONS:
+            with held_interrupts, _FEW_COLLECTIONS, _KNOWN_CALLS:
                 made.compile()
         finally:
             store.release(made._sig)
