@@ -36,7 +36,7 @@ class _Pool:
         if len(self.parts) == 1 and self.parts[0].dtype == self.dtype and self.parts[0].flags.c_contiguous:
             return self.parts[0].reshape(-1)
         flat = [part.ravel() for part in self.parts]
-        return np.concatenate(flat).astype(self.dtype, copy=False) if flat else np.zeros(1, self.dtype)
+        return np.concatenate(flat, dtype=self.dtype, casting="unsafe") if flat else np.zeros(1, self.dtype)
 
 
 def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Constants | None = None) -> FlatMaps:

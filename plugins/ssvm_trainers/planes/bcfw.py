@@ -365,7 +365,8 @@ def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
         if isinstance(fmap.features, SparseRows):
             work = float(len(fmap.features.data) * max(fmap.n_basis, CACHE_LINE))
             if fmap.observed is not None:  # as many as the feature has weights
-                work = float(np.maximum(np.diff(fmap.observed.ptr), CACHE_LINE)[fmap.features.indices].sum())
+                columns, n_weights = fmap.features.indices, np.maximum(np.diff(fmap.observed.ptr), CACHE_LINE)
+                work = float(sum(n_weights[columns[part]].sum() for part in stretches(len(columns))))
             width = work / max(len(fmap.features.ptr) - 1, 1)
         total += fmap.n_factors * (width + tables)  # a compiled oracle reads each table once
         n_scores += fmap.n_factors * tables

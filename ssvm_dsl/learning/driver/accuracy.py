@@ -147,10 +147,7 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
         return np.asarray(np.bincount(unit, share, fmap.n_units), dtype=np.float64)
     share = form * coef[owners(fmap.ptr)]  # of each factor
     if isinstance(fmap.features, SparseRows):
-        rows = fmap.features
-        amounts = np.abs(rows.data)
-        amounts *= np.repeat(_by_row(fmap, share), np.diff(rows.ptr))
-        return np.asarray(np.bincount(rows.indices, amounts, rows.n_columns), dtype=np.float64)
+        return _sparse_mass(fmap.features, _by_row(fmap, share))
     dense, total = fmap.features, np.zeros(fmap.width)
     per = fmap.n_configs if fmap.joint else 1
     by_row = share if fmap.joint else _by_row(fmap, share)
@@ -160,6 +157,19 @@ def mass_of(fmap: FeatureMap, coef: F64) -> F64:
         if fmap.joint:
             part = part.reshape(-1, per, fmap.width).max(axis=1)
         total += by_row[lo : lo + size] @ part
+    return total
+
+
+def _sparse_mass(rows: SparseRows, by_row: F64) -> F64:
+    """Return the mass of each column of sparse rows, a few rows at a time."""
+    total, n_rows = np.zeros(rows.n_columns), len(by_row)
+    step = max(1, CHUNK * n_rows // max(len(rows.data), 1))
+    for lo in range(0, n_rows, step):
+        ptr = rows.ptr[lo : lo + step + 1]
+        part = slice(int(ptr[0]), int(ptr[-1]))
+        amounts = np.abs(rows.data[part])
+        amounts *= np.repeat(by_row[lo : lo + step], np.diff(ptr))
+        np.add.at(total, rows.indices[part], amounts)
     return total
 
 
