@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from ssvm_dsl import (
     AllDifferent,
@@ -51,6 +52,11 @@ class Order(Model):
     fit = Factor(y, features=Standardized(x))
     order = AllDifferent(y)
     loss = Hamming(y, normalize=True)
+
+
+class Plain(Order):
+    fit = Factor(Order.y, features=Order.x)
+    loss = Hamming(Order.y)
 
 
 class Nearest(Model):
@@ -215,3 +221,36 @@ def test_wrong_pointers_name_the_example(heads, text):
 def test_sizes_of_pairs_agree():
     with pytest.raises(DataError, match=r"input 'x', example 0: expected size 2 along T .*found size 3"):
         ground(Heads, [{"x": np.zeros((2, 3, 2)), "r": np.zeros((2, 1))}])
+
+
+def test_known_heads_are_kept_and_unknown_ones_completed():
+    X, Y = sentences(np.random.default_rng(0), 8)
+    svm = StructuredSVM(Heads, C=100.0, max_passes=100, backend="arborescence").fit(X, Y)
+    k = max(range(8), key=lambda i: len(Y[i]))
+    other = 1 if Y[k][0] != 1 else 2
+    given = [[other] + [None] * (len(y) - 1) if i == k else None for i, y in enumerate(Y)]
+    found = svm.predict(X, given=given)
+    assert found[k][0] == other
+    ground(Heads, X, found)
+    hidden = [np.ma.masked_array(y, np.arange(len(y)) == 0) for y in Y]
+    assert all(np.array_equal(a[1:], b[1:]) for a, b in zip(svm.complete(X, hidden), Y))
+
+
+def test_sparse_features_of_pairs():
+    class Sparse(Model):
+        T = Dim()
+        x = Input(T, T, 2, sparse=True)
+        y = Label(T, over=T)
+        fit = Factor(y, features=x)
+        order = AllDifferent(y)
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, n, 2)) for n in (1, 3, 2)]
+    Y = [rng.permutation(len(x)) for x in X]
+    rows = [csr_array(x.reshape(-1, 2)) for x in X]
+    both = [StructuredSVM(model, C=1.0, max_passes=20, backend="assignment").fit(data, Y)
+            for model, data in ((Sparse, rows), (Plain, X))]  # fmt: skip
+    np.testing.assert_allclose(both[0].coef_, both[1].coef_, atol=1e-6)
+    with pytest.raises(DataError, match="a row for each pair of positions of T: T times T rows, found 5 rows"):
+        ground(Sparse, [csr_array(np.ones((5, 2)))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
+from math import prod
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -169,7 +170,7 @@ def _value(source: Input | Attributes | Edges, sizes: Mapping[str, int], trees: 
     if source.sparse:
         from scipy.sparse import csr_array
 
-        rows, few = shape[0] if shape else 1, 4
+        rows, few = prod(shape), 4
         columns, ends = rng.integers(source.width, size=rows * few), range(0, rows * few + 1, few)
         return csr_array((rng.standard_normal(rows * few), columns, ends), (rows, source.width))
     return rng.standard_normal((*shape, *source.shape))
