@@ -218,3 +218,36 @@ def test_streams_keep_constraints():
     for lo in (0, 5):
         svm.partial_fit(SEQUENCES[0][lo : lo + 5], SEQUENCES[1][lo : lo + 5])
     assert all(list(y).count("b") <= 2 for y in svm.predict(SEQUENCES[0]))
+
+
+@pytest.mark.data
+def test_yeast_with_a_budget(data_dir, monkeypatch):
+    """How many of 14 labels a gene has is known: a budget of that many makes fewer of them wrong."""
+    from ssvm_dsl.datasets import load_yeast
+
+    monkeypatch.setenv("SSVM_DATA", str(data_dir))
+
+    class Free(Model):
+        K = Dim(14)
+        x = Input(103)
+        k = Input(1)
+        y = Label(K, 2)
+        unary = Factor(y, features=x, per=K)
+        bias = Factor(y, per=K)
+        loss = Hamming(y)
+
+    class Budget(Free):
+        most = AtMost(Free.k, Free.y.is_(1))
+
+    data = load_yeast()
+    sets = [(data.X_train, data.Y_train), (data.X_test, data.Y_test)]
+    (X, Y), (X_test, Y_test) = (([{"x": x, "k": [y.sum()]} for x, y in zip(A, B, strict=True)], B) for A, B in sets)
+    wrong = {}
+    for model in (Free, Budget):
+        svm = StructuredSVM(model, C=0.05, tol=0.02, random_state=0).fit(X, Y)
+        wrong[model.__name__] = np.array(svm.predict(X_test)) != np.array(Y_test)
+        assert svm.plan_.backend == "chain"
+    free, budget = wrong["Free"], wrong["Budget"]
+    print(f"Hamming loss on Yeast: {free.mean():.4f}, with a budget {budget.mean():.4f}")
+    assert budget.mean() < free.mean()
+    assert budget.any(axis=1).mean() < free.any(axis=1).mean() - 0.1
