@@ -105,6 +105,7 @@ _PROGRAMS = (
         ),
         caps=replace(
             _BEST_LABELLING,
+            tasks=_BEST_LABELLING.tasks | {Task.KBEST},
             guarantee=Guarantee.EXACT,
             every_constraint=True,
             warm=Warm.LABELS,

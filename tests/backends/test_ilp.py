@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lp_problems import complete, eight_wide, grid, interruptible, pairwise
 
+import ssvm_dsl as dsl
 from kit import CHECKS, keeps_its_promises
 from naive import proved
 from ssvm_backends.programs.cp_sat import integer_losses
@@ -200,3 +201,24 @@ def test_refuses_tables_that_do_not_fit():
 def test_conformance(solver):
     only = CHECKS if solver == "cp-sat" else ("map", "map_clamped", "bounds", "forbidden scores")
     keeps_its_promises("ilp", n_problems=0, seed=3, options={"solver": solver}, only=only)
+
+
+def test_second_best_labellings_of_a_grid_are_those_of_elimination():
+    class Seg(dsl.Model):
+        H, W = dsl.Dim(), dsl.Dim()
+        x = dsl.Input(H, W, 2)
+        y = dsl.Label(H, W, 2)
+        data = dsl.Factor(y, features=x)
+        net = dsl.Factor(dsl.grid(y))
+        loss = dsl.Hamming(y)
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 4, 2)), rng.normal(size=(1, 1, 2))]
+    weights = {"data": rng.normal(size=(2, 2)), "net": rng.normal(size=(2, 2))}
+    svm = dsl.StructuredSVM.from_weights(Seg, weights, backend="ilp")
+    other = dsl.StructuredSVM.from_weights(Seg, weights, backend="junction-tree")
+    known = [[[1] + [None] * 3] * 3, None]
+    for clamp in (None, known):
+        for mine, theirs in zip(svm.predict_kbest(X, 4, given=clamp), other.predict_kbest(X, 4, given=clamp)):
+            assert [score for _, score in mine] == pytest.approx([score for _, score in theirs])
+            assert all((a == b).all() for (a, _), (b, _) in zip(mine, theirs))

@@ -11,6 +11,8 @@ Where that leaves the bound of a finished answer above its score by more than 1e
 is repeated from that answer, which closes every column with a larger loss and so allows a finer scale; if that does not
 help, the bound says how far from optimal the answer may be.
 
+The k best labellings are found one after the other (:mod:`ssvm_backends.programs.next_best`).
+
 Hard constraints of any kind are linear rows.  CP-SAT takes them in whole numbers; where a kind has auxiliary columns
 that are fractions, HiGHS solves the example.
 """
@@ -27,9 +29,10 @@ import numpy as np
 from ssvm_backends.programs.cp_sat import CpSat
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
 from ssvm_backends.programs.milp import highs_milp
+from ssvm_backends.programs.next_best import k_best
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import RELATIVE, Need, Program, Stop, Task
+from ssvm_dsl.ir import RELATIVE, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
 #: Joint states of the largest factor that is turned into columns.
@@ -44,7 +47,8 @@ class ILP:
         if need.max_table > MAX_TABLE:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
         columns = (need.n_variables * need.max_card + need.n_factors * need.max_table) / max(need.n_examples, 1)
-        cost = need.n_examples * (1e7 + 1e3 * float(columns) ** 2)
+        searches = 4.0 if Task.KBEST in need.tasks else 1.0  # at least two, each harder than the one before
+        cost = searches * need.n_examples * (1e7 + 1e3 * float(columns) ** 2)
         return Verdict(True, cost, n_bytes=COLUMN_BYTES * float(columns))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
@@ -61,6 +65,12 @@ class ILPSession(PolytopeSession):
         super().__init__(program, options, redundant=True)
         self._solver = highs_milp if options["solver"] == "highs" else CpSat(int(options["num_workers"]))
         self._by_fractions = highs_milp
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        if question.task is Task.KBEST:
+            return k_best(self.program, question, ILPSession, self.options)
+        return super().solve(question)
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         """Solve one example; where there is no time to, the answer is the labelling that a search starts from."""

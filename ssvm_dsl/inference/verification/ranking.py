@@ -19,6 +19,7 @@ def check_ranking(
     question: Question,
     labels: I32,
     scores: F64,
+    finished: Bools,
     close: Callable[[F64, F64], Bools],
     fault: Fault,
 ) -> None:
@@ -31,6 +32,8 @@ def check_ranking(
     labels : ndarray of int32, shape (k, n_variables)
     scores : ndarray of float64, shape (k, n)
         Recomputed; ``-inf`` where there is no labelling.
+    finished : ndarray of bool, shape (n,)
+        Answers that nothing cut short: others may hold fewer labellings.
     close : callable
         Says of numbers which differences from them may be rounding.
 
@@ -50,7 +53,8 @@ def check_ranking(
     if not there[-1].all() and _all_count(program, question.theta):
         card = program.card[members(program.var_ptr, question.ids(program))]
         counted = np.bincount(owners(ptr), np.log(card), len(ptr) - 1)
-        few = np.flatnonzero(there.sum(axis=0) < np.minimum(len(scores), np.rint(np.exp(np.minimum(counted, 30.0)))))
+        most = np.minimum(len(scores), np.rint(np.exp(np.minimum(counted, 30.0))))
+        few = np.flatnonzero(finished & (there.sum(axis=0) < most))
         if len(few):
             raise fault(f"it lists {int(there[:, few[0]].sum())} labellings of answer {int(few[0])}, which has more")
 

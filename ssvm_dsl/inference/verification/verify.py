@@ -23,7 +23,7 @@ from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions
-from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, score_labels, score_marginals
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, Stop, score_labels, score_marginals
 
 #: Says of numbers which differences from them may be rounding.
 Slack = Callable[[F64, F64], NDArray[np.bool_]]
@@ -110,7 +110,7 @@ class Verifier:
             exact = self.caps.guarantee is Guarantee.EXACT and task not in LABELS_OPTIONAL
             self._bounds(solution, scores[0], close, exact)
             if task is Task.KBEST:
-                check_ranking(self.program, question, rows, scores, close, self._fault)
+                check_ranking(self.program, question, rows, scores, solution.stop == Stop.FINISHED, close, self._fault)
         self._contradict(question, solution, known)
         return solution
 
