@@ -12,7 +12,7 @@ from random_models import draw
 from scipy.special import logsumexp
 
 import naive
-from ssvm_dsl import Allow, Forbid, Given, Input, Label, Model, StructuredSVM
+from ssvm_dsl import Allow, AtLeast, AtMost, Forbid, Given, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import InfeasibleError, NoBackendError, TrainingError
 
 UNIT, SHORT, LIMIT = "answers", 3, 90.0
@@ -91,6 +91,10 @@ def extended(rng: np.random.Generator, base: type[Model]) -> tuple[type[Model], 
             symbols[f"table{k}"] = Given(target, scores=scores)
         elif mask.any() and not mask.all():
             symbols[f"rule{k}"] = Forbid(target, mask) if rng.random() < 0.5 else Allow(target, ~mask)
+    if rng.random() < 0.3:
+        state, kind = int(rng.integers(label.n_states)), AtMost if rng.random() < 0.7 else AtLeast
+        k = int(rng.integers(3 if kind is AtMost else 2))  # a label without axes has one variable
+        symbols["few"] = kind(k, label.is_(label.classes[state] if label.classes else state))
     return type("Ruled", (base,), symbols), label
 
 
@@ -108,6 +112,12 @@ def extra_score(model: type[Model], inputs: dict[str, Any], labels: dict[str, An
                 total += one.table[number]
             else:
                 total += inputs["given_net"][(*(where[dim.name] for dim in one.features.dims), *states)]
+    for one in declaration.constraints:
+        (literal,) = one.literals
+        target = literal.target
+        n_true = int((np.asarray(labels[target.label.name]) == target.label.index(target.state)).sum())
+        lower, upper = (bound.value for bound in one.meta)
+        total += 0.0 if lower <= n_true <= upper else -np.inf
     return total
 
 
