@@ -14,16 +14,16 @@ _HOMES = {
     "ssvm_dsl.lang.dims": ("Dim",),
     "ssvm_dsl.lang.inputs": ("Attributes", "Edges", "Input"),
     "ssvm_dsl.lang.factors": ("Factor",),
-    "ssvm_dsl.lang.constraints": (
+    "ssvm_dsl.lang.constraints.logic": (
         *("AnyOf", "AtLeast", "AtMost", "Constraint", "Exactly", "ExactlyOne", "Implies", "Linear", "Not"),
     ),
-    "ssvm_dsl.lang.structures": ("Circuit", "Matching", "Path"),
-    "ssvm_dsl.lang.forbidden": ("BIO", "BIOES", "Allow", "Different", "Forbid", "Same"),
+    "ssvm_dsl.lang.constraints.structures": ("Circuit", "Matching", "Path"),
+    "ssvm_dsl.lang.constraints.forbidden": ("BIO", "BIOES", "Allow", "Different", "Forbid", "Same"),
     "ssvm_dsl.lang.given": ("Given",),
-    "ssvm_dsl.lang.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
+    "ssvm_dsl.lang.constraints.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.outputs": ("Label", "Latent"),
-    "ssvm_dsl.lang.targets": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.outputs.labels": ("Label", "Latent"),
+    "ssvm_dsl.lang.outputs.targets": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
@@ -60,15 +60,27 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.read_problem import read_problem as read_problem
-    from ssvm_dsl.lang.constraints import AnyOf as AnyOf
-    from ssvm_dsl.lang.constraints import AtLeast as AtLeast
-    from ssvm_dsl.lang.constraints import AtMost as AtMost
-    from ssvm_dsl.lang.constraints import Constraint as Constraint
-    from ssvm_dsl.lang.constraints import Exactly as Exactly
-    from ssvm_dsl.lang.constraints import ExactlyOne as ExactlyOne
-    from ssvm_dsl.lang.constraints import Implies as Implies
-    from ssvm_dsl.lang.constraints import Linear as Linear
-    from ssvm_dsl.lang.constraints import Not as Not
+    from ssvm_dsl.lang.constraints.forbidden import BIO as BIO
+    from ssvm_dsl.lang.constraints.forbidden import BIOES as BIOES
+    from ssvm_dsl.lang.constraints.forbidden import Allow as Allow
+    from ssvm_dsl.lang.constraints.forbidden import Different as Different
+    from ssvm_dsl.lang.constraints.forbidden import Forbid as Forbid
+    from ssvm_dsl.lang.constraints.forbidden import Same as Same
+    from ssvm_dsl.lang.constraints.logic import AnyOf as AnyOf
+    from ssvm_dsl.lang.constraints.logic import AtLeast as AtLeast
+    from ssvm_dsl.lang.constraints.logic import AtMost as AtMost
+    from ssvm_dsl.lang.constraints.logic import Constraint as Constraint
+    from ssvm_dsl.lang.constraints.logic import Exactly as Exactly
+    from ssvm_dsl.lang.constraints.logic import ExactlyOne as ExactlyOne
+    from ssvm_dsl.lang.constraints.logic import Implies as Implies
+    from ssvm_dsl.lang.constraints.logic import Linear as Linear
+    from ssvm_dsl.lang.constraints.logic import Not as Not
+    from ssvm_dsl.lang.constraints.pointers import AllDifferent as AllDifferent
+    from ssvm_dsl.lang.constraints.pointers import Arborescence as Arborescence
+    from ssvm_dsl.lang.constraints.pointers import ProjectiveTree as ProjectiveTree
+    from ssvm_dsl.lang.constraints.structures import Circuit as Circuit
+    from ssvm_dsl.lang.constraints.structures import Matching as Matching
+    from ssvm_dsl.lang.constraints.structures import Path as Path
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
     from ssvm_dsl.lang.features import Feature as Feature
@@ -79,12 +91,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.features import Quantiles as Quantiles
     from ssvm_dsl.lang.features import Standardized as Standardized
     from ssvm_dsl.lang.features import Whitened as Whitened
-    from ssvm_dsl.lang.forbidden import BIO as BIO
-    from ssvm_dsl.lang.forbidden import BIOES as BIOES
-    from ssvm_dsl.lang.forbidden import Allow as Allow
-    from ssvm_dsl.lang.forbidden import Different as Different
-    from ssvm_dsl.lang.forbidden import Forbid as Forbid
-    from ssvm_dsl.lang.forbidden import Same as Same
     from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
     from ssvm_dsl.lang.forms import FULL as FULL
     from ssvm_dsl.lang.forms import POTTS as POTTS
@@ -104,21 +110,15 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.losses import ZeroOne as ZeroOne
     from ssvm_dsl.lang.model import Model as Model
     from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
-    from ssvm_dsl.lang.outputs import Label as Label
-    from ssvm_dsl.lang.outputs import Latent as Latent
-    from ssvm_dsl.lang.pointers import AllDifferent as AllDifferent
-    from ssvm_dsl.lang.pointers import Arborescence as Arborescence
-    from ssvm_dsl.lang.pointers import ProjectiveTree as ProjectiveTree
-    from ssvm_dsl.lang.structures import Circuit as Circuit
-    from ssvm_dsl.lang.structures import Matching as Matching
-    from ssvm_dsl.lang.structures import Path as Path
-    from ssvm_dsl.lang.targets import along as along
-    from ssvm_dsl.lang.targets import chain as chain
-    from ssvm_dsl.lang.targets import cliques as cliques
-    from ssvm_dsl.lang.targets import complete as complete
-    from ssvm_dsl.lang.targets import cross as cross
-    from ssvm_dsl.lang.targets import grid as grid
-    from ssvm_dsl.lang.targets import pairs as pairs
+    from ssvm_dsl.lang.outputs.labels import Label as Label
+    from ssvm_dsl.lang.outputs.labels import Latent as Latent
+    from ssvm_dsl.lang.outputs.targets import along as along
+    from ssvm_dsl.lang.outputs.targets import chain as chain
+    from ssvm_dsl.lang.outputs.targets import cliques as cliques
+    from ssvm_dsl.lang.outputs.targets import complete as complete
+    from ssvm_dsl.lang.outputs.targets import cross as cross
+    from ssvm_dsl.lang.outputs.targets import grid as grid
+    from ssvm_dsl.lang.outputs.targets import pairs as pairs
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

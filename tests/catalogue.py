@@ -21,8 +21,8 @@ from ssvm_dsl.lang.forms import ANTISYMMETRIC, POTTS, SYMMETRIC
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs import Label
-from ssvm_dsl.lang.targets import along, chain, cliques, complete, cross, grid, pairs
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import along, chain, cliques, complete, cross, grid, pairs
 
 
 def square(x):

@@ -7,8 +7,8 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs import Label
-from ssvm_dsl.lang.targets import chain
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain
 
 # fmt: off
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_scores
@@ -18,11 +18,11 @@ from ssvm_dsl.ir.constants import Constants
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes
+from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.outputs import Label, Target
+from ssvm_dsl.lang.outputs.labels import Label, Target
 
 #: Where the feature row of each factor of the shapes stands, and what to add for each example.
 RowIndex = Callable[[Given, Scopes, Rows], tuple[I32, I64] | None]

@@ -20,11 +20,11 @@ from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.quantities import EdgeEnd, Parameter, Sum
 
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
 LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8

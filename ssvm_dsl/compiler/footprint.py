@@ -19,12 +19,12 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
+from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
-from ssvm_dsl.lang.outputs import Target
+from ssvm_dsl.lang.outputs.labels import Target
 
 #: Bytes for each attribute: while names are numbered, and in the rows that stay.
 ATTRIBUTE_WORK, ATTRIBUTE_KEPT = 14, 12

@@ -12,11 +12,11 @@ import numpy as np
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.constants import lay_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.encode import Encoder, Fitted, Rows
+from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
+from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
-from ssvm_dsl.compiler.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_examples
 from ssvm_dsl.errors import DataError, OptionError
@@ -31,7 +31,7 @@ from ssvm_dsl.lang.features import JointFeature, row_target
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs import Target
+from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
 

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.ragged import owners
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs.labels import Label
 
 #: A custom loss: (truth of the label's variables, number of states, example of each variable, **options)
 #: -> (n_variables, n_states) potentials that are zero at the truth.

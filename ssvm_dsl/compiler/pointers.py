@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
-from ssvm_dsl.compiler.sparse import checked
+from ssvm_dsl.compiler.features.sparse import checked
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs.labels import Label
 
 #: The value of a pointer that points nowhere.
 NOWHERE = -1

@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.outputs import Label, Target, union_axes
+from ssvm_dsl.lang.outputs.labels import Label, Target, union_axes
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
-from ssvm_dsl.compiler.weight_names import weight_names
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.ir.program import Program
@@ -32,8 +32,8 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.render import weight_shape_text
 from ssvm_dsl.lang.symbols import show
+from ssvm_dsl.lang.text.render import weight_shape_text
 
 if TYPE_CHECKING:
     from networkx import Graph, MultiGraph

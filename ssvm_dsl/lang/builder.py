@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ssvm_dsl.errors import ModelError
-from ssvm_dsl.lang.class_names import ClassName
-from ssvm_dsl.lang.constraints import Constraint
+from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration, declare
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import ALL, Factor
-from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss
-from ssvm_dsl.lang.outputs import Label, Latent, Target
+from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show
 
 S = TypeVar("S", bound=Symbol)

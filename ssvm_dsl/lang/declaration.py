@@ -9,16 +9,16 @@ from math import prod
 from typing import TypeVar
 
 from ssvm_dsl.errors import ModelError
-from ssvm_dsl.lang.constraints import Constraint
+from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.constraints.logic import Constraint
+from ssvm_dsl.lang.constraints.pointers import OneEach, PointerStructure
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
 from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
-from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss, ZeroOne
-from ssvm_dsl.lang.outputs import Label, Latent, NoneOf, Target
-from ssvm_dsl.lang.pointers import OneEach, PointerStructure
+from ssvm_dsl.lang.outputs.labels import Label, Latent, NoneOf, Target
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)

@@ -13,7 +13,7 @@ from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_source
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.lang.outputs import Label, Target, as_target
+from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
 
 EDGE = "edge"

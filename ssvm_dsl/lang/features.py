@@ -1,7 +1,7 @@
 """Feature functions: the user's own (``Feature``, ``JointFeature``) and fitted ones (``PLiF``, ``Whitened`` ...).
 
 Each is a :class:`~ssvm_dsl.lang.inputs.Source`: it gives one row of features at each position of its axes.
-Here they are only declared; :mod:`ssvm_dsl.compiler.encode` evaluates them, and what a fitted one learns
+Here they are only declared; :mod:`ssvm_dsl.compiler.features.encode` evaluates them, and what a fitted one learns
 from the training data is stored with the model.
 """
 
@@ -19,7 +19,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.outputs import Target
+from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
 
 

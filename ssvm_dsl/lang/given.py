@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features import Feature
 from ssvm_dsl.lang.inputs import Input, Source
-from ssvm_dsl.lang.outputs import Label, Target, as_target
+from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got
 
 

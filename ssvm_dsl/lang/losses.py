@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
-from ssvm_dsl.lang.class_names import ClassName
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
 
 #: Named measures of :class:`CountLoss`.

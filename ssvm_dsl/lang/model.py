@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.outputs import Target
+from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.symbols import Symbol
 
 
@@ -58,12 +58,12 @@ class ModelMeta(type):
         raise TypeError(f"{cls.__name__} is a declaration, not something to call; pass the class itself")
 
     def __str__(cls) -> str:
-        from ssvm_dsl.lang.render import as_text
+        from ssvm_dsl.lang.text.render import as_text
 
         return as_text(cls.declaration)
 
     def _repr_html_(cls) -> str:
-        from ssvm_dsl.lang.render import as_html
+        from ssvm_dsl.lang.text.render import as_html
 
         return as_html(cls.declaration)
 
@@ -106,7 +106,7 @@ class Model(metaclass=ModelMeta):
     @classmethod
     def to_json(cls) -> str:
         """Return the declaration as JSON text (functions by import path, no code)."""
-        from ssvm_dsl.lang.serial import to_json
+        from ssvm_dsl.lang.text.serial import to_json
 
         return to_json(cls.declaration)
 
@@ -130,7 +130,7 @@ class Model(metaclass=ModelMeta):
         ModelError
             The declaration has mistakes.
         """
-        from ssvm_dsl.lang.serial import from_json
+        from ssvm_dsl.lang.text.serial import from_json
 
         declaration = from_json(text, trusted=trusted)
         return as_model(declaration)

@@ -153,7 +153,7 @@ def test_layers_have_no_cycle():
         ("from ssvm_dsl.registry import registry", "ssvm_trainers.planes.bcfw", "plug-ins may import"),
         ("from ssvm_dsl.ir.ragged import pointers", "ssvm_trainers.bcfw", "in __all__ of ir"),
         ("from ssvm_dsl.ir import Nothing", "ssvm_trainers.bcfw", "in __all__ of ir"),
-        ("from ssvm_dsl.lang.model import _reduce", "ssvm_dsl.lang.render", "private name"),
+        ("from ssvm_dsl.lang.model import _reduce", "ssvm_dsl.lang.text.render", "private name"),
     ],
 )
 def test_forbidden_imports_are_noticed(source, module, word):

@@ -20,8 +20,8 @@ from ssvm_dsl import (
     Model,
     ground,
 )
-from ssvm_dsl.lang.render import weight_shape_text
-from ssvm_dsl.lang.targets import chain, cliques, complete, cross, grid, pairs
+from ssvm_dsl.lang.outputs.targets import chain, cliques, complete, cross, grid, pairs
+from ssvm_dsl.lang.text.render import weight_shape_text
 from ssvm_dsl.learning.estimators.weights import Weights
 
 OCR_TEXT = """\

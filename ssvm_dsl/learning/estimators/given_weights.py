@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.compiler.check_fitted import LearntWidths, weight_blocks
+from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array

@@ -29,7 +29,7 @@ from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.lang.outputs import Latent
+from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.plugin_api.protocols import Executor

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.compiler.encode import Fitted
+from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from ssvm_dsl.compiler.check_fitted import LearntWidths, weight_blocks
+from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.compiler.encode import Fitted
-from ssvm_dsl.compiler.observed import of_learnt
-from ssvm_dsl.compiler.weight_names import WeightNames, weight_names
+from ssvm_dsl.compiler.features.encode import Fitted
+from ssvm_dsl.compiler.features.observed import of_learnt
+from ssvm_dsl.compiler.features.weight_names import WeightNames, weight_names
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block, ObservedPairs
 from ssvm_dsl.lang.declaration import Declaration

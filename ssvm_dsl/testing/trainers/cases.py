@@ -24,8 +24,8 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs import Label
-from ssvm_dsl.lang.targets import chain
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks

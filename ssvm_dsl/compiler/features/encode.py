@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.compiler.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
-from ssvm_dsl.compiler.kernel_features import kernel_rows, learn_kernel
-from ssvm_dsl.compiler.sparse import checked, stack_rows
+from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
+from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
+from ssvm_dsl.compiler.features.sparse import checked, stack_rows
 from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -24,7 +24,7 @@ from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
-from ssvm_dsl.lang.outputs import Target
+from ssvm_dsl.lang.outputs.labels import Target
 
 T = TypeVar("T")
 

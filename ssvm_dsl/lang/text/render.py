@@ -5,12 +5,12 @@ from __future__ import annotations
 from html import escape
 from math import prod
 
+from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.forbidden import Forbid
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.outputs import Label
+from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import Symbol, show
 
 #: As many states of a rule are shown.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
+from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.outputs import Label, Target
-from ssvm_dsl.lang.quantities import Parameter, Sum
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got
 
 

@@ -8,7 +8,7 @@ from operator import index
 from ssvm_dsl.lang.arrays import number_text
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges
-from ssvm_dsl.lang.outputs import MAX_ARITY, Label, Target
+from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import constraints, features, forbidden, inputs, losses, pointers, structures, targets
+from ssvm_dsl.lang import features, inputs, losses
 from ssvm_dsl.lang.builder import DeclarationBuilder
+from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.kernel_features import Nystroem, RandomFourier
-from ssvm_dsl.lang.outputs import Label, Latent
+from ssvm_dsl.lang.outputs import targets
+from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -35,8 +37,8 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(losses.CustomLoss, losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
         *(targets.cliques, targets.cross),
-        *(constraints.Constraint, constraints.AtMost, constraints.AtLeast, constraints.Exactly, constraints.ExactlyOne),
-        *(constraints.AnyOf, constraints.Implies, constraints.Linear, constraints.Not),
+        *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
+        *(logic.AnyOf, logic.Implies, logic.Linear, logic.Not),
         *(structures.Matching, structures.Path, structures.Circuit),
         *(forbidden.Forbid, forbidden.Allow, forbidden.Same, forbidden.Different, Given),
         *(pointers.AllDifferent, pointers.Arborescence, pointers.ProjectiveTree),

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
-from ssvm_dsl.lang.class_names import ClassName
-from ssvm_dsl.lang.outputs import Label, Target, as_target
+from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
+from ssvm_dsl.lang.outputs.targets import cross
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain, show
-from ssvm_dsl.lang.targets import cross
 
 #: Most joint states of a target that a rule is about.
 MOST_STATES = 1 << 24

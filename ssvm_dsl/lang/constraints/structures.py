@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssvm_dsl.lang.constraints import NO_BOUND, Constraint, as_axes, as_literal
+from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, as_axes, as_literal
+from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.quantities import EdgeEnd, Parameter
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got, plain
 
 

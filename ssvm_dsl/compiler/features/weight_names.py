@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.compiler.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import lay
 from ssvm_dsl.compiler.validate import Examples
@@ -18,7 +18,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap
-from ssvm_dsl.lang.outputs import Label, NoneOf
+from ssvm_dsl.lang.outputs.labels import Label, NoneOf
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from math import prod
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.class_names import ClassName, read_states
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.outputs.class_names import ClassName, read_states
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 
 

@@ -13,10 +13,10 @@ from math import isfinite, prod
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
+from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.outputs import Label, Target
-from ssvm_dsl.lang.quantities import EdgeEnd, Parameter, Sum
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, got, plain, show
 
 #: A bound that no count of literals reaches.

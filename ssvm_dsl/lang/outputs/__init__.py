@@ -1,0 +1,1 @@
+"""What is predicted, and which of it factors join."""

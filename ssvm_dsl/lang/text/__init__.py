@@ -1,0 +1,1 @@
+"""How a declaration reads: printed, and in files."""
