@@ -199,8 +199,12 @@ def _as_units(per: object, target: Target, mistakes: list[Mistake]) -> tuple[Dim
 
 def _pointer_mistakes(features: Source | None, form: Form, per: object, weights: object) -> Iterator[Mistake]:
     """Yield what a factor of a pointer label does not have."""
-    if form != FULL or per is not None or weights != ALL or isinstance(features, JointFeature):
+    if form != FULL or per is not None or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of a pointer label takes features of pairs of positions; no form, per, weights or JointFeature"
+
+
+def _is_all(weights: object) -> bool:
+    return isinstance(weights, str) and weights == ALL
 
 
 def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...] | str) -> Iterator[Mistake]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-from ssvm_dsl.lang.arrays import number_text
 from ssvm_dsl.lang.features import Transform, check_width
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.symbols import Mistake, got, plain
 
 #: The width of a kernel that data say: 1 / (number of features times their variance).
 SCALE = "scale"
+
+#: The largest number that gamma may be.
+LARGEST = 1e300
 
 #: Kernels of Nystroem, by scikit-learn's names.
 KERNELS = ("rbf", "laplacian", "polynomial", "sigmoid", "chi2", "cosine")
@@ -31,8 +32,8 @@ class KernelMap(Transform):
         name = type(self).__name__
         checked, mistakes = self._start(source, name)
         width, gamma, seed = check_width(n_features, name, mistakes), plain(gamma), plain(seed)
-        number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 < gamma < inf
-        if not number and gamma != SCALE:
+        number = isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 < gamma <= LARGEST
+        if not number and not (isinstance(gamma, str) and gamma == SCALE):
             mistakes.append(got(f"{name}: gamma is a positive number or 'scale'", gamma))
             gamma = 1.0
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
@@ -130,7 +131,7 @@ class Nystroem(KernelMap):
             kernel = "rbf"
         degree = plain(degree)
         if not isinstance(degree, int) or isinstance(degree, bool) or not 1 <= degree <= 100:
-            mistakes.append(got("Nystroem: the degree is an int from 1 to 100", number_text(degree)))
+            mistakes.append(got("Nystroem: the degree is an int from 1 to 100", degree))
             degree = 3
         self._fill(mistakes, **fields, kernel=kernel, degree=degree)
 

@@ -18,6 +18,7 @@ SHOWS = {
     "budget": r"Free +chain .*%\nBudget +chain .* 0\.0%\nTaxonomy +ilp .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
+    "latent_parts": r"without parts: [45]\d.*\nwith parts: +(9\d|100)",
     "multilabel": r"Together +junction-tree",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",

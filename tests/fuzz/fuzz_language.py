@@ -68,7 +68,8 @@ class Author:
         self.rng = rng
         self.builder = s.ModelBuilder(self.one(["M", "my model", "M", "M", "M"] * 9 + ["\0", "\ud800", 5, ""]))
         self.oddness = float(rng.choice([0.0, 0.02, 0.1, 0.3]))
-        self.made = {kind: [] for kind in ("dim", "input", "label", "edges", "source", "target", "factor", "loss")}
+        kinds = ("dim", "input", "label", "edges", "source", "target", "factor", "rule", "loss")
+        self.made = {kind: [] for kind in kinds}
 
     def one(self, choices):
         return choices[int(self.rng.integers(len(choices)))]
@@ -108,7 +109,12 @@ class Author:
         return s.Input(*self.axes(), *[self.arg(1, 2, 5, 2**20) for _ in range(int(self.rng.integers(3)))])
 
     def label(self):
-        return s.Label(*self.axes(), self.arg(2, 2, 3, "ab", "abc", ["no", "yes"], (5, -7), 10**9, 40000, range(4)))
+        if self.rng.random() < 0.2:
+            return s.Label(*self.axes(1), over=self.arg(lambda: self.old("dim")), null=self.flag())
+        made = s.Latent if self.rng.random() < 0.1 else s.Label
+        mask = {"allowed": self.arg(lambda: self.old("input"))} if self.rng.random() < 0.5 * self.oddness else {}
+        states = self.arg(2, 2, 3, "ab", "abc", ["no", "yes"], (5, -7), 10**9, 40000, range(4), ["O", "B-a", "I-a"])
+        return made(*self.axes(), states, **mask)
 
     def edges(self):
         first, second = (self.made["dim"] * 2)[:2]
@@ -124,6 +130,8 @@ class Author:
             lambda: s.Standardized(inner),
             lambda: s.Whitened(inner),
             lambda: s.Polynomial(inner, self.arg(1, 2, 3, 32)),
+            lambda: s.RandomFourier(inner, self.arg(5, 500), gamma=self.arg("scale", 0.5), seed=self.arg(0, 3)),
+            lambda: s.Nystroem(inner, self.arg(5), kernel=self.arg("rbf", "cosine"), degree=self.arg(2)),
             lambda: s.PLiF(inner, self.arg(s.Quantiles(4), [0.0, 1.0], (-1, 2, 3))),
             lambda: s.Hashed(inner, self.arg(8, 2**18)),
             lambda: Concat([inner, self.arg(lambda: self.old("input"))]),
@@ -184,6 +192,54 @@ class Author:
             options["weights"] = self.arg("all", "observed")
         return s.Factor(target, **options)
 
+    def literal(self):
+        """Something that says "this variable has this class"."""
+        y = self.arg(lambda: self.old("label"))
+        if not isinstance(y, s.Label):
+            return y
+        made = y.is_(self.arg(y.classes[0] if y.classes else 0, 1, "a"))
+        return s.Not(made) if self.rng.random() < 0.3 else made
+
+    def literals(self):
+        return self.one([self.literal, lambda: [self.literal(), self.literal()], lambda: self.arg()])()
+
+    def rule(self):
+        """What is ruled out, a constraint, or given scores."""
+        y = self.arg(lambda: self.old("label"))
+        target = self.arg(lambda: self.old("target"), lambda: y)
+        cards = (target.n_states,) if isinstance(target, s.Label) else getattr(target, "cards", (2,))
+        small = cards if np.prod([float(c) for c in cards]) < 10**4 else (2,)
+        mask = self.rng.random(small) < 0.3
+        along = {"along": self.arg(lambda: self.old("dim"))} if self.rng.random() < 0.3 else {}
+        k = self.arg(1, 2, lambda: self.old("input"))
+        one = self.literal()
+        term = one if isinstance(one, s.Not | type(s.Label(2).is_(0))) else "x"
+        first = y.at(0) if isinstance(y, s.Label) else y
+        edges = self.arg(lambda: self.old("edges"))
+        return self.one([
+            lambda: s.Forbid(target, self.arg(mask, mask.tolist(), ["a"], [("a", "b")], [0])),
+            lambda: s.Allow(target, self.arg(~mask, [1], [("O", "B-a")])),
+            lambda: s.Forbid(self.arg(lambda: s.chain(y), lambda: first), s.BIO(y)),
+            lambda: s.Forbid(self.arg(lambda: s.chain(y)), s.BIOES(self.arg(y, ["O", "S-a"]))),
+            lambda: s.Same(target, self.arg(None, lambda: self.old("label"))),
+            lambda: s.Different(target),
+            lambda: s.Given(target, scores=self.arg(lambda: self.old("input"), np.where(mask, -np.inf, 0.5))),
+            lambda: s.AtMost(k, self.literals(), **along),
+            lambda: s.AtLeast(k, self.literals(), **along),
+            lambda: s.Exactly(k, self.literals(), **along),
+            lambda: s.ExactlyOne(self.literals(), **along),
+            lambda: s.AnyOf(self.literal(), self.literal()),
+            lambda: s.Implies(self.literal(), self.literal()),
+            lambda: s.Linear({term: self.arg(2.0)}, self.arg("<=", ">=", "=="), self.arg(1.5)),
+            lambda: s.Constraint(self.arg("count", "few-runs"), self.literals(), runs=self.arg(1)),
+            lambda: s.Matching(self.literal(), rows=self.old("dim"), cols=self.arg(lambda: self.old("dim"))),
+            lambda: s.Path(self.literal(), edges, self.arg(0), self.arg(-1)),
+            lambda: s.Circuit(self.literal(), edges, self.flag()),
+            lambda: s.AllDifferent(y),
+            lambda: s.Arborescence(y, single_root=self.flag()),
+            lambda: s.ProjectiveTree(y),
+        ])()  # fmt: skip
+
     def loss(self):
         y, ignore = self.arg(lambda: self.old("label")), {"ignore": self.arg(None)}
         if isinstance(y, s.Label) and self.rng.random() > self.oddness:
@@ -209,7 +265,7 @@ class Author:
     def write(self):
         """Add symbols; targets and nameless features stay parts of others."""
         counts = {"dim": (2, 4), "input": (1, 3), "edges": (0, 2), "label": (1, 3), "target": (1, 3), "source": (1, 3)}
-        for kind, span in (counts | {"factor": (1, 4)}).items():
+        for kind, span in (counts | {"factor": (1, 4), "rule": (0, 3)}).items():
             for k in range(int(self.rng.integers(*span))):
                 part = self.fresh(kind)
                 self.made[kind].append(part)

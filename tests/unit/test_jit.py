@@ -12,6 +12,7 @@ from numba.core.event import Listener, install_listener
 from numba.core.types.functions import BaseFunction
 
 import fresh
+from ssvm_dsl.kernels.compiling import jit
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
@@ -154,6 +155,7 @@ def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
         return find(function, context, args, kws)
 
     monkeypatch.setattr(BaseFunction, "get_call_type", watch)
+    monkeypatch.setattr(jit._KNOWN_CALLS, "_known", {})  # nothing is known of what this process has compiled before
 
     @njit(cache=False)
     def sums(x, y):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,10 +118,10 @@ class _Pairs(Forbid):
     def __init__(self, target: Label | Target, other: Label | None = None) -> None:
         mistakes: list[Mistake] = []
         if isinstance(target, Label) and isinstance(other, Label):
-            goal = cross(target, other)
+            goal = self._target(cross(target, other), mistakes)
         elif other is not None:
             mistakes.append(got(f"{type(self).__name__}: two labels, or one pattern such as along(y, edges)", other))
-            goal = as_target(target)
+            goal = Target("each", (Label(1),))
         else:
             goal = self._target(target, mistakes)
         if not goal.mistakes and not mistakes and (goal.arity != 2 or len(set(goal.cards)) > 1):
@@ -174,7 +174,7 @@ class TagScheme:
 
     def mistakes(self, target: Target) -> Iterator[Mistake]:
         """Yield why the scheme says nothing about a target."""
-        if self.classes != (target.label.classes or tuple(range(target.label.n_states))):
+        if not self.classes or self.classes != target.label.classes:
             yield got(f"{self.name}: these are not the classes of {show(target.label)}", self.classes)
         elif (target.kind, target.order, target.position) not in (("chain", 1, 0), ("at", 1, 0), ("at", 1, -1)):
             yield lambda: f"{self.name}: it is about chain(y), y.at(0) and y.at(-1), not {target!r}"
@@ -229,8 +229,9 @@ def BIOES(classes: Label | Sequence[ClassName]) -> TagScheme:
 
 def _classes(classes: object) -> tuple[ClassName, ...]:
     if isinstance(classes, Label):
-        return classes.classes or tuple(range(classes.n_states))
-    return tuple(map(plain, classes)) if isinstance(classes, Iterable) else ()
+        return classes.classes or ()
+    listed = isinstance(classes, Sequence) and not isinstance(classes, str) and len(classes) <= MOST_STATES
+    return tuple(map(plain, cast(Sequence[Any], classes))) if listed else ()
 
 
 def _prefixes(name: str) -> str:
@@ -256,7 +257,8 @@ def _read_states(what: str, goal: Target, states: Any, mistakes: list[Mistake]) 
         return found if wrong else states.forbidden(goal)
     if isinstance(states, np.ndarray) and states.dtype == bool:
         return _read_array(what, goal, states, mistakes)
-    if isinstance(states, str | bytes | Set) or not isinstance(states, Iterable):
+    single = isinstance(states, np.ndarray) and states.ndim == 0
+    if single or isinstance(states, str | bytes | Set) or not isinstance(states, Iterable):
         mistakes.append(got(f"{what}: a list of states, of tuples of states, or an array of bool", states))
         return found
     listed = list(states)

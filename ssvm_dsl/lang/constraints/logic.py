@@ -345,7 +345,7 @@ class Linear(Constraint):
         literals = tuple(as_literal(one, "Linear", mistakes) for one, _ in pairs)
         numbers = [_as_parameter("coefficient", value, mistakes).value for _, value in pairs]
         weights = tuple((Parameter("coefficient", value),) for value in numbers)
-        if comparison not in COMPARISONS:
+        if not (isinstance(comparison, str) and comparison in COMPARISONS):
             mistakes.append(got(f"Linear: the comparison is one of {', '.join(COMPARISONS)}", comparison))
             comparison = "<="
         limit = _as_parameter("bound", bound, mistakes).value

@@ -260,6 +260,7 @@ class Target(Node):
             found.append(f"{kind}: factors over several pointers are not supported; a pointer label has Factor(y, ...)")
         if kind == "indicator" and not found and labels[0].index(state) is None:  # type: ignore[arg-type]
             found.append(f"is_({show(state)}): not one of the classes of the label")
+        state = state if isinstance(state, str | int) else None  # others may have no hash
         self._fill(
             found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets,
             position=position,
@@ -375,7 +376,7 @@ class Target(Node):
         return hash(self._content())
 
     def _content(self) -> tuple[Any, ...]:
-        return self.kind, self.labels, self.state, self.axis, self.order, self.edges, self.sets
+        return self.kind, self.labels, self.state, self.axis, self.order, self.edges, self.sets, self.position
 
 
 def union_axes(*labels: Label) -> tuple[Dim, ...]:
