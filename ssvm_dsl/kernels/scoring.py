@@ -455,9 +455,9 @@ def score_example(
                 else:
                     at = state_ptr[lo + ints[desc[m, SCOPE] + f]]
             if in_pool:  # no other map fills this table; scores of states begin with the bonus
-                constant = desc[m, CONSTANT]
-                for s in range(n):
-                    target[at + s] = 0.0 if constant < 0 else values[constant + s]
+                target[at : at + n] = 0.0
+                if desc[m, CONSTANT] >= 0:
+                    add_scaled(values, desc[m, CONSTANT], 1.0, target, at, n)
             if plain:
                 basis_scores(desc, ints, longs, features, m, row, start, w, scales[m], target, at)
             else:
