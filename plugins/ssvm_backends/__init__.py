@@ -297,7 +297,7 @@ _TREE = replace(_STRUCTURE, tasks=_STRUCTURE.tasks | {Task.MARGINALS})
 _STRUCTURES = (
     BackendSpec(
         "assignment",
-        "ssvm_backends.structures.assignment:Assignment",
+        "ssvm_backends.structures.matchings.assignment:Assignment",
         "matchings and permutations: assignment problems by SciPy, other limits by minimum-cost flow",
         requires=("ortools",),
         install_hint="pip install ortools",
@@ -305,26 +305,26 @@ _STRUCTURES = (
     ),
     BackendSpec(
         "arborescence",
-        "ssvm_backends.structures.arborescence:Arborescence",
+        "ssvm_backends.structures.spanning_trees.arborescence:Arborescence",
         "directed spanning trees: best ones (Chu-Liu-Edmonds), marginals and log Z (matrix-tree theorem)",
         caps=replace(_TREE, constraint_kinds=frozenset({"arborescence"})),
     ),
     BackendSpec(
         "eisner",
-        "ssvm_backends.structures.eisner:Eisner",
+        "ssvm_backends.structures.spanning_trees.eisner:Eisner",
         "projective trees: best ones, marginals and log Z (dynamic programming over spans)",
         caps=replace(_TREE, constraint_kinds=frozenset({"projective-tree"})),
     ),
     BackendSpec(
         "shortest-path",
-        "ssvm_backends.structures.shortest_path:ShortestPath",
+        "ssvm_backends.structures.routes.shortest_path:ShortestPath",
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
         options=(Option("cycles", "refuse", "what to do about graphs with cycles", ("refuse", "improve")),),
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"path"})),
     ),
     BackendSpec(
         "circuit",
-        "ssvm_backends.structures.circuit:Circuit",
+        "ssvm_backends.structures.routes.circuit:Circuit",
         "directed circuits and tours by CP-SAT's circuit constraint: exact, exponential in the worst case",
         requires=("ortools",),
         install_hint="pip install ortools",

@@ -6,9 +6,9 @@ import networkx
 import numpy as np
 import pytest
 
-from ssvm_backends.structures.chu_liu_edmonds import best_arborescence
-from ssvm_backends.structures.matrix_tree import by_forests, sum_arborescences
-from ssvm_backends.structures.projective import best_projective, sum_projective
+from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
+from ssvm_backends.structures.spanning_trees.matrix_tree import by_forests, sum_arborescences
+from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective
 from structures.trees_by_hand import all_trees, is_projective, is_tree, sums, tree_score
 
 KINDS = ["normal", "integer", "sparse", "huge", "two-cycles"]

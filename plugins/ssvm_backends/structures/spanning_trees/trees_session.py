@@ -6,7 +6,7 @@ import numpy as np
 
 from ssvm_backends.graphs.deadline import parts_within
 from ssvm_backends.structures.session import StructureSession
-from ssvm_backends.structures.tree_batches import Trees
+from ssvm_backends.structures.spanning_trees.tree_batches import Trees
 from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Question, Solution, Stop, Task, pointers
 
 
@@ -33,7 +33,7 @@ class TreesSession(StructureSession):
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best trees; see :class:`~ssvm_backends.structures.session.StructureSession`."""
-        from ssvm_backends.structures.tree_batches import best_projective_trees, best_trees
+        from ssvm_backends.structures.spanning_trees.tree_batches import best_projective_trees, best_trees
 
         best = best_projective_trees if self.projective else best_trees
         best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
@@ -44,7 +44,7 @@ class TreesSession(StructureSession):
 
     def _marginals(self, question: Question) -> Solution:
         from ssvm_backends.structures.literals import add_free_marginals
-        from ssvm_backends.structures.tree_batches import sum_trees
+        from ssvm_backends.structures.spanning_trees.tree_batches import sum_trees
 
         program, ids, node = self.program, question.ids(self.program), question.open_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.structures.route_kernels import FORCED_ON_CYCLES, POSITIVE_CYCLE, SOLVED, Paths
+from ssvm_backends.structures.routes.route_kernels import FORCED_ON_CYCLES, POSITIVE_CYCLE, SOLVED, Paths
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.errors import OptionError
@@ -45,7 +45,7 @@ class ShortestPathSession(StructureSession):
     """Paths of one program."""
 
     def __init__(self, program: Program) -> None:
-        from ssvm_backends.structures.route_kernels import all_ranks
+        from ssvm_backends.structures.routes.route_kernels import all_ranks
 
         super().__init__(program)
         self.paths = []
@@ -65,7 +65,7 @@ class ShortestPathSession(StructureSession):
         OptionError
             An example has a cycle of positive score.
         """
-        from ssvm_backends.structures.route_kernels import best_paths
+        from ssvm_backends.structures.routes.route_kernels import best_paths
 
         state = np.zeros(len(ids), dtype=np.int64)
         best_paths(self.literals[group], self.paths[group], node, ids, ptr, labels, state)

@@ -1,7 +1,7 @@
 """``arborescence``: best directed trees by Chu, Liu and Edmonds in O(n^2), sums by the matrix-tree theorem in O(n^3).
 
-The root has one dependent or several.  The algorithms: :mod:`ssvm_backends.structures.chu_liu_edmonds`,
-:mod:`ssvm_backends.structures.matrix_tree`.
+The root has one dependent or several.  The algorithms: :mod:`ssvm_backends.structures.spanning_trees.chu_liu_edmonds`,
+:mod:`ssvm_backends.structures.spanning_trees.matrix_tree`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends.structures.trees_session import TreesSession
+from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict

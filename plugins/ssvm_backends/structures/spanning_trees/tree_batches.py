@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.structures.arcs import arc_matrix, choose_arcs
-from ssvm_backends.structures.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.literals import Literals, settle, spread_marginals, write_gains
-from ssvm_backends.structures.matrix_tree import sum_arborescences
-from ssvm_backends.structures.projective import best_projective, sum_projective
+from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
+from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
+from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 

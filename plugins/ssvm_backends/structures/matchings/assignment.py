@@ -2,7 +2,8 @@
 
 Rows and columns that hold at most one literal make an assignment problem for ``scipy.optimize.linear_sum_assignment``:
 rectangular, with literals that are ruled out, rows and columns that may stay empty.  Other limits are flows
-(:mod:`ssvm_backends.structures.min_cost_flow`), but where columns hold any number: then every row takes its best.
+(:mod:`ssvm_backends.structures.matchings.min_cost_flow`), but where columns hold any number: then every row takes its
+best.
 Kernels turn the scores of a whole batch into cost matrices and matches back into labels, so that little but SciPy's own
 time is spent for each example.
 """
@@ -15,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.structures.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
-from ssvm_backends.structures.min_cost_flow import Limits, best_matching
+from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
+from ssvm_backends.structures.matchings.min_cost_flow import Limits, best_matching
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, members, pointers
@@ -71,7 +72,7 @@ class AssignmentSession(StructureSession):
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best matchings; see :class:`~ssvm_backends.structures.session.StructureSession`."""
-        from ssvm_backends.structures.matching_kernels import take_rows_alone
+        from ssvm_backends.structures.matchings.matching_kernels import take_rows_alone
 
         literals, matchings = self.literals[group], self.matchings[group]
         constraints = members(literals.ptr, ids)
@@ -86,7 +87,7 @@ class AssignmentSession(StructureSession):
     def _assign(
         self, group: int, constraints: I64, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools
     ) -> None:
-        from ssvm_backends.structures.matching_kernels import fill_matrices, take_matches
+        from ssvm_backends.structures.matchings.matching_kernels import fill_matrices, take_matches
 
         literals, matchings = self.literals[group], self.matchings[group]
         here = matchings.way[constraints] == ASSIGNMENT

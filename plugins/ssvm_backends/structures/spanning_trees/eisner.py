@@ -1,6 +1,6 @@
 """``eisner``: best projective trees and sums over all of them by dynamic programming over spans in O(n^3).
 
-The root has one dependent or several.  The algorithm: :mod:`ssvm_backends.structures.projective`.
+The root has one dependent or several.  The algorithm: :mod:`ssvm_backends.structures.spanning_trees.projective`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssvm_backends.structures.trees_session import TreesSession
+from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict

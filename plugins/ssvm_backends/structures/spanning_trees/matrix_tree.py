@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.chu_liu_edmonds import best_arborescence
+from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import assign, njit
 

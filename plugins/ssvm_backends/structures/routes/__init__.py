@@ -1,0 +1,1 @@
+"""Paths and tours: ``shortest-path`` and ``circuit``."""

@@ -1,0 +1,1 @@
+"""Directed trees: ``arborescence`` and ``eisner``."""
