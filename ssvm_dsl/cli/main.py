@@ -10,7 +10,7 @@ import os
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ssvm_dsl.cli import demo, warm, weights
+from ssvm_dsl.cli import demo, reproduce, warm, weights
 from ssvm_dsl.cli.command import Parser, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.plugins import command as plugins
@@ -19,7 +19,10 @@ from ssvm_dsl.cli.solve import command as solve
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.version import __version__
 
-COMMANDS = (demo.COMMAND, explain.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND, plugins.COMMAND)
+COMMANDS = (
+    *(demo.COMMAND, explain.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND, reproduce.COMMAND),
+    plugins.COMMAND,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

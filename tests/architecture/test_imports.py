@@ -30,7 +30,8 @@ LAYERS: dict[str, set[str]] = {
 }
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
-LAYERS["cli"] = LAYERS["learning"] | {"learning", "testing", "datasets"}
+LAYERS["reproduce"] = LAYERS["learning"] | {"learning", "datasets"}
+LAYERS["cli"] = LAYERS["reproduce"] | {"testing", "reproduce"}
 
 #: What plug-ins may import of ``ssvm_dsl``: the names in ``__all__`` of these (all public names of ``errors``).
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}

@@ -9,6 +9,7 @@ import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import load_letters
+from ssvm_dsl.reproduce.ocr import published_learner
 
 
 class OCR(Model):
@@ -36,12 +37,9 @@ def letter_error(svm, X, Y):
 
 @pytest.mark.parametrize(("train", "published"), [("one", 0.20), ("rest", 0.13)])
 def test_errors_of_ratliff_et_al(train, published):
-    """Section 7.1 (all ten folds: ``make bench ARGS=ratliff``)."""
+    """Section 7.1 (all ten folds: ``ssvm reproduce ocr``)."""
     X, Y, X_test, Y_test = load_letters(fold=0, train=train)
-    svm = StructuredSVM(
-        BiasedOCR, lam=1 / (200 * len(X)), trainer="subgradient", max_passes=20, tol=0.0, random_state=0,
-        trainer_options={"order": "stochastic", "schedule": "1/sqrt(t)", "step_size": 0.5},
-    )  # fmt: skip
+    svm = published_learner(len(X)).set_params(max_passes=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has not converged: the published protocol stops early
         svm.fit(X, Y)

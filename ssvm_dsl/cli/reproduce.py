@@ -1,0 +1,184 @@
+"""``ssvm reproduce [NAME ...]``: the experiments of the papers, published numbers beside ours."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.screen import aside, console, write_json
+
+if TYPE_CHECKING:
+    from ssvm_dsl.reproduce.experiment import Experiment, Progress
+    from ssvm_dsl.reproduce.running import Result
+
+#: Where results are kept by default.
+FOLDER = "reproduced"
+
+#: Seconds between lines of progress where the screen is not a terminal.
+SELDOM = 30.0
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``ssvm reproduce``."""
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*",
+        help="experiments or families to run (default: all); 'list' lists them",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="smaller data, fewer folds and passes")
+    parser.add_argument("--again", action="store_true", help="run what was run before, too")
+    parser.add_argument(
+        "--results", metavar="DIR", default=FOLDER, help="where results are kept (default: %(default)s)"
+    )
+    parser.add_argument("--plot", metavar="DIR", help="draw the figures into this folder (needs matplotlib)")
+    parser.add_argument("--page", metavar="FILE", help="write the results, kept ones included, as a Markdown page")
+    add_json(parser)
+
+
+def run(args: Namespace) -> int:
+    """Run experiments; the exit status is 1 when an experiment needs data that are not there."""
+    from ssvm_dsl.report.plots import new_figure
+    from ssvm_dsl.reproduce.catalogue import chosen
+    from ssvm_dsl.reproduce.page import write_page
+    from ssvm_dsl.reproduce.running import missing_data
+
+    names = args.names[1:] if args.names[:1] in (["run"], ["list"]) else args.names
+    experiments, folder = chosen(names), Path(args.results)
+    if args.names[:1] == ["list"]:
+        _list(experiments, args.json)
+        return 0
+    if args.plot:
+        new_figure(1.0, 1.0)  # complains now where there is no matplotlib
+    results, lacking = [], {}
+    for one in experiments:
+        missing = missing_data(one)
+        if missing:
+            lacking[one.name] = missing
+            aside().print(f"{one.name}: needs {', '.join(missing)} in the folder SSVM_DATA", style="yellow")
+            continue
+        result = _result(one, folder, args)
+        results.append(result)
+        if args.plot:
+            _plot(one, result, Path(args.plot))
+        if not args.json:
+            _show(one, result)
+    if args.json:
+        write_json({"results": [_plain(one) for one in results], "missing_data": lacking})
+    if args.page:
+        write_page(Path(args.page), results, lacking)
+    return 1 if lacking else 0
+
+
+def _list(experiments: list[Experiment], as_json: bool) -> None:
+    """List experiments with what they need."""
+    from ssvm_dsl.report.tables import plain_table
+    from ssvm_dsl.reproduce.running import missing_data
+
+    if as_json:
+        write_json([
+            {"name": one.name, "family": one.family, "paper": one.paper, "where": one.where, "summary": one.summary,
+             "data": list(one.data), "missing_data": missing_data(one), "substitutes": list(one.substitutes)}
+            for one in experiments
+        ])  # fmt: skip
+        return
+    rows = []
+    for one in experiments:
+        missing = missing_data(one)
+        state = f"missing: {', '.join(missing)}" if missing else ", ".join(one.data) or "embedded or generated"
+        rows.append([one.name, f"{one.paper.split(',')[0]}: {one.where}", one.summary, state])
+    console().print(plain_table("", ("name", "reproduces", "what", "data"), rows))
+
+
+def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result:
+    """Return the result that was kept, or of a run now."""
+    from ssvm_dsl.reproduce.running import result_path, run_experiment, save_result, saved_result
+
+    kept = None if args.again else saved_result(folder, experiment.name, args.quick)
+    if kept is not None:
+        path = result_path(folder, experiment.name, args.quick)
+        aside().print(f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it anew")
+        return kept
+    with _progress(experiment.name) as progress:
+        result = run_experiment(experiment, args.quick, progress)
+    save_result(folder, result)
+    return result
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """Give what shows how far an experiment is: live on a terminal, else a line now and then."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    side, last = aside(), -SELDOM
+    text = TextColumn("{task.fields[text]}", markup=False)
+    bar = Progress(TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), text, TimeElapsedColumn(),
+                   console=side, transient=True)  # fmt: skip
+    task = bar.add_task(name, total=1.0, text="")
+
+    def live(doing: str, done: float) -> None:
+        bar.update(task, completed=done, text=doing)
+
+    def plain(doing: str, done: float) -> None:
+        nonlocal last
+        if monotonic() >= last + SELDOM:
+            last = monotonic()
+            side.print(f"{name}: {done:.0%}, {doing}", markup=False, soft_wrap=True)
+
+    if not side.is_terminal:
+        yield plain
+        return
+    with bar:
+        yield live
+
+
+def _show(experiment: Experiment, result: Result) -> None:
+    """Print the rows and tables of a result."""
+    from rich.text import Text
+
+    from ssvm_dsl.report.tables import plain_table
+    from ssvm_dsl.reproduce.page import HEAD, cells, closing, heading
+
+    screen = console()
+    screen.print(Text(heading(experiment, result), style="bold"), soft_wrap=True)
+    for substitute in experiment.substitutes:
+        screen.print(f"  substitute: {substitute}", markup=False)
+    screen.print(plain_table("", HEAD, map(cells, result.findings.rows)))
+    for table in result.findings.tables:
+        screen.print("", plain_table(table.title, table.columns, table.rows))
+    for note in (*result.findings.notes, closing(result)):
+        screen.print(note, markup=False)
+    screen.print()
+
+
+def _plot(experiment: Experiment, result: Result, folder: Path) -> None:
+    """Save the figure of a result, if it has one."""
+    from ssvm_dsl.report.plots import new_figure
+
+    if experiment.draw is None:
+        return
+    figure = new_figure(*experiment.size)
+    figure.set_layout_engine("constrained")
+    experiment.draw(result.findings.arrays, figure)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{experiment.name}{'-quick' if result.quick else ''}.png"
+    figure.savefig(path, dpi=120)
+    aside().print(f"{experiment.name}: figure in {path}", markup=False, soft_wrap=True)
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    """Return a result as plain data, without arrays."""
+    from dataclasses import asdict
+
+    return {
+        "name": result.name,
+        "quick": result.quick,
+        **result.findings.as_json(),
+        "circumstances": asdict(result.circumstances),
+    }
+
+
+COMMAND = Command("reproduce", "run the experiments of the papers and compare with what they published", run, arguments)

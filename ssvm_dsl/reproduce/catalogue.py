@@ -1,0 +1,34 @@
+"""All experiments by name.
+
+A new experiment is an :class:`~ssvm_dsl.reproduce.experiment.Experiment` in a module of its family, and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.reproduce import ocr
+from ssvm_dsl.reproduce.experiment import Experiment
+
+#: In the order of the papers.
+EXPERIMENTS: tuple[Experiment, ...] = (*ocr.EXPERIMENTS,)
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of these names or families, in the order of the list; all of them without names.
+
+    Raises
+    ------
+    OptionError
+        There is no such experiment.
+    """
+    known = {one.name for one in EXPERIMENTS} | {one.family for one in EXPERIMENTS}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            listed = ", ".join(dict.fromkeys(one.name for one in EXPERIMENTS))
+            raise OptionError(f"there is no experiment '{name}'{hint}\n  known: {listed}")
+    return [one for one in EXPERIMENTS if not names or one.name in names or one.family in names]
