@@ -8,7 +8,7 @@ factors are 8 bytes where they are computed, 4 where they are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, prod
 
 import numpy as np
@@ -148,9 +148,11 @@ def footprint(
     if judged:
         meter.keep(4 * v, work=13 * v + 8 * v * (n_axes > 0))  # states; masks, flat labels
     sizes = _Sizes(examples, layout, with_attributes, meter)
-    factors = tuple(_factor(factor, sizes) for factor in declaration.factors)
-    others = [_factor(given, sizes) for given in declaration.given]
-    others += [_factor(rule, sizes) for rule in declaration.rules]
+    factors = tuple(
+        _joined([_factor(factor, part.target, sizes) for part in factor.parts]) for factor in declaration.factors
+    )
+    others = [_factor(given, given.target, sizes) for given in declaration.given]
+    others += [_factor(rule, rule.target, sizes) for rule in declaration.rules]
     if declaration.rules or any(label.allowed is not None for label in declaration.labels):
         meter.keep(s)
     if declaration.given:
@@ -190,12 +192,28 @@ def _n_weights(factor: Factor, width: int | None) -> int:
     return prod(size for size in shape if size is not None)
 
 
-def _factor(factor: Factor | Given | Forbid, sizes: _Sizes) -> FactorSize:
-    target, source, examples, meter = factor.target, factor.features, sizes.examples, sizes.meter
+def _joined(parts: list[FactorSize]) -> FactorSize:
+    """Return the sizes of a template: those of its only part, or of what its auxiliary variables need together."""
+    first, *others = parts
+    if not others:
+        return first
+    return replace(
+        first,
+        n_tables=sum(one.n_tables for one in parts),
+        n_configs=others[0].n_configs,  # auxiliary variables alone have no tables
+        structure_bytes=sum(one.structure_bytes for one in parts),
+        feature_bytes=sum(one.feature_bytes for one in parts),
+    )
+
+
+def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> FactorSize:
+    """Return the sizes of one part of a template: of its own factors, or of those of its auxiliary variables."""
+    source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
     n, r, n_configs = int(counts.sum()), target.arity, prod(target.cards)
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
-    n_rows = 0 if source is None else n if by_factor else int(examples.size(source.dims).sum())
+    n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
+    n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
     _, chosen = shapes_of(target, sizes.layout, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
     shaped = {name: size[chosen] for name, size in examples.sizes.items()}
@@ -228,6 +246,8 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64
     longest = int(counts.max(initial=0))
     if target.kind in ("each", "indicator", "at"):
         return 36.0 * n
+    if target.kind in ("agreement", "members"):
+        return 72.0 * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
     if target.kind == "pairs":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.agreements import require_nonnegative, roles, settle
 from ssvm_dsl.compiler.constants import lay_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
@@ -31,6 +32,7 @@ from ssvm_dsl.lang.features import JointFeature, row_target
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.agreements import Part
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
@@ -121,6 +123,8 @@ def ground(
         layout = Layout.of(declaration, examples)
         _require_memory(declaration, examples, layout, judged=Y is not None)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
+        if truth is not None and layout.agreements:
+            ignored = settle(layout, examples, truth, ignored)
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first)
@@ -144,7 +148,8 @@ def _clamp(layout: Layout, given: object) -> I32 | None:
     if given is None:
         return None
     states, unknown = layout.encode(given, "given", partial=True)
-    free = layout.latent if unknown is None else layout.latent | unknown
+    free = layout.latent | layout.auxiliary
+    free = free if unknown is None else free | unknown
     return np.where(free, np.int32(-1), states)
 
 
@@ -180,22 +185,27 @@ def _parameters(
     blocks: dict[str, Block] = {}
     maps: list[FeatureMap] = []
     groups: list[Group] = []
+    shared: dict[Target, int] = {}
     for factor in declaration.factors:
-        scopes = lay(factor.target, layout, examples)
-        counts = scopes.shapes.counts
-        if ignored is not None:
-            scopes = scopes.without(ignored, layout.var_ptr)
-        rows = _feature_rows(factor, encoder, scopes, counts)
-        pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
-        _add_block(blocks, factor, rows, pairs)
-        fmap = _feature_map(factor, scopes, rows, blocks[(factor.tie or factor).name], len(groups))
-        fmap = fmap if pairs is None else replace(fmap, observed=pairs)
-        if fmap.group != NODE:
-            groups.append(_group(fmap))
-        maps.append(fmap)
+        for part in factor.parts:
+            scopes = lay(part.target, layout, examples)
+            counts = scopes.shapes.counts
+            if ignored is not None:
+                scopes = scopes.without(ignored, layout.var_ptr)
+            rows = _feature_rows(factor, encoder, scopes, counts)
+            require_nonnegative(factor, rows)
+            pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
+            _add_block(blocks, factor, rows, pairs)
+            fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(groups))
+            fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+            if fmap.group != NODE:
+                groups.append(_group(fmap))
+            if _is_shared(fmap):
+                shared[part.target] = fmap.group
+            maps.append(fmap)
     owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
     learnt = None if whole else truth
-    n_weighted, shared = len(groups), {_target(declaration, m): m.group for m in maps if _is_shared(m)}
+    n_weighted = len(groups)
     laid = lay_constants(
         declaration, layout, examples, encoder, ignored, _row_index, groups, shared, learnt, clamp
     )  # fmt: skip
@@ -203,18 +213,15 @@ def _parameters(
     constraints = lower_constraints(declaration, layout, examples)
     resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
     allowed = _allowed(layout, resting, laid.allowed)
-    program = Program(layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed)
+    program = Program(
+        layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed, role=roles(layout)
+    )
     return ParameterMap.build(program, maps, owned, constants)
 
 
 def _is_shared(fmap: FeatureMap) -> bool:
     """Whether all factors of a map share one table."""
     return fmap.group != NODE and fmap.features is None and fmap.units is None
-
-
-def _target(declaration: Declaration, fmap: FeatureMap) -> Target:
-    """Return what the factors of a map join."""
-    return next(factor.target for factor in declaration.factors if factor.name == fmap.name)
 
 
 def _allowed(layout: Layout, ignored: Bools | None, left: Bools | None) -> Bools | None:
@@ -253,8 +260,8 @@ def _observed_pairs(
 
 
 def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None, pairs: ObservedPairs | None) -> None:
-    """Append the factor's block of weights, unless it shares another's."""
-    if factor.tie is not None:
+    """Append the factor's block of weights, unless it is there or shares another's."""
+    if factor.tie is not None or factor.name in blocks:
         return
     start = max((block.stop for block in blocks.values()), default=0)
     width = None if rows is None else int(rows.values.shape[1])
@@ -284,10 +291,10 @@ def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64)
     return encoder.rows(source)
 
 
-def _feature_map(factor: Factor, scopes: Scopes, rows: Rows | None, block: Block, group: int) -> FeatureMap:
+def _feature_map(factor: Factor, part: Part, scopes: Scopes, rows: Rows | None, block: Block, group: int) -> FeatureMap:
     index, shapes = _row_index(factor, scopes, rows), scopes.shapes
     features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
-    cards = factor.target.cards
+    cards = part.target.cards
     if factor.joint:
         assert isinstance(features, np.ndarray)
         if index is not None:  # factors were left out: keep the tables of the others
@@ -295,19 +302,19 @@ def _feature_map(factor: Factor, scopes: Scopes, rows: Rows | None, block: Block
             features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
             index = None
     return FeatureMap(
-        name=factor.name,
-        group=NODE if factor.target.arity == 1 else group,
+        name=part.name,
+        group=NODE if part.target.arity == 1 else group,
         cards=cards,
         shapes=shapes,
         block=block,
         n_units=factor.n_units,
-        n_basis=1 if factor.joint else factor.form.n_weights(cards),
+        n_basis=1 if factor.joint else factor.form.n_weights(factor.target.cards),
         features=features,
         row_ptr=row_ptr,
         rows=None if index is None else index[0],
         row_base=None if index is None else index[1],
         units=_unit_index(factor, scopes),
-        basis=None if factor.joint else factor.form.matrix(cards),
+        basis=part.basis,
         joint=factor.joint,
         source=_source_words(factor),
     )

@@ -20,8 +20,9 @@ from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.losses import CountLoss, Hamming
+from ssvm_dsl.lang.outputs.agreements import Agreement
 from ssvm_dsl.lang.outputs.class_names import ClassName
-from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.symbols import plain
 
 
@@ -53,10 +54,7 @@ class Layout:
         """
         total = 0.0
         for label in declaration.labels:
-            counts = np.ones(examples.n)
-            for dim in label.dims:
-                counts = counts * examples.sizes[dim.name]
-            total += float(counts.sum())
+            total += float(_count(label, examples.sizes, np.ones(examples.n)).sum())
         if total > MOST:
             text = f"model {declaration.name}: {total:.3g} variables in {examples.n} examples, {MOST} are the most"
             raise TooLargeError(f"{text}; pass fewer examples at a time")
@@ -64,10 +62,7 @@ class Layout:
 
     def count(self, label: Label) -> I64:
         """Return the number of variables of a label in each example; ``shape (n,)``."""
-        total = np.ones(self.n, dtype=np.int64)
-        for dim in label.dims:
-            total = total * self.sizes[dim.name]
-        return total
+        return np.asarray(_count(label, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -102,6 +97,8 @@ class Layout:
 
     def shape(self, label: Label, i: int) -> tuple[int, ...]:
         """Return the shape of a label's array in example i."""
+        if isinstance(label, Agreement):
+            return (int(self.count(label)[i]),)
         return tuple(int(self.sizes[dim.name][i]) for dim in label.dims)
 
     def _pairs(self, label: Label) -> tuple[I64, I64]:
@@ -113,9 +110,23 @@ class Layout:
 
     @cached_property
     def latent(self) -> Bools:
-        """Which variables are latent; ``shape (V,)``."""
+        """Which variables are latent, auxiliary ones of latent variables among them; ``shape (V,)``."""
+        hidden = [one for one in self.agreements if isinstance(one.of.label, Latent)]
+        return self._which([*self.declaration.latents, *hidden])
+
+    @cached_property
+    def auxiliary(self) -> Bools:
+        """Which variables are auxiliary ones of factors; ``shape (V,)``."""
+        return self._which(self.agreements)
+
+    @property
+    def agreements(self) -> list[Agreement]:
+        """The auxiliary variables of factors."""
+        return [one for one in self.declaration.labels if isinstance(one, Agreement)]
+
+    def _which(self, labels: Sequence[Label]) -> Bools:
         out = np.zeros(int(self.var_ptr[-1]), dtype=bool)
-        for label in self.declaration.latents:
+        for label in labels:
             out[self.variables(label)] = True
         return out
 
@@ -229,6 +240,15 @@ class Layout:
             return parts[0]
         names = [label.name for label in self.declaration.outputs]
         return [dict(zip(names, one, strict=True)) for one in zip(*parts, strict=True)]
+
+
+def _count(label: Label, sizes: Mapping[str, Any], ones: NDArray[Any]) -> NDArray[Any]:
+    """Return the number of variables of a label in each example, for axis sizes."""
+    if isinstance(label, Agreement):
+        return np.asarray(ones * label.of.count(sizes))
+    for dim in label.dims:
+        ones = ones * sizes[dim.name]
+    return ones
 
 
 def _ignore_value(declaration: Declaration, label: Label) -> object:

@@ -102,12 +102,15 @@ class _Laid:
     axes : tuple of Dim
     place : ndarray of int64, shape (n,), optional
         Without it factors are at all positions in order (at the only one without axes).
+    number : ndarray of int64, shape (n,), optional
+        Number of each factor in its example's full list; without it they are in order.
     """
 
     variables: NDArray[Any]
     counts: I64
     axes: tuple[Dim, ...]
     place: I64 | None = None
+    number: I64 | None = None
 
 
 def lay(target: Target, layout: Layout, examples: Examples) -> Scopes:
@@ -117,7 +120,7 @@ def lay(target: Target, layout: Layout, examples: Examples) -> Scopes:
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
     few = Layout(layout.declaration, len(chosen), sizes)
     laid = _LAYERS[target.kind](target, few, [lists[i] for i in chosen] if lists else ())
-    number = runs(np.zeros(len(chosen), np.int64), laid.counts)
+    number = runs(np.zeros(len(chosen), np.int64), laid.counts) if laid.number is None else laid.number
     place = laid.place if laid.place is not None else number if laid.axes else np.zeros_like(number)
     scope = laid.variables - np.repeat(few.var_ptr[:-1], laid.counts)[:, None]
     shapes = Shapes(of, pointers(laid.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
@@ -244,6 +247,24 @@ def _along(target: Target, layout: Layout, lists: Lists) -> _Laid:
     return _Laid(np.concatenate(lists) + start[:, None], counts, (target.edges.dim,))
 
 
+def _agreement(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Lay the auxiliary variables of other factors, where these have their positions."""
+    inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
+    variables = runs(layout.start(target.label), inner.counts)
+    return _Laid(variables[:, None], inner.counts, inner.axes, inner.place)
+
+
+def _members(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Join the auxiliary variable of each factor with each variable of that."""
+    inner = _LAYERS[target.inner.kind](target.inner, layout, lists)
+    r = target.inner.arity
+    owner = np.repeat(runs(layout.start(target.label), inner.counts), r)
+    variables = np.stack([owner, inner.variables.ravel()], axis=1)
+    number = runs(np.zeros(layout.n, np.int64), inner.counts)
+    place = inner.place if inner.place is not None else number if inner.axes else np.zeros_like(number)
+    return _Laid(variables, inner.counts * r, inner.axes, np.repeat(place, r), np.repeat(number, r))
+
+
 _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "each": _each,
     "indicator": _each,
@@ -255,4 +276,6 @@ _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "cliques": _cliques,
     "cross": _cross,
     "along": _along,
+    "agreement": _agreement,
+    "members": _members,
 }

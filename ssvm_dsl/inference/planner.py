@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.array_types import I8
 from ssvm_dsl.errors import NoBackendError, PluginError, SsvmError
 from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
+from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.loss import COUNT, ZERO_ONE
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL, shortage
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
@@ -23,6 +25,9 @@ from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 
 AUTO = "auto"
+
+#: What auxiliary variables would falsify.
+_OF_OUTPUTS_ALONE = frozenset({Task.MARGINALS, Task.KBEST})
 
 #: Plans kept by a registry: asking all backends takes a third of a single prediction.
 MOST_PLANS = 256
@@ -269,11 +274,29 @@ def need_of(
     """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
 
     ``first`` is the number of the first example, for messages about a part of a longer list.
+
+    Raises
+    ------
+    NoBackendError
+        Sums over labellings, or several of them, are asked for where auxiliary variables stand for tables.
     """
     unsure = doubts(parameters, first)
     known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
     need = Need.of(parameters.program, tasks, guarantee, abilities, known)
+    role = parameters.program.role
+    if tasks & _OF_OUTPUTS_ALONE and role is not None and (role == AUXILIARY).any():
+        names = [m.block.name for m in parameters.maps if m.group != NODE and _joins_auxiliary(m, role)]
+        raise NoBackendError(
+            str(need),
+            [(name, ("its auxiliary variables would be summed over or listed, too",)) for name in dict.fromkeys(names)],
+            "a factor has a table instead where its form is an array: form=[[...]] in place of POTTS",
+        )
     return replace(need, doubts=tuple(sorted(unsure.items())))
+
+
+def _joins_auxiliary(fmap: FeatureMap, role: I8) -> bool:
+    """Whether the factors of a map join auxiliary variables with others."""
+    return bool((role[fmap.shapes.variables()[:, 0]] == AUXILIARY).any())
 
 
 def plan_program(

@@ -88,7 +88,8 @@ def to_networkx(
     keys, attributes = _positions(model, i)
     theta = None if coef is None else model.parameters.scores(_weights(model, coef), np.array([i]))
     graph = _factor_graph(model.program, i, keys, attributes, theta)
-    weights = {factor.name: weight_shape_text(factor) for factor in model.declaration.factors}
+    factors = model.declaration.factors
+    weights = {part.name: weight_shape_text(factor) for factor in factors for part in factor.parts}
     for _, node in graph.nodes(data=True):
         if node["kind"] == FACTOR:
             node["weights"] = weights[node["factor"]]
@@ -115,7 +116,7 @@ def _model_graph(declaration: Declaration) -> MultiGraph:
     import networkx
 
     graph = networkx.MultiGraph(name=declaration.name)
-    for label in declaration.labels:
+    for label in declaration.own_labels:
         axes = tuple(dim.name for dim in label.dims)
         graph.add_node(label.name, kind=VARIABLE, n_states=label.n_states, classes=label.classes, axes=axes)
     for factor in declaration.factors:
@@ -147,9 +148,10 @@ def _positions(grounded: Grounded, i: int) -> tuple[list[Hashable], list[dict[st
     """Return (name, attributes) of each variable of an example: ``y[3]`` for position 3 of the label y."""
     keys: list[Hashable] = []
     attributes = []
-    factors = [factor for factor in grounded.declaration.factors if factor.target.arity == 1]
+    parts = [(part, factor) for factor in grounded.declaration.factors for part in factor.parts]
+    unaries = [(part.target.label.name, factor) for part, factor in parts if part.target.arity == 1]
     for label in grounded.declaration.labels:
-        unary = {one.name: weight_shape_text(one) for one in factors if one.target.label.name == label.name}
+        unary = {one.name: weight_shape_text(one) for name, one in unaries if name == label.name}
         for place in np.ndindex(grounded.layout.shape(label, i)):
             keys.append(f"{label.name}[{', '.join(map(str, place))}]" if place else label.name)
             more = {"label": label.name, "position": place, "classes": label.classes, "unary": unary}

@@ -16,7 +16,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.program import AUXILIARY, Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, stretches
 from ssvm_dsl.ir.solution import (
@@ -34,6 +34,7 @@ from ssvm_dsl.ir.solution import (
 from ssvm_dsl.ir.theta import Theta
 
 __all__ = [
+    "AUXILIARY",
     "F64",
     "GIVE_UP",
     "I8",

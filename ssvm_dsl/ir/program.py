@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import GroupFactors
 
 
+#: The role of auxiliary variables (:mod:`ssvm_dsl.lang.outputs.agreements` has the equation of their tables).
+AUXILIARY = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Factors of one template: the same number of variables with the same numbers of states.
@@ -204,7 +208,9 @@ class Program:
     allowed : ndarray of bool, shape (S,), optional
         States a variable may take; hard domain facts are masks, never large penalties.
     role : ndarray of int8, shape (V,), optional
-        0 for outputs, 1 for latent variables; all outputs when left out.
+        0 for outputs, 1 for latent variables, 2 (:data:`AUXILIARY`) for auxiliary ones; all outputs when left out.
+        An auxiliary variable says whether all of some others have the same state; it comes first in its factors, which
+        are pairs with each of the others, and where it has more than two states, the last one says that they differ.
     """
 
     var_ptr: I64

@@ -69,7 +69,13 @@ class Declaration:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """The output variables; pointers that may point nowhere are two of them."""
+        """All variables; pointers that may point nowhere are two of them, auxiliary ones of factors come last."""
+        auxiliary = (one for factor in self.factors for one in factor.agreements)
+        return (*self.own_labels, *auxiliary)
+
+    @cached_property
+    def own_labels(self) -> tuple[Label, ...]:
+        """The variables without auxiliary ones of factors."""
         return tuple(part for label in self._of(Label) for part in (label, label.none) if part is not None)
 
     @cached_property

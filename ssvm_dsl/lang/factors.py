@@ -13,6 +13,7 @@ from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_source
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
+from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, Part, agreements_of, parts_of
 from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
 
@@ -44,7 +45,8 @@ class Factor(Symbol):
     tie : Factor, optional
         Share the weights of another factor of the same weight shape.
     nonneg : bool
-        Keep the weights non-negative (``POTTS`` with ``nonneg`` is associative).
+        Keep the weights non-negative (``POTTS`` with ``nonneg`` is associative).  Associative factors of four and more
+        variables need no table, whatever their number (:mod:`ssvm_dsl.lang.outputs.agreements`).
     weights : {"all", "observed"}
         ``"observed"``: a weight only for those pairs of a feature and a state (for targets of several variables, their
         joint state) that occur together in the training data, as in CRFsuite; other pairs score zero.  For sparse
@@ -93,9 +95,9 @@ class Factor(Symbol):
             tie = None
         units = _as_units(per, goal, mistakes)
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
-        if prod(goal.cards) > MOST:
-            mistakes.append(lambda: f"{goal!r}: a factor has more than {MOST} joint states; no table can hold them")
         nonneg = as_flag(nonneg, "nonneg", mistakes)
+        if not _by_agreement(goal, shape, nonneg):
+            mistakes += goal.table_mistakes()
         if tie is not None and nonneg != tie.nonneg:
             mistakes.append("nonneg: set it on the factor whose weights are shared, and here the same")
         if not (isinstance(weights, str) and weights in (ALL, OBSERVED)):
@@ -140,6 +142,24 @@ class Factor(Symbol):
         return prod(self.unit_shape)
 
     @property
+    def agreements(self) -> tuple[Agreement, ...]:
+        """The auxiliary variables in place of a table: those of associative factors over many variables."""
+        if not _by_agreement(self.target, self.form, self.nonneg):
+            return ()
+        if "_agreements" not in self.__dict__:
+            object.__setattr__(self, "_agreements", agreements_of(self.target, self.name))
+        made: tuple[Agreement, ...] = self.__dict__["_agreements"]
+        return made
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the compiler lays over data: the factors themselves, or those of their auxiliary variables."""
+        if self.agreements:
+            return parts_of(self.agreements)
+        basis = None if self.joint else self.form.matrix(self.target.cards)
+        return (Part(self.name, self.target, basis),)
+
+    @property
     def joint(self) -> bool:
         """Whether the features depend on the states (``JointFeature``)."""
         return isinstance(self.features, JointFeature)
@@ -155,6 +175,11 @@ class Factor(Symbol):
             return prod(self.target.cards), width
         form = () if self.joint else self.form.weight_shape(self.target.cards)
         return (*self.unit_shape, *form, *(() if self.features is None else (width,)))
+
+
+def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
+    """Whether auxiliary variables stand for the table of a factor."""
+    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY
 
 
 def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:

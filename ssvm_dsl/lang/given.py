@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.arrays import MOST, NotNumbers, as_floats, number_text, real_array
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features import Feature
 from ssvm_dsl.lang.inputs import Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
@@ -54,8 +54,7 @@ class Given(Symbol):
                 mistakes.append(f"Given: expected {words}, {number_text(width)} are declared")
         else:
             table = self._read_table(goal, scores, n, mistakes)
-        if prod(goal.cards) > MOST:
-            mistakes.append(f"Given: a target has at most {MOST} joint states")
+        mistakes += [f"Given: {text}" for text in goal.table_mistakes()]
         self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
 
     @staticmethod

@@ -221,7 +221,7 @@ CASES = [
     (lambda p: Factor(p.y, form=np.full((1, 3), 1j)), "or a finite array of shape (p, *states)"),
     (lambda p: Factor(chain(p.y, 29)), "a factor has more than 2147483647 joint states"),
     (lambda p: Factor(chain(p.y, 10**9)), "chain: order is a positive int below 30, got 1000000000"),
-    (lambda p: Factor(cliques(p.z, [range(31)])), "cliques: a set has at most 30 positions, got one of 31"),
+    (lambda p: Factor(cliques(Label(Dim(31), 2), [range(31)])), "a set has at most 30 positions, got one of 31"),
     (lambda p: Factor(cliques(p.z, {(0, 1)})), "cliques: the sets are sequences of int positions"),
     (lambda p: Factor(p.y, PLiF(p.x, Quantiles(2**30))), "features, 2147483647 are the most"),
     (lambda p: Factor(p.y, PLiF(p.x, ["0", "1"])), "PLiF: knots are Quantiles(n) or a sequence of numbers"),

@@ -4,6 +4,9 @@ Each move lets any set of variables take label alpha, and finds the best such se
 helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  With Potts tables and
 non-positive scores the result is at most twice as far from zero as the optimum; that is no bound on the gap of an
 instance, so none is reported.
+
+P^n Potts factors, which auxiliary variables stand for, take part with the same moves, each the best of all under these
+factors (Kohli, Kumar and Torr, CVPR 2007); nothing is claimed of how far the result is from the optimum.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ import numpy as np
 
 from ssvm_backends.cuts.maxflow import UNBOUNDED, Arcs, Nodes, link
 from ssvm_backends.graphs.graph import Graph
-from ssvm_dsl.ir import F64, I32, I64, ROUNDING, pointers
+from ssvm_dsl.ir import F64, I32, I64, ROUNDING, Bools, pointers
 from ssvm_dsl.kernels import njit
 
 #: Violations of submodularity that count as rounding, relative to the sum of the sizes of the entries they come from;
@@ -47,13 +47,19 @@ class CutGraph(NamedTuple):
     Parameters
     ----------
     node_ptr : ndarray of int64, shape (B + 1,)
-        Nodes of each example: its variables, then one more for each factor of three variables.
+        Nodes of each example: its variables, then one more for each factor of three variables, then the second ones of
+        variables that have two.
     var_node : ndarray of int64, shape (V,)
         Node of each variable.
     extra : ndarray of int64, shape (F,)
         The further node of a factor, -1 without one.
+    second : ndarray of int64, shape (V,)
+        The second node of a variable, -1 without one.
     edge_ptr : ndarray of int64, shape (F + 1,)
-        Links of each factor: (a, b); for three variables (a, b), (a, c), (b, c), (w, a), (w, b), (w, c).
+        Links of each factor: (a, b); for three variables (a, b), (a, c), (b, c), (w, a), (w, b), (w, c); where the
+        first of two variables has a second node s, (a, b), (s, b).
+    own_edge : ndarray of int64, shape (V,)
+        The link from the first to the second node of a variable, -1 without one.
     number : ndarray of int32
         Arc of each link, in the order written above.
     first : ndarray of int64, shape (N + 1,)
@@ -64,7 +70,9 @@ class CutGraph(NamedTuple):
     node_ptr: I64
     var_node: I64
     extra: I64
+    second: I64
     edge_ptr: I64
+    own_edge: I64
     number: I32
     first: I64
     head: I32
@@ -76,18 +84,36 @@ class CutGraph(NamedTuple):
         return int((hi - lo).max(initial=0)), int((self.first[hi] - self.first[lo]).max(initial=0))
 
 
-def build_cut_graph(graph: Graph) -> CutGraph:
-    """Return the networks' structure for factors of two and three variables."""
-    arity = np.diff(graph.slot_ptr)
-    triple = arity == 3
-    before = pointers(triple.astype(np.int64))
-    triples_before = before[graph.factor_ptr]
-    node_ptr = graph.var_ptr + triples_before
-    var_node = np.arange(graph.n_variables) + np.repeat(triples_before[:-1], np.diff(graph.var_ptr))
+def build_cut_graph(graph: Graph, two_nodes: Bools | None = None) -> CutGraph:
+    """Return the networks' structure for factors of two and three variables.
+
+    Parameters
+    ----------
+    graph : Graph
+    two_nodes : ndarray of bool, shape (V,), optional
+        Variables with two nodes; they come first in their factors, which are pairs with others.
+    """
+    two = np.zeros(graph.n_variables, dtype=bool) if two_nodes is None else two_nodes
+    triple = np.diff(graph.slot_ptr) == 3
+    split = two[graph.scope[graph.slot_ptr[:-1]]]
+    before, seconds = pointers(triple.astype(np.int64)), pointers(two.astype(np.int64))
+    triples_before, seconds_before = before[graph.factor_ptr], seconds[graph.var_ptr]
+    node_ptr = graph.var_ptr + triples_before + seconds_before
+    var_node = np.arange(graph.n_variables) + np.repeat(
+        triples_before[:-1] + seconds_before[:-1], np.diff(graph.var_ptr)
+    )
     owner = np.repeat(np.arange(graph.n_examples), np.diff(graph.factor_ptr))
-    extra = np.where(triple, graph.var_ptr[1:][owner] + before[:-1], -1)
-    edge_ptr = pointers(np.where(triple, 6, 1))
-    tail, head = np.empty(int(edge_ptr[-1]), np.int32), np.empty(int(edge_ptr[-1]), np.int32)
+    extra = np.where(triple, graph.var_ptr[1:][owner] + seconds_before[:-1][owner] + before[:-1], -1)
+    after = np.repeat(graph.var_ptr[1:] + triples_before[1:], np.diff(graph.var_ptr))
+    second = np.where(two, after + seconds[:-1], -1)
+    edge_ptr = pointers(np.where(triple, 6, 1 + split))
+    own_edge = np.where(two, int(edge_ptr[-1]) + seconds[:-1], -1)
+    m = int(edge_ptr[-1] + seconds[-1])
+    tail, head = np.empty(m, np.int32), np.empty(m, np.int32)
+    tail[own_edge[two]], head[own_edge[two]] = var_node[two], second[two]
+    first_node = graph.scope[graph.slot_ptr[:-1][split]]
+    tail[edge_ptr[:-1][split] + 1] = second[first_node]
+    head[edge_ptr[:-1][split] + 1] = var_node[graph.scope[graph.slot_ptr[:-1][split] + 1]]
     node = var_node[graph.scope]
     for factors, a, b, at in [
         (~triple, 0, 1, 0), (triple, 0, 1, 0), (triple, 0, 2, 1), (triple, 1, 2, 2),
@@ -96,11 +122,11 @@ def build_cut_graph(graph: Graph) -> CutGraph:
         slots, edges = graph.slot_ptr[:-1][factors], edge_ptr[:-1][factors] + at
         tail[edges] = node[slots + a] if a >= 0 else extra[factors]
         head[edges] = node[slots + b]
-    n, m = int(node_ptr[-1]), len(tail)
+    n = int(node_ptr[-1])
     first, number = np.empty(n + 1, np.int64), np.empty(m, np.int32)
     arc_head, sister = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
     link(tail, head, first, arc_head, sister, number)
-    return CutGraph(node_ptr, var_node, extra, edge_ptr, number, first, arc_head, sister)
+    return CutGraph(node_ptr, var_node, extra, second, edge_ptr, own_edge, number, first, arc_head, sister)
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,7 @@
 """``graph-cut``: exact maximisation for binary submodular models by minimum cuts.
 
-Factors join two variables, or three (one more node each); the construction is in :mod:`ssvm_backends.cuts.graph`,
+Factors join two variables, or three (one more node each), or any number that like to agree (their auxiliary variables
+are two more nodes; Kohli, Kumar and Torr, CVPR 2007); the construction is in :mod:`ssvm_backends.cuts.graph`,
 the flow in :mod:`ssvm_backends.cuts.maxflow`.  Structure is laid out once for a program; a call prices capacities and
 runs the flow example by example in one kernel, and looks at the clock every few milliseconds.
 

@@ -9,9 +9,21 @@ import numpy as np
 
 from ssvm_backends.cuts.score_errors import lacking
 from ssvm_backends.graphs.by_example import pack
-from ssvm_backends.graphs.graph import Instance, build_graph
+from ssvm_backends.graphs.graph import Graph, Instance, build_graph
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import I32, I64, Primal, Program, Question, Solution, Stop, label_ptr
+from ssvm_dsl.ir import (
+    AUXILIARY,
+    I32,
+    I64,
+    Bools,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    label_ptr,
+    members,
+)
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
 
 if TYPE_CHECKING:
@@ -40,13 +52,15 @@ class MoveSession:
     def __init__(self, backend: str, wanted: str, program: Program, moves: I32) -> None:
         self.backend, self.wanted, self.program, self.moves = backend, wanted, program, moves
         self.graph = build_graph(program)
+        none = np.zeros(program.n_variables, dtype=bool)
+        self._auxiliary = none if program.role is None else (program.role == AUXILIARY) & (program.card > 2)
         self._n_labels = int(program.card.max(initial=1))
 
     @cached_property
     def _cut(self) -> CutGraph:
         from ssvm_backends.cuts.graph import build_cut_graph
 
-        return build_cut_graph(self.graph)
+        return build_cut_graph(self.graph, self._auxiliary)
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`.
@@ -60,11 +74,12 @@ class MoveSession:
 
         ids, clock = question.ids(self.program), Clock.start(question.limits)
         reduced = reduce_problem(self.program, self.graph, question)
-        cut = self._cut if reduced.kept is None else build_cut_graph(reduced.instance.graph)
+        auxiliary = self._auxiliary if reduced.kept is None else self._kept_auxiliary(reduced, ids)
+        cut = self._cut if reduced.kept is None else build_cut_graph(reduced.instance.graph, auxiliary)
         starts = question.warm if isinstance(question.warm, dict) else {}
 
         def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
-            return self._one(reduced, cut, place, ids, mine, starts.get(example))
+            return self._one(reduced, cut, auxiliary, place, ids, mine, starts.get(example))
 
         answers = answer_each(ids, clock, one, lambda why: ExampleAnswer(stop=why))
         solution = pack(self.program, question.theta, ids, reduced, answers)
@@ -73,13 +88,25 @@ class MoveSession:
         solution.warm = {int(ids[i]): solution.labels[ptr[i] : ptr[i + 1]].copy() for i in there}
         return solution
 
+    def _kept_auxiliary(self, reduced: Reduced, ids: I64) -> Bools:
+        """Return which variables that are left are auxiliary: those that still have a choice of three."""
+        assert reduced.kept is not None
+        asked = self._auxiliary[members(self.program.var_ptr, ids)]
+        return np.asarray(asked[reduced.kept] & (reduced.instance.graph.card > 2))
+
     def _one(
-        self, reduced: Reduced, cut: CutGraph, number: int, ids: I64, clock: Clock, warm: I32 | None
+        self, reduced: Reduced, cut: CutGraph, auxiliary: Bools, number: int, ids: I64, clock: Clock, warm: I32 | None
     ) -> ExampleAnswer:
         """Return the answer for one example."""
         from ssvm_backends.cuts.graph import whole_scale
         from ssvm_backends.cuts.maxflow import CONTROL_SIZE, workspace
-        from ssvm_backends.cuts.move_kernels import STATE_SIZE, forbidding, improve_by_moves, whole_score
+        from ssvm_backends.cuts.move_kernels import (
+            STATE_SIZE,
+            forbidding,
+            improve_by_moves,
+            settle_auxiliary,
+            whole_score,
+        )
 
         if not reduced.feasible[number]:
             return ExampleAnswer(bound=-np.inf)
@@ -92,18 +119,20 @@ class MoveSession:
         if warm is not None and reduced.kept is not None:
             left = slice(*reduced.label_ptr[number : number + 2])
             warm = warm[reduced.kept[left] - label_ptr(self.program, ids)[number]]
-        labels = first_states(instance, here, place, warm)
+        labels, free = first_states(instance, here, place, warm), free_states(graph, here, auxiliary)
+        settle_auxiliary(graph, node, pool, here, free, labels)
         scale = whole_scale(graph, node, pool, here)
         work = workspace(*cut.extent(reduced.ids[number : number + 1]))
         control, state = np.zeros(CONTROL_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
         state[3], state[5] = whole_score(graph, node, pool, here, labels, scale), -1
         rounds = clock.limits.iterations
         most = 1 << 62 if rounds is None else rounds * len(self.moves)
-        zero, one, reported, stop = labels.copy(), labels.copy(), int(state[3]) - 1, Stop.FINISHED
+        offered = labels.copy(), labels.copy(), labels.copy()
+        reported, stop = int(state[3]) - 1, Stop.FINISHED
         try:
             while not improve_by_moves(
-                graph, cut, node, pool, here, scale, place, self.moves, labels, zero, one, *work, control, state, most,
-                BUDGET,
+                graph, cut, node, pool, here, scale, place, free, self.moves, labels, *offered, *work, control, state,
+                most, BUDGET,
             ):  # fmt: skip
                 if state[5] >= 0:
                     raise self._error(reduced, ids, int(state[5]))
@@ -133,6 +162,12 @@ def places(reduced: Reduced, number: int, n_labels: int) -> I32:
     variable = np.repeat(np.arange(hi - lo), graph.card[lo:hi])
     place[variable, reduced.state[states]] = states - graph.state_ptr[lo + variable]
     return place
+
+
+def free_states(graph: Graph, here: int, auxiliary: Bools) -> I32:
+    """Return the free state of each auxiliary variable of an example, the last one; -1 for other variables."""
+    mine = slice(int(graph.var_ptr[here]), int(graph.var_ptr[here + 1]))
+    return np.where(auxiliary[mine], graph.card[mine] - 1, -1).astype(np.int32)
 
 
 def first_states(instance: Instance, here: int, place: I32, warm: I32 | None) -> I32:

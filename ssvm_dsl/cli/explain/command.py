@@ -160,7 +160,11 @@ def without_features(declaration: Declaration) -> Declaration:
     """Return the declaration with bare factors: the same variables and scopes, hence the same need."""
     from ssvm_dsl.lang.factors import Factor
 
-    return _with_factors(declaration, {factor.name: Factor(factor.target) for factor in declaration.factors})
+    bare = {
+        one.name: Factor(one.target, form=one.form, nonneg=True) if one.agreements else Factor(one.target)
+        for one in declaration.factors
+    }
+    return _with_factors(declaration, bare)
 
 
 def with_all_weights(declaration: Declaration) -> Declaration:

@@ -7,7 +7,7 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -200,7 +200,7 @@ class NoneOf(Label):
         object.__setattr__(self, "name", f"{of.name}.is_(None)" if of.name else "")
 
 
-#: Most variables of a factor: their table is an array with an axis for each, and two more.
+#: Most variables of a factor with a table: it is an array with an axis for each, and two more.
 MAX_ARITY = 30
 
 
@@ -212,9 +212,11 @@ class Target(Node):
     ----------
     kind : str
         ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
-        ``"cliques"`` or ``"cross"``.
+        ``"cliques"`` or ``"cross"``; of the compiler ``"agreement"`` and ``"members"``, the auxiliary variables of
+        other factors alone and with each of their variables.
     labels : tuple of Label
-        The label arrays joined (two for ``"cross"``, one otherwise).
+        The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise); with auxiliary variables
+        their own and that of the factors they belong to.
     state : class name, optional
         The class an indicator tests for.
     axis : Dim, optional
@@ -274,7 +276,7 @@ class Target(Node):
     @property
     def arity(self) -> int:
         """Number of variables in one factor."""
-        if self.kind in ("each", "indicator", "at"):
+        if self.kind in ("each", "indicator", "at", "agreement"):
             return 1
         if self.kind == "chain":
             return self.order + 1
@@ -283,9 +285,23 @@ class Target(Node):
     @property
     def cards(self) -> tuple[int, ...]:
         """Number of states of each variable of a factor."""
-        if self.kind == "cross":
+        if self.kind in ("cross", "members"):
             return tuple(label.n_states for label in self.labels)
         return (self.label.n_states,) * self.arity
+
+    @property
+    def inner(self) -> Target:
+        """The factors that auxiliary variables belong to."""
+        of: Target = self.label.of  # type: ignore[attr-defined]
+        return of
+
+    def table_mistakes(self) -> Iterator[str]:
+        """Yield why there is no table of scores over the variables of a factor."""
+        if self.arity > MAX_ARITY:
+            text = f"{self.kind}: a set has at most {MAX_ARITY} positions, got one of {self.arity}"
+            yield f"{text} (any number with form=POTTS, nonneg=True)"
+        elif prod(self.cards) > MOST:
+            yield f"{self!r}: a factor has more than {MOST} joint states; no table can hold them"
 
     @property
     def feature_axes(self) -> tuple[Dim, ...]:
@@ -319,6 +335,8 @@ class Target(Node):
 
     def count(self, sizes: Mapping[str, Any]) -> Any:
         """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
+        if self.kind in ("agreement", "members"):
+            return self.inner.count(sizes) * (1 if self.kind == "agreement" else self.inner.arity)
         if self.kind == "cliques":
             return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
         if self.kind == "at":

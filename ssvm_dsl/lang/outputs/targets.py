@@ -90,8 +90,6 @@ def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
     if not sets or not sets[0]:
         return ["cliques: at least one non-empty set of positions is needed"]
     found = []
-    if max(map(len, sets)) > MAX_ARITY:
-        found.append(f"cliques: a set has at most {MAX_ARITY} positions, got one of {max(map(len, sets))}")
     if len({len(members) for members in sets}) > 1:
         found.append("cliques: all sets have the same length; use one Factor for each length")
     if any(len(set(members)) != len(members) for members in sets):

@@ -144,7 +144,7 @@ class Weights(Mapping["str | Factor", Any]):
     @property
     def classes(self) -> tuple[Any, ...]:
         """The class names of all labels, each once."""
-        listed = [range(one.n_states) if one.classes is None else one.classes for one in self._declaration.labels]
+        listed = [range(one.n_states) if one.classes is None else one.classes for one in self._declaration.own_labels]
         return tuple(dict.fromkeys(name for classes in listed for name in classes))
 
     def names(self, factor: str | Factor) -> tuple[tuple[Any, ...], ...]:
