@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.programs.cp_models import empty_model
 from ssvm_backends.programs.session import run_interruptibly
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Stop
@@ -110,7 +111,7 @@ class CircuitSession(ExampleSession):
         if (forced & (tail == head)).any() or (group.meta["all_nodes"][k] and min(map(len, ways)) < n_nodes):
             return Found(None, -np.inf)
         whole, unit, excess = whole_gains(np.where(forced | ~open_, 0.0, gain))
-        model = cp_model.CpModel()
+        model = empty_model()
         arcs = [(int(t), int(h), model.new_bool_var("")) for t, h in zip(tail[open_], head[open_], strict=True)]
         literals = [literal for _, _, literal in arcs]
         for place in np.flatnonzero(forced[open_]):
