@@ -42,7 +42,7 @@ if sys.argv[1] == "Pairs":
     model, X, Y = Pairs, list(rng.normal(size=(300, 5))), list(rng.integers(2, size=(300, 80)))
     svm = StructuredSVM(Pairs, C=1e-4, backend="qpbo", max_passes=1, tol=1.0)
 elif sys.argv[1] == "Relaxed":
-    model, X, Y = Pairs, list(rng.normal(size=(2000, 5))), list(rng.integers(2, size=(2000, 80)))
+    model, X, Y = Pairs, list(rng.normal(size=(700, 5))), list(rng.integers(2, size=(700, 80)))
     svm = StructuredSVM(Pairs, C=1e-4, risk="relaxed", max_passes=1, tol=1.0)
 else:
     model, X, Y = Words, list(rng.normal(size=(1500, 40, 100))), list(rng.integers(20, size=(1500, 40)))
