@@ -16,6 +16,7 @@ import numpy as np
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.constraints import constraint_sizes
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.loss import PART_STATES
 from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
@@ -166,7 +167,7 @@ def footprint(
         meter.keep(n_bytes, work=24.0 * literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
-        meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * most + 16 * v)
+        meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES) + 32 * v)
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
     passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)

@@ -14,10 +14,13 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
-from ssvm_dsl.ir.ragged import owners
+from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
+
+#: Prices are made of so many states at a time: besides the loss itself they take no memory.
+PART_STATES = 2**19
 
 #: A custom loss: (truth of the label's variables, number of states, example of each variable, **options)
 #: -> (n_variables, n_states) potentials that are zero at the truth.
@@ -115,37 +118,49 @@ def _add(
     weights: Mapping[str, F64],
 ) -> None:
     """Add the potentials of one term on the variables of its label, or a part of it, to ``node``."""
-    variables = layout.variables(label)
+    variables = np.arange(len(layout.card))[layout.variables(label)]
     states = truth[variables]
     example = owners(layout.var_ptr)[variables]
-    prices = _prices(term, states, example, custom)
+    returned = _custom_prices(term, states, example, custom) if isinstance(term, CustomLoss) else None
+    sizes, total = np.ones(0), np.ones(0)
     if isinstance(term, WeighedLoss):
         sizes = np.ones(len(states)) if term.node_weights is None else weights[term.node_weights.name]
-        prices = prices * sizes[:, None]
         if term.normalize:
-            live = sizes if ignored is None else sizes * ~ignored[variables]
-            total = np.bincount(example, weights=live, minlength=layout.n)
-            if term.label.pointer:
-                total = layout.sizes[term.label.dims[0].name].astype(np.float64)
-            prices = prices / np.where(total > 0.0, total, 1.0)[example][:, None]
-    if ignored is not None:
-        prices = prices * ~ignored[variables][:, None]
-    if len(layout.declaration.labels) == 1:
-        node += (weight * prices).ravel()
-        return
-    start = np.concatenate([[0], np.cumsum(layout.card, dtype=np.int64)])[:-1][variables]
-    node[start[:, None] + np.arange(label.n_states)] += weight * prices
+            total = _totals(term, sizes if ignored is None else sizes * ~ignored[variables], example, layout)
+    alone = len(layout.declaration.labels) == 1
+    rows, start = node.reshape(-1, label.n_states) if alone else node, None if alone else pointers(layout.card)
+    some = max(1, PART_STATES // label.n_states)
+    for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
+        prices = _prices(term, states[part]) if returned is None else returned[part]
+        if len(sizes):
+            prices *= sizes[part, None]
+        if len(total):
+            prices /= total[example[part], None]
+        if ignored is not None:
+            prices *= ~ignored[variables[part], None]
+        prices *= weight
+        if start is None:
+            rows[part] += prices
+        else:
+            node[start[variables[part], None] + np.arange(label.n_states)] += prices
 
 
-def _prices(
-    term: LabelLoss, states: I32, example: NDArray[np.int64], custom: Callable[[str], LossFunction] | None
-) -> F64:
-    """Return the price of each state of each variable; ``shape (n, n_states)``."""
+def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: Layout) -> F64:
+    """Return what the prices of each example are divided by: the sum of the weights of its variables, if there is one.
+
+    Of a pointer there is one pair for each thing that points.
+    """
+    total = np.bincount(example, weights=live, minlength=layout.n)
+    if term.label.pointer:
+        total = layout.sizes[term.label.dims[0].name].astype(np.float64)
+    return np.where(total > 0.0, total, 1.0)
+
+
+def _prices(term: LabelLoss, states: I32) -> F64:
+    """Return the price of each state of some variables; ``shape (n, n_states)``."""
     n_states = term.label.n_states
     if isinstance(term, Cost):
         return np.array(term.matrix)[states]
-    if isinstance(term, CustomLoss):
-        return _custom_prices(term, states, example, custom)
     assert isinstance(term, Hamming)
     if term.label.pointer:  # of the right pairs only: where one of them is left out, the pointer is wrong
         return np.stack([states.astype(np.float64), np.zeros(len(states))], axis=1)

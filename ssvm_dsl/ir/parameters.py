@@ -7,7 +7,7 @@ basis.  Weights tied over factors without features make one table row, stored on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 #: So many factors of each unit with its own weights, and more, are worth a matrix product.
 FEW = 8
+
+#: Scores that are products of features first, and copied to their places then, are made so many at a time.
+PART_SCORES = 2**20
 
 #: Larger scores are refused: sums of them are no numbers.
 LARGEST = 1e300
@@ -187,8 +190,9 @@ class ParameterMap:
             if isinstance(part, slice) and first and fmap.basis is None and not fmap.sparse:
                 np.matmul(fmap.features[part], fmap.weights(w)[0].T, out=rows[part])  # type: ignore[index]
             else:
-                values = _plain_rows(fmap, w, part)
-                rows[part] = values if first else rows[part] + values
+                for some in _parts(part, card):
+                    values = _plain_rows(fmap, w, some)
+                    rows[some] = values if first else rows[some] + values
             return
         if first:
             theta.node[self._states(part)] = 0.0
@@ -354,6 +358,15 @@ def _moderate(scores: F64) -> bool:
 def _in_kernel(fmap: FeatureMap, n: int) -> bool:
     """Whether n factors with weights of their own are so few that a kernel is faster than a product for each unit."""
     return n < FEW * fmap.n_units
+
+
+def _parts(selected: slice | I64, width: int) -> Iterator[slice | I64]:
+    """Yield a selection of rows of some width in parts: the products of a part are a temporary array."""
+    size = selected.stop - selected.start if isinstance(selected, slice) else len(selected)
+    most = max(1, PART_SCORES // width)
+    for lo in range(0, size, most):
+        hi = min(lo + most, size)
+        yield slice(selected.start + lo, selected.start + hi) if isinstance(selected, slice) else selected[lo:hi]
 
 
 def _numbers(selected: slice | I64) -> I64:

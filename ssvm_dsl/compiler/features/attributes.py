@@ -16,6 +16,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import as_floats
@@ -159,12 +160,10 @@ def _values(tokens: list[Any], kinds: set[type], n: int) -> F64:
 
 def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
     """Return CSR rows without unknown (-1) columns, duplicates of a row added up."""
-    from scipy.sparse import csr_array
-
     known = columns >= 0
     if not known.all():
         columns, values, ptr = columns[known], values[known], pointers(known.astype(np.int64))[ptr]
-    matrix = csr_array((values, columns, ptr), shape=(len(ptr) - 1, width))
+    matrix = csr_of(values, columns, ptr, width)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")

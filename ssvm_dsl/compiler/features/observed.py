@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32
+from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.ir.features import ObservedPairs, SparseRows
 
 
@@ -33,7 +34,7 @@ def observe_pairs(rows: SparseRows, row: I32 | None, states: I32, cards: tuple[i
     config = np.ravel_multi_index(tuple(states[known].T), cards)
     places = config, known if row is None else row[known]
     at_rows = csr_array((np.ones(len(known), dtype=bool), places), shape=(int(np.prod(cards)), rows.shape[0]))
-    seen = (at_rows @ csr_array((rows.data != 0.0, rows.indices, rows.ptr), shape=rows.shape)).tocsc()
+    seen = (at_rows @ csr_of(rows.data != 0.0, rows.indices, rows.ptr, rows.n_columns)).tocsc()
     seen.eliminate_zeros()
     seen.sort_indices()
     return ObservedPairs(seen.indptr.astype(np.int64), seen.indices.astype(np.int32))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
@@ -151,12 +151,10 @@ def stack_rows(parts: Sequence[SparseRows], width: int, what: str) -> SparseRows
     DataError
         A value is nan or infinite.
     """
-    from scipy.sparse import csr_array
-
     data = as_floats(np.concatenate([rows.data for rows in parts]))
     indices = np.concatenate([rows.indices for rows in parts]).astype(np.int32, copy=False)
     ptr = pointers(_lengths(parts))
-    matrix = csr_array((data, indices, ptr), shape=(len(ptr) - 1, width))
+    matrix = csr_of(data, indices, ptr, width)
     with np.errstate(over="ignore", invalid="ignore"):
         matrix.sum_duplicates()
         finite = np.isfinite(np.dot(matrix.data, matrix.data)) or np.isfinite(matrix.data)
@@ -168,6 +166,17 @@ def stack_rows(parts: Sequence[SparseRows], width: int, what: str) -> SparseRows
         found = f"{matrix.data[k]} at row {row - row_ptr[example]}, column {matrix.indices[k]}"
         raise DataError(what, example=example, expected="finite numbers", found=found)
     return SparseRows.of_csr(matrix)
+
+
+def csr_of(data: NDArray[Any], indices: I32, ptr: I64, width: int) -> Any:
+    """Return the ``csr_array`` of these arrays, which shares the column numbers and values.
+
+    scipy copies column numbers to the type of the pointers: these are made as narrow as the others where they can be.
+    """
+    from scipy.sparse import csr_array
+
+    narrow = ptr.astype(np.int32) if ptr[-1] <= np.iinfo(np.int32).max else ptr
+    return csr_array((data, indices, narrow), shape=(len(ptr) - 1, width))
 
 
 def _sound(array: Any, shape: tuple[int, int]) -> SparseRows:

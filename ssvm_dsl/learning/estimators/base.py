@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
@@ -31,6 +29,7 @@ from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_inte
 from ssvm_dsl.learning.driver.outlook import Outlook, fit_outlook, require_fit_memory
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation, scores_of
+from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.latent import (
@@ -190,6 +189,8 @@ class Learner(Predictor):
             raise KeyboardInterrupt
         text = shortfall(self.report_, self.tol, spec, goal.risk, problem, progress)
         if text:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
     def _asked(self, grounded: Grounded, fit: _Fit, executor: Executor) -> tuple[Problem, Outlook, Goal]:

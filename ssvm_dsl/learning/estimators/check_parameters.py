@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.ir.need import Guarantee
@@ -19,7 +18,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.objective import DefaultC
 
 
-def check_parameters(svm: BaseEstimator) -> None:
+def check_parameters(svm: Any) -> None:
     """Refuse parameters that make no sense before anything is computed.
 
     Raises
@@ -101,12 +100,12 @@ def _check_callbacks(callbacks: Any) -> None:
         raise OptionError(f"callbacks is None or a list of functions of a TrainingEvent, got {wrong!r}{hint}")
 
 
-def is_default(svm: BaseEstimator, name: str) -> bool:
+def is_default(svm: Any, name: str) -> bool:
     """Return whether a parameter has the value it has when nothing is said."""
     return bool(getattr(svm, name) == signature(type(svm)).parameters[name].default)
 
 
-def check_validation(svm: BaseEstimator, held_out: Any) -> None:
+def check_validation(svm: Any, held_out: Any) -> None:
     """Refuse held-out examples that are none, and parameters that do not go with them, or only with them.
 
     Raises

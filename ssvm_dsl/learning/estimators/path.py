@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_validation, is_number
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64
@@ -27,6 +25,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.risks.answers import (
@@ -46,7 +45,7 @@ from ssvm_dsl.report.compiling import announce_compiling
 T = TypeVar("T")
 
 
-class Predictor(BaseEstimator):  # type: ignore[misc]
+class Predictor(Estimator):
     """What every fitted estimator can do; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds how it is fitted."""
 
     model: type[Model]
@@ -200,6 +199,8 @@ class Predictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     @contextmanager

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
@@ -22,7 +21,7 @@ from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.risks.kinds import regression_risk
 
 
-class StructuredRegressor(RegressorMixin, Learner):  # type: ignore[misc]
+class StructuredRegressor(Learner):
     """Maximum margin structured regression: predicts a number, the score of the best labelling.
 
     The prediction for an example is ``max_y w . Phi(x, y)``.  Learnt from labellings y_i with values v_i, by minimising
@@ -152,8 +151,11 @@ checkpoint_seconds
 
     def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""
+        from sklearn.metrics import r2_score
+
         self._check_fitted()
-        return float(super().score(X, check_values(values, len(self._examples(X))), sample_weight))
+        checked = check_values(values, len(self._examples(X)))
+        return float(r2_score(checked, self.predict(X), sample_weight=sample_weight))
 
     def predict_labels(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
         """Return the best labelling of each example, in the user's own class names.
@@ -161,6 +163,14 @@ checkpoint_seconds
         ``time_limit`` and ``return_bounds`` are those of ``StructuredSVM.predict``.
         """
         return self._labellings(X, time_limit, return_bounds)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn is to know: this is a regressor."""
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags, tags.target_tags.required = "regressor", RegressorTags(), True
+        return tags
 
     def _goal(self, grounded: Grounded, values: Any) -> Goal:
         """Return the risk for the given values; the declared loss plays no part."""

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
@@ -17,17 +16,18 @@ from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.estimator import Estimator, clone
 from ssvm_dsl.learning.estimators.stream import Stream
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
 
-Estimator = TypeVar("Estimator", bound=BaseEstimator)
+Kind = TypeVar("Kind", bound=Estimator)
 
 #: Parameters that a model file holds in another form, or cannot hold (``scoring`` where it is a function).
 NOT_SAVED = ("model", "callbacks", "regularization")
 
 
-def to_saved(svm: BaseEstimator) -> SavedModel:
+def to_saved(svm: Any) -> SavedModel:
     """Return what a file holds of a fitted estimator.
 
     Raises
@@ -55,7 +55,7 @@ def to_saved(svm: BaseEstimator) -> SavedModel:
     return saved if stream is None else replace(saved, stream=(stream.json(), stream.arrays))
 
 
-def from_saved(kind: type[Estimator], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> Estimator:
+def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> Kind:
     """Return the fitted estimator that a file holds.
 
     Raises
@@ -76,7 +76,8 @@ def from_saved(kind: type[Estimator], saved: SavedModel, path: str | Path, trust
     # beside lam, C was not given; the file holds it all the same
     without = {"C"} if saved.parameters.get("lam") is not None else set()
     with _of_file(path, f"not the parameters of {kind.__name__}"):
-        made: Estimator = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+        new = kind(model, **{key: value for key, value in saved.parameters.items() if key not in without})
+        made: Any = new
         clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
     made.report_, made.plan_ = report, report.plan
@@ -84,7 +85,7 @@ def from_saved(kind: type[Estimator], saved: SavedModel, path: str | Path, trust
     made._certificate = Certificate(lam, int(n), *rest)
     with _of_file(path, "not the state of a stream"):
         made._stream = None if saved.stream is None else Stream.of_json(*saved.stream)
-    return made
+    return new
 
 
 def _check_report(report: FitReport) -> None:
