@@ -250,8 +250,11 @@ def joint_features(declaration, inputs, labels, fitted, shapes, ignored=None):
     return total
 
 
-def naive_loss(loss, truth, labels, ignored=None):
-    """Loss of a labelling (dicts of states by label name), variable by variable from the definitions."""
+def naive_loss(loss, truth, labels, ignored=None, declaration=None, inputs=None):
+    """Loss of a labelling (dicts of states by label name), variable by variable from the definitions.
+
+    Prices of joint states need the declaration and the inputs, which tell the scopes.
+    """
     total = 0.0
     for weight, term in loss.terms:
         kind = type(term).__name__
@@ -261,15 +264,32 @@ def naive_loss(loss, truth, labels, ignored=None):
             total += weight * naive_count_loss(term, truth, labels, ignored)
         if kind not in ("Hamming", "Cost"):
             continue
+        if kind == "Cost" and term.of_factors:
+            total += weight * naive_joint_cost(term, truth, labels, ignored, declaration, inputs)
+            continue
         right, given = np.atleast_1d(truth[term.label.name]).ravel(), np.atleast_1d(labels[term.label.name]).ravel()
         skip = np.zeros(len(right), bool) if ignored is None else np.atleast_1d(ignored[term.label.name]).ravel()
         prices = [
-            term.matrix[a][b] if kind == "Cost" else (a != b) * (term.weights[a] if term.weights else 1.0)
+            term.prices()[a, b] if kind == "Cost" else (a != b) * (term.weights[a] if term.weights else 1.0)
             for a, b, out in zip(right, given, skip)
             if not out
         ]
         total += weight * sum(prices) / (max(len(prices), 1) if term.normalize else 1)
     return total
+
+
+def naive_joint_cost(term, truth, labels, ignored, declaration, inputs):
+    """Sum of the prices of the joint states of all scopes that are known, with the weights of scopes."""
+    total = size = 0.0
+    for members, where in scopes(term.target, sizes_of(declaration, inputs), inputs):
+        if ignored is not None and any(ignored[name][p] for name, p in members):
+            continue
+        right, found = ([int(np.asarray(of[name])[p]) for name, p in members] for of in (truth, labels))
+        given = term.node_weights
+        scale = 1.0 if given is None else inputs[given.name][tuple(where[dim.name] for dim in given.dims)]
+        index = [np.ravel_multi_index(states, term.target.cards) for states in (right, found)]
+        total, size = total + scale * term.prices()[*index], size + scale
+    return total / (size or 1.0) if term.normalize else total
 
 
 def naive_count_loss(term, truth, labels, ignored=None):
@@ -307,7 +327,7 @@ def all_planes(declaration, inputs, truth, fitted, shapes, ignored=None):
         labels = {name: np.array(truth[name]) for name in names}
         for (name, p), state in zip(spots, states):
             labels[name][p] = state
-        losses.append(naive_loss(declaration.loss, truth, labels, ignored))
+        losses.append(naive_loss(declaration.loss, truth, labels, ignored, declaration, inputs))
         psi.append(of_truth - joint_features(declaration, inputs, labels, fitted, shapes, ignored))
     return np.array(losses), np.array(psi)
 

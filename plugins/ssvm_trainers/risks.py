@@ -100,6 +100,7 @@ RISKS = (
         "log-loss of scores with the declared loss added",
         form=RiskForm.SMOOTH,
         additive=True,
+        joint=True,
         tasks=_MARGINALS,
         aliases=also("softmax-margin", trainer="lbfgs"),
     ),

@@ -21,6 +21,7 @@ from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.constraints.forbidden import Forbid
+from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.given import Given
@@ -169,9 +170,23 @@ def footprint(
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES) + 32 * v)
     scores = 8.0 * (s + sum(f.n_tables * f.n_configs for f in (*factors, *others)))
+    scores += sum(_priced(term, sizes) for term in _joint_costs(declaration) if judged)
     weights = 8.0 * sum(_n_weights(f, size.width) for f, size in zip(declaration.factors, factors, strict=True))
     passing = read + sum(kept for source, kept in sizes.rows.items() if source not in sizes.used)
     return Footprint(v, s, factors, meter.kept - passing, meter.peak, scores, weights)
+
+
+def _joint_costs(declaration: Declaration) -> list[Cost]:
+    """Return the terms of the loss that price joint states."""
+    terms = () if declaration.loss is None else declaration.loss.terms
+    return [term for _, term in terms if isinstance(term, Cost) and term.of_factors]
+
+
+def _priced(term: Cost, sizes: _Sizes) -> float:
+    """Count the factors of a loss of joint states; return the bytes of their tables in training."""
+    size = _factor(Factor(term.target), term.target, sizes)
+    sizes.meter.keep(12 * size.n_factors + 8 * size.n_configs**2, work=16 * size.n_factors)
+    return 8.0 * size.n_factors * size.n_configs
 
 
 def _read_bytes(declaration: Declaration, examples: Examples, judged: bool) -> float:

@@ -139,7 +139,7 @@ def ground(
     loss = None
     if truth is not None and declaration.loss is not None:
         weights = node_weights(declaration.loss, examples, first)
-        loss = build_loss(declaration.loss, layout, truth, ignored, custom_losses, weights)
+        loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights)
     return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
 
 

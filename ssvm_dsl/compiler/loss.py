@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler.count_loss import count_tables
+from ssvm_dsl.compiler.joint_loss import loss_factors
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError, PluginError
-from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
-from ssvm_dsl.lang.losses import Cost, CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
+from ssvm_dsl.lang.cost import Cost
+from ssvm_dsl.lang.losses import CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
 
 #: Prices are made of so many states at a time: besides the loss itself they take no memory.
@@ -30,6 +32,7 @@ LossFunction = Callable[..., F64]
 def build_loss(
     loss: Loss,
     layout: Layout,
+    examples: Examples,
     truth: I32,
     ignored: NDArray[np.bool_] | None,
     custom: Callable[[str], LossFunction] | None = None,
@@ -41,15 +44,18 @@ def build_loss(
     ----------
     loss : Loss
         The declared loss.
+    layout, examples
+        The model, laid over the batch.
     truth : ndarray of int32, shape (V,)
     ignored : ndarray of bool, shape (V,), optional
         Variables without a known truth; they cost nothing.
     custom : callable, optional
         Finds the function of a registered custom loss by name.
     weights : mapping of str to ndarray, optional
-        Weights of variables by the input they come from: :func:`node_weights`.
+        Weights of variables (or factors) by the input they come from: :func:`node_weights`.
     """
     node, tables = np.zeros(int(layout.card.sum(dtype=np.int64))), None
+    factors: list[LossFactors] = []
     const = np.zeros(layout.n)
     for weight, term in loss.terms:
         if isinstance(term, ZeroOne):
@@ -59,15 +65,20 @@ def build_loss(
         if isinstance(term, CountLoss):
             tables = count_tables(term, weight, layout, truth, ignored)
             continue
+        if isinstance(term, Cost) and term.of_factors:
+            with np.errstate(over="ignore", invalid="ignore"):
+                factors.append(loss_factors(term, weight, layout, examples, truth, ignored, weights or {}))
+            continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
             for part in (term.label, term.label.none):
                 if part is not None:
                     _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
-    if not np.isfinite(node.max(initial=0.0)):
+    largest = [node, *(one.largest() for one in factors)]
+    if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
         hint = "prices, node weights and the weight of the loss are multiplied"
         raise DataError("loss", expected="finite prices", found="prices beyond the largest float", hint=hint)
-    return LossTerm(truth, node, const, kind_of(loss), tables=tables)
+    return LossTerm(truth, node, const, kind_of(loss), tables=tables, factors=tuple(factors))
 
 
 def node_weights(loss: Loss, examples: Examples, first: int = 0) -> dict[str, F64]:
@@ -103,7 +114,9 @@ def kind_of(loss: Loss) -> str:
     terms = [term for _, term in loss.terms]
     if any(isinstance(term, ZeroOne) for term in terms):
         return ZERO_ONE
-    return COUNT if any(isinstance(term, CountLoss) for term in terms) else ADDITIVE
+    if any(isinstance(term, CountLoss) for term in terms):
+        return COUNT
+    return JOINT if any(isinstance(term, Cost) and term.of_factors for term in terms) else ADDITIVE
 
 
 def _add(
@@ -160,7 +173,7 @@ def _prices(term: LabelLoss, states: I32) -> F64:
     """Return the price of each state of some variables; ``shape (n, n_states)``."""
     n_states = term.label.n_states
     if isinstance(term, Cost):
-        return np.array(term.matrix)[states]
+        return term.prices()[states]
     assert isinstance(term, Hamming)
     if term.label.pointer:  # of the right pairs only: where one of them is left out, the pointer is wrong
         return np.stack([states.astype(np.float64), np.zeros(len(states))], axis=1)

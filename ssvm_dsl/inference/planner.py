@@ -14,7 +14,7 @@ from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
-from ssvm_dsl.ir.loss import COUNT, ZERO_ONE
+from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import AUXILIARY, Program
@@ -270,17 +270,19 @@ def need_of(
     guarantee: Guarantee,
     abilities: frozenset[Ability] = frozenset(),
     first: int = 0,
+    priced: Sequence[LossFactors] = (),
 ) -> Need:
     """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
 
-    ``first`` is the number of the first example, for messages about a part of a longer list.
+    ``first`` is the number of the first example, for messages about a part of a longer list; ``priced`` are
+    joint states that a loss adds to.
 
     Raises
     ------
     NoBackendError
         Sums over labellings, or several of them, are asked for where auxiliary variables stand for tables.
     """
-    unsure = doubts(parameters, first)
+    unsure = doubts(parameters, first, priced)
     known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))
     need = Need.of(parameters.program, tasks, guarantee, abilities, known)
     role = parameters.program.role

@@ -12,7 +12,7 @@ from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, structure_keys, width_order
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
-from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.loss import LossFactors, LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -56,6 +56,7 @@ __all__ = [
     "Guarantee",
     "Limits",
     "LinearRows",
+    "LossFactors",
     "LossTerm",
     "Marginals",
     "Messages",

@@ -8,18 +8,63 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.ragged import members, owners
+from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.ragged import members, owners, positions
 from ssvm_dsl.ir.solution import label_ptr, node_scores, select
+from ssvm_dsl.ir.theta import Theta
 
 ADDITIVE = "additive"
+JOINT = "joint"
 ZERO_ONE = "zero-one"
 COUNT = "count"
 
 
 @dataclass(frozen=True, eq=False)
+class LossFactors:
+    """Prices of the joint states of the factors of a group: ``sum_f scale[f] prices[true[f], yhat_f]``.
+
+    Parameters
+    ----------
+    group : Group
+        The factors; each has a table of its own (factor f of the batch has row f).
+    prices : ndarray of float64, shape (n_configs, n_configs)
+        Row: true joint state, column: that of the answer; zero where they are the same, and nowhere negative.
+    true : ndarray of int32, shape (n_factors,)
+        The true joint state of each factor of the batch.
+    scale : ndarray of float64, shape (n_factors,)
+    """
+
+    group: Group
+    prices: F64
+    true: I32
+    scale: F64
+
+    def tables(self, examples: I64 | None) -> F64:
+        """Return the prices of the joint states of each factor of the selected examples; ``shape (n, n_configs)``."""
+        rows = self.group.table_rows(examples)
+        return self.prices[self.true[rows]] * self.scale[rows][:, None]
+
+    def value(self, program: Program, labels: I32, ids: I64, ptr: I64) -> F64:
+        """Return the loss of packed labellings of some examples, which start at ``ptr``; ``shape (n,)``."""
+        counts = self.group.shapes.counts[ids]
+        moved = np.repeat(program.var_ptr[ids] - ptr[:-1], counts)
+        states = labels[self.group.shapes.variables(ids) - moved[:, None]] @ self.group.strides
+        rows = self.group.table_rows(ids)
+        price = self.prices[self.true[rows], states] * self.scale[rows]
+        found = np.bincount(np.repeat(np.arange(len(ids)), counts), weights=price, minlength=len(ids))
+        return np.asarray(found, dtype=np.float64)
+
+    def largest(self) -> F64:
+        """Return the sum of the largest price of each factor of an example; ``shape (B,)``."""
+        shapes = self.group.shapes
+        most = (self.prices.max(axis=1)[self.true] * self.scale)[self.group.table_rows()]
+        found = np.bincount(owners(shapes.ptr), weights=most, minlength=shapes.n_examples)
+        return np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class LossTerm:
-    """Loss of a labelling yhat against the truth: ``const + sum_v node[v, yhat_v]``, or a named kind.
+    """Loss of a labelling yhat against the truth: ``const + sum_v node[v, yhat_v]`` and factors, or a named kind.
 
     Parameters
     ----------
@@ -30,9 +75,10 @@ class LossTerm:
     const : ndarray of float64, shape (B,)
         Constant part.
     kind : str
-        ``"additive"``: the above is all.  ``"zero-one"``: ``weight`` for every labelling but the truth.  ``"count"``:
-        the offset of ``tables`` for the counts of the labelling, besides the above; the backend that answers
-        loss-augmented questions must list it.
+        ``"additive"``: the above is all.  ``"joint"``: and ``factors``, which are tables of loss-augmented questions.
+        ``"zero-one"``: ``weight`` for every labelling but the truth.  ``"count"``: the offset of ``tables`` for the
+        counts of the labelling, besides all of the above; the backend that answers loss-augmented questions must list
+        it.
     weight : float
         Scale of the zero-one loss.
     tables : CountTables, optional
@@ -40,6 +86,8 @@ class LossTerm:
     given : ndarray of float64, shape (S,), optional
         The part of ``node`` that is no loss: scores without weights, counted from those of the truth, which
         predictions see as well (:class:`~ssvm_dsl.ir.constants.Constants`).
+    factors : tuple of LossFactors
+        Prices of joint states.  Programs of training end with their groups (:meth:`ParameterMap.with_groups`).
     """
 
     truth: I32
@@ -49,6 +97,32 @@ class LossTerm:
     weight: float = 1.0
     tables: CountTables | None = None
     given: F64 | None = None
+    factors: tuple[LossFactors, ...] = ()
+
+    def augment(self, program: Program, theta: Theta, ids: I64, scale: F64 | None = None) -> None:
+        """Add the loss to the scores of some examples.
+
+        Parameters
+        ----------
+        program : Program
+            Its last groups are those of :attr:`factors`.
+        theta : Theta
+            Changed in place; tables of the loss hold nothing but it.
+        ids : ndarray of int64, shape (n,)
+        scale : ndarray of float64, shape (n,), optional
+            What the loss of each example is multiplied by.
+        """
+        states = positions(program.state_ptr[program.var_ptr], ids)
+        if scale is None:
+            theta.node[states] += self.node[states]
+        else:
+            starts = program.state_ptr[program.var_ptr]
+            theta.node[states] += np.repeat(scale, starts[ids + 1] - starts[ids]) * self.node[states]
+        first = len(program.groups) - len(self.factors)
+        for g, one in enumerate(self.factors, first):
+            assert program.groups[g] is one.group, "programs of training end with the groups of the loss"
+            by = 1.0 if scale is None else np.repeat(scale, one.group.shapes.counts[ids])[:, None]
+            theta.tables[g][one.group.table_rows(ids)] = by * one.tables(ids)
 
     def with_given(self, program: Program, scores: F64) -> LossTerm:
         """Return the loss with scores of states that have no weights in it: ``Delta(y) + g(y) - g(truth)``.
@@ -63,12 +137,12 @@ class LossTerm:
     def has_margin(self) -> bool:
         """Whether some labelling costs something."""
         price = self.node if self.given is None else self.node - self.given
-        return self.kind != ADDITIVE or bool(price.any())
+        return self.kind not in (ADDITIVE, JOINT) or bool(price.any() or any(f.largest().any() for f in self.factors))
 
     @property
     def called(self) -> str:
         """What the kind is called in the language, for messages."""
-        return {ZERO_ONE: "ZeroOne", COUNT: "CountLoss"}.get(self.kind, self.kind)
+        return {ZERO_ONE: "ZeroOne", COUNT: "CountLoss", JOINT: "Cost of joint states"}.get(self.kind, self.kind)
 
     def value(self, program: Program, labels: I32, examples: I64 | None = None) -> F64:
         """Return the loss of a packed labelling of each selected example; ``shape (n,)``."""
@@ -79,16 +153,19 @@ class LossTerm:
             wrong = np.bincount(owner, weights=labels != self.truth[variables], minlength=len(ids)) > 0
             return np.asarray(self.weight * wrong)
         total = self.const[ids] + node_scores(program, self.node, labels, examples)
+        for one in self.factors:
+            total += one.value(program, labels, ids, label_ptr(program, examples))
         return total if self.tables is None else total + self.tables.select(ids).terms(program, labels, examples)[0]
 
     def largest(self, program: Program) -> F64:
         """Return the largest loss any labelling of each example can have; ``shape (B,)``.
 
-        For a sum of counts and an additive part: the sum of the largest ones, an upper bound.
+        Of a sum of several parts, factors and counts among them, the sum of the largest ones, an upper bound.
         """
         if self.kind == ZERO_ONE:
             return np.where(np.diff(program.var_ptr) > 0, self.weight, 0.0)
         worst = np.zeros(program.n_variables)
         np.maximum.at(worst, np.repeat(np.arange(program.n_variables), program.card), self.node)
         total = self.const + np.bincount(owners(program.var_ptr), weights=worst, minlength=program.n_examples)
+        total += sum(one.largest() for one in self.factors)
         return total if self.tables is None else total + self.tables.largest()

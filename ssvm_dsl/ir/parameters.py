@@ -8,7 +8,7 @@ basis.  Weights tied over factors without features make one table row, stored on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.constants import Constants
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
-from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.theta import Theta
 
@@ -72,6 +72,18 @@ class ParameterMap:
     def dim(self) -> int:
         """Number of weights."""
         return max((block.stop for block in self.blocks), default=0)
+
+    def with_groups(self, groups: Sequence[Group]) -> ParameterMap:
+        """Return the map to the scores of a program with further factors, whose scores do not depend on weights."""
+        if not groups:
+            return self
+        return replace(self, program=replace(self.program, groups=(*self.program.groups, *groups)))
+
+    @cached_property
+    def _bare(self) -> tuple[int, ...]:
+        """The groups that have neither weights nor constants: whoever asks questions fills their tables."""
+        filled = {fmap.group for fmap in self.maps} | set(self.constants.tables if self.constants else ())
+        return tuple(g for g in range(len(self.program.groups)) if g not in filled)
 
     @property
     def tells_apart(self) -> bool:
@@ -140,6 +152,8 @@ class ParameterMap:
                 self._fill_tables(fmap, w, theta.tables[fmap.group], examples)
         if first:
             theta.node[self._states(part)] = 0.0
+        for g in self._bare:
+            theta.tables[g][self.program.groups[g].table_rows(examples)] = 0.0
         if self.constants is not None:
             self.constants.fill_examples(self.program, theta, self._states(part), examples)
         self._check_finite(w, theta, examples, part)

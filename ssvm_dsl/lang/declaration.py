@@ -12,6 +12,7 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.constraints.pointers import OneEach, PointerStructure
+from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
 from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
@@ -62,9 +63,15 @@ class Declaration:
         read = {source.name for source in sources}.union(*(names for names in asked if names is not None))
         read |= {given.name for one in self.constraints for given in one.inputs}
         read |= {label.allowed.name for label in self.labels if label.allowed is not None}
-        spare = [given for given in self.loss.inputs if given.name not in read]
+        about: tuple[Factor | Given | Forbid, ...] = (*self.factors, *self.given, *self.rules)
+        read |= {one.target.edges.name for one in about if one.target.edges is not None}
+        read |= {edges.name for one in self.constraints for edges in one.edge_lists}
+        judging: tuple[Input | Edges, ...] = (*self.loss.inputs, *self.loss.edge_lists)
+        spare = [given for given in judging if given.name not in read]
         told = {id(dim) for given in self.inputs if given not in spare for dim in _axes_told(given)}
-        needless = [given for given in spare if all(not dim.ragged or id(dim) in told for dim in given.dims)]
+        laid: tuple[Label | Constraint, ...] = (*self.labels, *self.constraints)
+        asked_for = {id(dim) for one in laid for dim in _axes_of(one)} - told
+        needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in _axes_told(one))]
         return tuple(given for given in self.inputs if given not in needless)
 
     @cached_property
@@ -227,6 +234,7 @@ def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], 
     about: tuple[Factor | Given | Forbid, ...] = (*declaration.factors, *declaration.given, *declaration.rules)
     used = [one.target for one in about]
     used += [literal.target for one in declaration.constraints for literal in one.literals]
+    used += [term.target for loss in declaration._of(Loss) for _, term in loss.terms if isinstance(term, Cost)]
     for key, stray in strays:
         if not any(stray is target for target in used):
             for text in stray.mistakes:
@@ -314,6 +322,7 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
     elif isinstance(symbol, Loss):
         yield from (("the label", label) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)
+        yield from (("the edge list", edges) for edges in symbol.edge_lists)
     elif isinstance(symbol, Factor | Given | Forbid):
         yield from (("the label", _declared(label)) for label in symbol.target.labels)
         if symbol.target.edges is not None:
@@ -325,6 +334,11 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
                 yield "the input", source
             else:
                 yield from (("the axis", dim.origin) for dim in source.dims)
+
+
+def _axes_of(one: Label | Constraint) -> tuple[Dim, ...]:
+    """Return the axes that a label or a constraint is laid over."""
+    return one.dims if isinstance(one, Label) else one.axes
 
 
 def _axes_told(given: Input | Attributes | Edges) -> tuple[Dim, ...]:

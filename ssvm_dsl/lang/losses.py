@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import FunctionRef
-from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
@@ -40,6 +40,11 @@ class Loss(Symbol):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The inputs it looks at."""
+        return ()
+
+    @property
+    def edge_lists(self) -> tuple[Edges, ...]:
+        """The edge lists it follows."""
         return ()
 
     @property
@@ -92,7 +97,7 @@ class LabelLoss(Loss):
         return Label(1), [got(f"{name}: the first argument is a Label", label)]
 
 
-def _pointer_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
+def pointer_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
     """Yield what a loss of a pointer label does not have."""
     if label.pointer and name != "Hamming":
         yield f"{name}: the loss of a pointer label is Hamming(y), the number of wrong pointers"
@@ -103,7 +108,7 @@ def _pointer_mistakes(name: str, label: Label, **options: object) -> Iterator[Mi
 
 @dataclass(frozen=True, init=False, repr=False)
 class WeighedLoss(LabelLoss):
-    """A sum over the variables of one label array, each with a weight of its own if there are such."""
+    """A sum over the variables of one label array (or the factors over them), each with a weight of its own."""
 
     normalize: bool
     node_weights: Input | None
@@ -114,12 +119,14 @@ class WeighedLoss(LabelLoss):
         return () if self.node_weights is None else (self.node_weights,)
 
     @staticmethod
-    def _weights_of(label: Label, given: object, name: str, mistakes: list[Mistake]) -> Input | None:
+    def _weights_of(
+        axes: tuple[Dim, ...], given: object, name: str, mistakes: list[Mistake], whose: str = "the label"
+    ) -> Input | None:
         """Return the input with the weights of the variables; note when it cannot be one."""
         if given is None:
             return None
-        if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, label.dims)):
-            mistakes.append(got(f"{name}: node_weights is an Input with the axes of the label and nothing else", given))
+        if not isinstance(given, Input) or given.shape or tuple(map(id, given.dims)) != tuple(map(id, axes)):
+            mistakes.append(got(f"{name}: node_weights is an Input with the axes of {whose} and nothing else", given))
             return None
         return given
 
@@ -162,9 +169,9 @@ class Hamming(WeighedLoss):
         if prices is not None and (len(prices) != label.n_states or not 0 <= min(prices) <= max(prices) < inf):
             mistakes.append(complaint)
         ignore = _ignored(label, ignore, "Hamming", mistakes)
-        nodes = self._weights_of(label, node_weights, "Hamming", mistakes)
+        nodes = self._weights_of(label.dims, node_weights, "Hamming", mistakes)
         divide = as_flag(normalize, "Hamming: normalize", mistakes)
-        mistakes += _pointer_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
+        mistakes += pointer_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
         self._fill(mistakes, label=label, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -249,7 +256,7 @@ class CountLoss(LabelLoss):
         classes = _positive_classes(label, plain(positive), mistakes)
         given = number[0] if number else None
         ignore = _ignored(label, ignore, "CountLoss", mistakes)
-        mistakes += _pointer_mistakes("CountLoss", label)
+        mistakes += pointer_mistakes("CountLoss", label)
         self._fill(mistakes, label=label, measure=measure, positive=classes, beta=given, ignore=ignore)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -292,57 +299,6 @@ def _ignored(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> A
     if isinstance(ignore, str) and ignore.endswith("\0"):
         mistakes.append(got(f"{name}: ignore does not end with the character NUL, which numpy drops", ignore))
     return ignore
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Cost(WeighedLoss):
-    """A price for each confusion: ``sum_v matrix[y_v, yhat_v]``.
-
-    Parameters
-    ----------
-    y : Label
-        The label.
-    matrix : array_like, shape (n_states, n_states)
-        Row: true class, column: predicted class; non-negative with a zero diagonal.
-    normalize : bool
-        Divide by the number (or the total node weight) of the variables of the example.
-    node_weights : Input, optional
-        A weight for each variable, as for :class:`Hamming`.
-    """
-
-    matrix: tuple[tuple[float, ...], ...]
-
-    def __init__(self, y: Label, matrix: Any, *, normalize: bool = False, node_weights: Input | None = None) -> None:
-        label, mistakes = self._start(y, "Cost")
-        array = np.zeros((0, 0))
-        try:
-            array = as_floats(real_array(matrix))
-        except NotNumbers:
-            mistakes.append(got("Cost: the matrix is a table of numbers", matrix))
-        if mistakes:
-            pass
-        elif array.shape != (label.n_states, label.n_states):
-            mistakes.append(f"Cost: the matrix has shape {array.shape}, expected {(label.n_states, label.n_states)}")
-        elif not (np.isfinite(array).all() and (array >= 0).all() and not array.diagonal().any()):
-            mistakes.append(_wrong_price(array))
-        rows = () if mistakes else tuple(map(tuple, array.tolist()))
-        nodes = self._weights_of(label, node_weights, "Cost", mistakes)
-        divide = as_flag(normalize, "Cost: normalize", mistakes)
-        mistakes += _pointer_mistakes("Cost", label)
-        self._fill(mistakes, label=label, matrix=rows, normalize=divide, node_weights=nodes)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        options = {"normalize": self.normalize, "node_weights": self.node_weights}
-        return (self.label, self.matrix), {key: value for key, value in options.items() if value}
-
-
-def _wrong_price(matrix: Any) -> str:
-    """Return what is wrong with a matrix of prices, naming its first entry that is."""
-    right = np.isfinite(matrix) & (matrix >= 0) & ((matrix == 0) | ~np.eye(len(matrix), dtype=bool))
-    row, column = np.argwhere(~right)[0].tolist()
-    entry = f"{matrix[row, column].item()} in row {row}, column {column}"
-    return f"Cost: the matrix is non-negative and finite with a zero diagonal, got {entry}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -400,7 +356,7 @@ class CustomLoss(LabelLoss):
             if not isinstance(value, str | int | float) or value != value:
                 mistakes.append(got(f"CustomLoss: the option {key} is a string, a number or a truth value", value))
                 given[key] = None
-        mistakes += _pointer_mistakes("CustomLoss", label)
+        mistakes += pointer_mistakes("CustomLoss", label)
         self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(given.items())))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -447,6 +403,11 @@ class LossSum(Loss):
     def inputs(self) -> tuple[Input, ...]:
         """The inputs of all terms."""
         return tuple(dict.fromkeys(given for _, loss in self.parts for given in loss.inputs))
+
+    @property
+    def edge_lists(self) -> tuple[Edges, ...]:
+        """The edge lists of all terms."""
+        return tuple(dict.fromkeys(edges for _, loss in self.parts for edges in loss.edge_lists))
 
     @property
     def functions(self) -> tuple[FunctionRef, ...]:

@@ -215,6 +215,8 @@ class RiskSpec(NamedSpec):
         The loss that its world holds.
     additive : bool
         Whether that loss must add up over variables.
+    joint : bool
+        Whether it may price joint states of factors besides, where it must add up (``LossTerm.factors``).
     tasks : frozenset of Task
         Questions it asks of the backend.  ``MAP`` of a maximum over labellings stands for loss-augmented questions:
         the two best for ``ZERO_ONE``, best labellings by counts for ``CountLoss``.
@@ -235,6 +237,7 @@ class RiskSpec(NamedSpec):
     form: RiskForm = RiskForm.CONVEX
     loss: AddedLoss = AddedLoss.DECLARED
     additive: bool = False
+    joint: bool = False
     tasks: frozenset[Task] = frozenset({Task.MAP})
     bounded: bool = False
     one_label: bool = False

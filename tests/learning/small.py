@@ -253,6 +253,8 @@ class Case:
             one, sizes = catalogue.make_inputs(self.model, rng, self.ragged)
             if self.model is Tree:
                 one["e"], one["f"] = forest(sizes["N"], rng)
+            for given in self.model.loss.inputs:  # which weigh the loss
+                one[given.name] = np.abs(one[given.name])
             states = catalogue.make_labels(self.model, rng, sizes)
             share = 0.3 if self.ignore is not None else 0.0
             mask = {name: rng.random(np.shape(value)) < share for name, value in states.items()}
@@ -322,7 +324,9 @@ class Data:
         self, executor: Any = None, risk: str = "margin", power: float = 1.0, backend: str = "auto", **options: Any
     ) -> Any:
         """The problem trainers see, without the estimator."""
-        program, parameters, made = self.grounded.program, self.grounded.parameters, find_risk(risk)
+        made = find_risk(risk)
+        parameters = made.asked_about(self.grounded.parameters, self.grounded.loss)
+        program = parameters.program
         tasks, kinds = made.asks(self.grounded.loss)
         scale = np.concatenate([np.full(b.size, self.case.regularization.get(b.name, 1.0)) for b in parameters.blocks])
         weight = np.ones(len(self.X)) if self.weight is None else self.weight

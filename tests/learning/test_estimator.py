@@ -423,7 +423,7 @@ def test_score_is_one_minus_the_share_of_the_largest_loss():
     masks = [rng.random(len(y)) < 0.3 for y in Y]
     hidden = [np.where(mask, "?", y) for mask, y in zip(masks, Y)]
     index = {"sun": 0, "rain": 1, "snow": 2}
-    matrix, price = np.array(Prices.loss.matrix), np.array([1, 2, 3])
+    matrix, price = Prices.loss.prices(), np.array([1, 2, 3])
     states = [np.array([index[name] for name in y]) for y in Y]
     for model in (Sequence, Prices, Whole, Share, Partly):
         truth = hidden if model is Partly else Y

@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
     X, about = _examples(args, model, module)
     size = estimate(model, X)
     grounded, note = _grounded(model.declaration, X, made_up=args.data is None)
-    answers = _answers(model.declaration, grounded)
+    answers = _answers(model.declaration, X, grounded)
     if args.plot is not None:
         _plot(model, grounded, args.plot)
     if args.json:
@@ -125,18 +125,23 @@ def _grounded(declaration: Declaration, X: Any, made_up: bool) -> tuple[Grounded
         return ground(without_features(declaration), X), note
 
 
-def _answers(declaration: Declaration, grounded: Grounded) -> list[Answer]:
+def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[Answer]:
     """Return what the backends say to prediction and to training."""
+    from ssvm_dsl.compiler.joint_loss import priced_groups
     from ssvm_dsl.compiler.loss import kind_of
+    from ssvm_dsl.compiler.validate import read_examples
     from ssvm_dsl.inference.planner import need_of, tasks_for_training
     from ssvm_dsl.ir.need import Guarantee, Task
 
     parameters = grounded.parameters
-    asked = [("predict", need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT))]
+    asked = [("predict", need_of(parameters, frozenset({Task.MAP}), Guarantee.EXACT), parameters.program)]
     if declaration.loss is not None:
         tasks, abilities = tasks_for_training(kind_of(declaration.loss))
-        asked.append(("train", need_of(parameters, tasks, Guarantee.EXACT, abilities)))
-    return [_answer(question, need, parameters.program) for question, need in asked]
+        priced = priced_groups(declaration.loss, grounded.layout, read_examples(declaration, X, judged=True))
+        trained = parameters.with_groups([one.group for one in priced])
+        need = need_of(trained, tasks, Guarantee.EXACT, abilities, priced=priced)
+        asked.append(("train", need, trained.program))
+    return [_answer(question, need, program) for question, need, program in asked]
 
 
 def _plot(model: type[Model], grounded: Grounded, path: Path) -> None:

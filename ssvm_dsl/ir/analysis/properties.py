@@ -22,13 +22,14 @@ weights are known: see :func:`guaranteed_properties`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.features import NODE, FeatureMap, SparseRows
+from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
@@ -59,7 +60,7 @@ def guaranteed_properties(parameters: ParameterMap) -> frozenset[str]:
     return _of_structure(parameters.program) - frozenset(doubts(parameters))
 
 
-def doubts(parameters: ParameterMap, first: int = 0) -> dict[str, str]:
+def doubts(parameters: ParameterMap, first: int = 0, priced: Sequence[LossFactors] = ()) -> dict[str, str]:
     """Return for each of ``submodular``, ``metric`` and ``semimetric`` that is not guaranteed why it is not, in words.
 
     A table is a sum of basis tables times feature times weight.  Where no weight and no feature can be negative it has
@@ -74,6 +75,8 @@ def doubts(parameters: ParameterMap, first: int = 0) -> dict[str, str]:
     parameters : ParameterMap
     first : int
         Number of the first example, for texts about a part of a longer list.
+    priced : sequence of LossFactors
+        Prices that are added to the tables, whatever the true joint states.
     """
     found: dict[str, str] = {}
     for fmap in parameters.maps:
@@ -88,8 +91,9 @@ def doubts(parameters: ParameterMap, first: int = 0) -> dict[str, str]:
         if left and (text := _may_be_negative(fmap, first)):
             found |= dict.fromkeys(_lacking(-_parts(fmap), fmap.cards, left), text)
     constants = parameters.constants
-    for g, table in {} if constants is None else constants.tables.items():
-        group, left = parameters.program.groups[g], frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
+    without = [(parameters.program.groups[g], table) for g, table in (constants.tables if constants else {}).items()]
+    for group, table in (*without, *((one.group, one.prices) for one in priced)):
+        left = frozenset({SUBMODULAR, METRIC, SEMIMETRIC}) - frozenset(found)
         pairwise_only = left & {METRIC, SEMIMETRIC} if len(group.cards) > 2 else frozenset()
         lacking = pairwise_only | _lacking(table, group.cards, left - pairwise_only)
         found |= {name: f"the tables of '{group.name}' are not {name}" for name in lacking}

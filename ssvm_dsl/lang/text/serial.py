@@ -13,6 +13,7 @@ from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
 from ssvm_dsl.lang import features, inputs, losses
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
+from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -33,7 +34,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
         *(features.Whitened, features.Hashed, features.Concat, Nystroem, RandomFourier),
-        *(losses.Hamming, losses.Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
+        *(losses.Hamming, Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
         *(losses.CustomLoss, losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
         *(targets.cliques, targets.cross),

@@ -180,6 +180,8 @@ def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, An
     costs: list[NDArray[Any]] = [loss.node, loss.const]
     if loss.tables is not None:
         costs += [loss.tables.counts, loss.tables.shape, loss.tables.start, loss.tables.offset]
+    for one in loss.factors:
+        costs += [one.prices, one.true, one.scale]
     named: dict[str, Any] = {"ssvm-dsl": __version__}
     named |= {name: _hash([value]) if isinstance(value, np.ndarray) else value for name, value in facts.items()}
     named["power"] = objective.power

@@ -348,12 +348,13 @@ class Learner(Predictor):
         tasks, abilities = risk.asks(goal.loss, needs.messages, marginals)
         asked = risk.weakest(Guarantee(self.guarantee))
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
-        need = need_of(grounded.parameters, tasks, guarantee, abilities)
-        chosen = plan_program(grounded.program, need, self.backend, self.backend_options)
-        require_fit_memory(grounded.parameters, chosen, risk, spec, self.model.declaration.name)
+        parameters = risk.asked_about(grounded.parameters, goal.loss)
+        need = need_of(parameters, tasks, guarantee, abilities, priced=risk.loss(goal.loss).factors)
+        chosen = plan_program(parameters.program, need, self.backend, self.backend_options)
+        require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
         outlook = fit_outlook(need, chosen, risk, goal.loss, spec, self.power, self.max_passes)
-        session = open_plan(chosen, grounded.program, outwards=False)
-        problem = risk.problem(grounded.parameters, goal.loss, objective, session, executor, marginals)
+        session = open_plan(chosen, parameters.program, outwards=False)
+        problem = risk.problem(parameters, goal.loss, objective, session, executor, marginals)
         refuse_excess(problem.accuracy)
         return problem, outlook
 

@@ -26,7 +26,7 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.features import FeatureMap
-from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.outputs.labels import Latent
@@ -203,7 +203,7 @@ def check_latent(loss: LossTerm, relaxed: bool, checkpoint: str | None) -> None:
     TrainingError
         The loss compares whole labellings; the risk is relaxed; a checkpoint is asked for.
     """
-    if loss.kind != ADDITIVE:
+    if loss.kind not in (ADDITIVE, JOINT):
         text = f"latent variables need a loss that adds up over variables, not {loss.called}"
         raise TrainingError(f"{text}: the states of latent ones are no part of what is right; use Hamming or Cost")
     if relaxed:

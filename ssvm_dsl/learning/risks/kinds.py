@@ -17,7 +17,7 @@ from ssvm_dsl.errors import OptionError, PluginError, TrainingError
 from ssvm_dsl.inference.planner import tasks_for_training
 from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
+from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
@@ -86,7 +86,20 @@ class Risk:
 
     def takes(self, loss: LossTerm) -> bool:
         """Return whether the loss adds up over variables, where the risk needs that."""
-        return not self.spec.additive or self.loss(loss).kind == ADDITIVE
+        kind = self.loss(loss).kind
+        return not self.spec.additive or kind == ADDITIVE or (kind == JOINT and self.spec.joint)
+
+    def asked_about(self, parameters: ParameterMap, loss: LossTerm) -> ParameterMap:
+        """Return the map to the scores that its problem asks about: with the factors of its loss, if it has any.
+
+        Parameters
+        ----------
+        parameters : ParameterMap
+            Those of the model.
+        loss : LossTerm
+            The declared loss.
+        """
+        return parameters.with_groups([one.group for one in self.loss(loss).factors])
 
     @property
     def of_maxima(self) -> bool:
@@ -112,6 +125,8 @@ class Risk:
         marginals: bool = False,
     ) -> Problem:
         """Return the training problem; with ``marginals`` one that mixes planes of labellings, where it has any.
+
+        ``parameters`` are what :meth:`asked_about` returned, and the session is opened on their program.
 
         Raises
         ------

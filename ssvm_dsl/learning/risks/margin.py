@@ -162,8 +162,7 @@ class MarginProblem(BaseProblem):
         if self.loss.kind == ZERO_ONE:
             labels, value, bound = self._zero_one(theta, ids, truth, of_truth)
         else:
-            states = positions(program.state_ptr[program.var_ptr], ids)
-            theta.node[states] += self.loss.node[states]
+            self.loss.augment(program, theta, ids)
             shift = self.loss.const[ids] - of_truth
             solution = self._best(theta, ids, known=-shift)
             labels, value, bound = solution.labels_or(truth), solution.score + shift, solution.bound + shift

@@ -57,7 +57,7 @@ class SlackProblem(MarginProblem):
 
     def _prepare(self) -> None:
         loss = self.loss
-        if loss.kind == COUNT and (loss.node.any() or loss.const.any()):
+        if loss.kind == COUNT and (loss.node.any() or loss.const.any() or loss.factors):
             raise OptionError("risk 'slack' takes a CountLoss alone, not in a sum; risk 'margin' takes both")
         if self.session.guarantee is Guarantee.HEURISTIC:
             raise OptionError("risk 'slack' needs a backend that is exact or gives bounds; risk 'margin' does not")
@@ -145,7 +145,7 @@ class SlackProblem(MarginProblem):
             for k in stuck:
                 if not envelopes[k].settled(bounds[k]):
                     bounds[k] = self._k_best(theta, ids, of_truth, plain, k, envelopes[k])
-        theta.node[self._states(ids)] = plain
+        self._augment(theta, ids, plain, open_, np.zeros(0))
         labels = np.concatenate([*(e.labels for e in envelopes), np.zeros(0, np.int32)]).astype(np.int32)
         value = np.array([e.value for e in envelopes])
         settled = np.array([e.settled(b) for e, b in zip(envelopes, bounds, strict=True)])
@@ -155,13 +155,11 @@ class SlackProblem(MarginProblem):
         return positions(self.program.state_ptr[self.program.var_ptr], ids)
 
     def _augment(self, theta: Theta, ids: I64, plain: F64, which: I64, slopes: F64) -> None:
-        """Set the scores of some examples to ``s + slope Delta``."""
-        starts = self.program.state_ptr[self.program.var_ptr]
-        lengths = starts[ids + 1] - starts[ids]
+        """Set the scores of some examples to ``s + slope Delta``, those of all others to ``s``."""
         slope = np.zeros(len(ids))
         slope[which] = slopes
-        states = self._states(ids)
-        theta.node[states] = plain + np.repeat(slope, lengths) * self.loss.node[states]
+        theta.node[self._states(ids)] = plain
+        self.loss.augment(self.program, theta, ids, slope)
 
     def _ask(
         self, theta: Theta, ids: I64, of_truth: F64, plain: F64, which: I64, slopes: F64, envelopes: list[Envelope]
@@ -170,7 +168,7 @@ class SlackProblem(MarginProblem):
         self._augment(theta, ids, plain, which, slopes)
         known = of_truth[which] - slopes * self.loss.const[ids[which]]
         solution = self.ask(Question(theta, ids[which]), known)
-        theta.node[self._states(ids)] = plain
+        self._augment(theta, ids, plain, which, np.zeros(len(which)))
         ptr = label_ptr(self.program, ids[which])
         labels = solution.labels_or(self.truth[positions(self.program.var_ptr, ids[which])])
         loss = self.loss.value(self.program, labels, ids[which])

@@ -98,7 +98,7 @@ class SmoothProblem(GradientProblem):
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         of_truth = score_labels(program, theta, truth, ids)
         states = positions(program.state_ptr[program.var_ptr], ids)
-        theta.node[states] += self.loss.node[states]
+        self.loss.augment(program, theta, ids)
         mu.node[states] = 0.0
         tables = [np.zeros_like(t) if shared else t for t, shared in zip(mu.tables, self._shared, strict=True)]
         for group, table, shared in zip(program.groups, tables, self._shared, strict=True):

@@ -104,11 +104,11 @@ class Case:
         """
         needs, loss = spec.needs, self.grounded.loss
         assert loss is not None
-        parameters, n = self.grounded.parameters, self.grounded.n_examples
+        parameters, n = self.risk.asked_about(self.grounded.parameters, loss), self.grounded.n_examples
         tasks, abilities = self.risk.asks(loss, needs.messages, needs.asks_marginals)
         guarantee = self.risk.weakest(Guarantee.EXACT)
-        need = need_of(parameters, tasks, guarantee, abilities)
-        session = open_plan(plan_program(self.grounded.program, need, backend), self.grounded.program, outwards=False)
+        need = need_of(parameters, tasks, guarantee, abilities, priced=self.risk.loss(loss).factors)
+        session = open_plan(plan_program(parameters.program, need, backend), parameters.program, outwards=False)
         weight = np.linspace(0.5, 2.0, n) if self.weighted else np.ones(n)
         objective = RegularizedRisk(1.0 / n, n, weight, np.ones(parameters.dim), parameters.lower_bound, self.power)
         return self.risk.problem(parameters, loss, objective, session, Threads(n_threads), needs.asks_marginals)

@@ -1,0 +1,166 @@
+"""``Cost``: a price for each confusion, of single variables or of the joint states that a target's variables have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.losses import WeighedLoss, pointer_mistakes
+from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
+from ssvm_dsl.lang.symbols import Mistake, as_flag, got
+
+#: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states.
+WRONG, BOUNDARY = "wrong", "boundary"
+
+#: Most prices of a table.
+MOST = 2**26
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Cost(WeighedLoss):
+    """A price for each confusion: ``sum_f table[y_f, yhat_f]``, of variables or of joint states.
+
+    Of a label, f runs over its variables; of a target such as ``chain(y)``, ``pairs(y, W)``, ``along(y, e)``,
+    ``cross(a, b)`` or ``cliques(y, sets)`` over the factors that it makes, and y_f are their true joint states.
+
+    Parameters
+    ----------
+    target : Label or Target
+        The label, or what joins its variables.
+    table : array_like or str
+        With ``cards`` the numbers of states of the variables of a factor, one of
+
+        * an array of shape ``(*cards, *cards)``, true states first, then predicted ones: ``(K, K)`` for a label
+          (row: true class, column: predicted class), ``(K, K, K, K)`` for pairs of it; or ``(n, n)`` for all
+          ``n = prod(cards)`` joint states in C order.  Non-negative, and zero where all is right;
+        * an array of shape ``cards``: a function of the joint state; the price is how far it is off,
+          ``|table[yhat_f] - table[y_f]|`` (``Cost(y, range(5))``: classes that are grades);
+        * ``"boundary"``: 1 where truth or answer, but not both, have a boundary, which is where the variables of a
+          factor are not all equal; the same as the array ``1 - eye(K)`` for pairs;
+        * ``"wrong"``: 1 where any variable of the factor is wrong.
+    normalize : bool
+        Divide by the number (or the total node weight) of the variables (or factors) of the example that count.
+    node_weights : Input, optional
+        A weight for each variable, as for :class:`Hamming`; of a target for each factor, an input with the axes that
+        its features may have.
+
+    Notes
+    -----
+    A loss of joint states becomes tables of the graph that loss-augmented inference is asked about, so that backends
+    need nothing new; the graph has the edges of the loss besides those of the factors.  Variables without a known
+    truth leave out the factors that touch them.
+
+    Examples
+    --------
+    >>> loss = Cost(y, 1.0 - np.eye(26))
+    >>> loss = Hamming(y) + 0.5 * Cost(chain(y), "boundary")
+    """
+
+    target: Target
+    table: str | tuple[Any, ...]
+
+    def __init__(
+        self, target: Label | Target, table: Any, *, normalize: bool = False, node_weights: Input | None = None
+    ) -> None:
+        goal = as_target(target)
+        mistakes: list[Mistake] = []
+        if not isinstance(target, Label | Target):
+            mistakes.append(got("Cost: the first argument is a Label, or joins labels as chain(y) does", target))
+        else:
+            mistakes += [*goal.mistakes, *pointer_mistakes("Cost", goal.label)]
+        if goal.kind == "indicator":
+            mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
+        stored = _read_table(goal, table, mistakes)
+        joint = goal.kind not in ("each", "indicator")
+        axes, whose = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
+        nodes = self._weights_of(axes, node_weights, "Cost", mistakes, whose)
+        divide = as_flag(normalize, "Cost: normalize", mistakes)
+        self._fill(mistakes, label=goal.label, target=goal, table=stored, normalize=divide, node_weights=nodes)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels of the target."""
+        return tuple(dict.fromkeys(self.target.labels))
+
+    @property
+    def edge_lists(self) -> tuple[Edges, ...]:
+        """The edge list that its factors follow."""
+        return () if self.target.edges is None else (self.target.edges,)
+
+    @property
+    def of_factors(self) -> bool:
+        """Whether it prices joint states of several variables."""
+        return self.target.arity > 1
+
+    def prices(self) -> F64:
+        """Return the price of each joint state (column) by the true one (row), in C order; ``shape (n, n)``."""
+        return _prices(self.target.cards, self.table)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        options = {"normalize": self.normalize, "node_weights": self.node_weights}
+        goal = self.label if self.target.kind == "each" else self.target
+        return (goal, self.table), {key: value for key, value in options.items() if value}
+
+
+def _read_table(goal: Target, table: Any, mistakes: list[Mistake]) -> str | tuple[Any, ...]:
+    """Return a table as plain data; note what is wrong with it."""
+    cards, n = goal.cards, prod(goal.cards)
+    if n * n > MOST:
+        mistakes.append(f"Cost: a table has at most {MOST} prices")
+    if isinstance(table, str) and table in (WRONG, BOUNDARY):
+        if table == BOUNDARY and (len(cards) < 2 or len({label.classes for label in goal.labels}) > 1):
+            mistakes.append("Cost: 'boundary' is about several variables of the same classes, as chain(y) joins")
+        return table
+    expected = f"{(*cards, *cards)}" + (f", {(n, n)} or {cards}" if len(cards) > 1 else f" or {cards}")
+    try:
+        array = as_floats(real_array(table))
+    except NotNumbers:
+        names = f", {BOUNDARY!r} or {WRONG!r}" if len(cards) > 1 else f" or {WRONG!r}"
+        mistakes.append(got(f"Cost: the matrix is a table of numbers{names}", table))
+        return WRONG
+    if mistakes:
+        return WRONG
+    if array.shape not in ((*cards, *cards), (n, n), cards):
+        mistakes.append(f"Cost: the matrix has shape {array.shape}, expected {expected}")
+    elif not np.isfinite(array).all():
+        mistakes.append(f"Cost: the matrix is finite, got {array[~np.isfinite(array)][0]}")
+    else:
+        prices = _prices(cards, array)
+        if (prices < 0).any() or prices.diagonal().any():
+            mistakes.append(_wrong_price(prices))
+        return _nested(array.tolist())
+    return WRONG
+
+
+def _prices(cards: tuple[int, ...], table: Any) -> F64:
+    """Return a table in any of its forms as ``(n, n)`` prices."""
+    n = prod(cards)
+    if isinstance(table, str) and table == WRONG:
+        return 1.0 - np.eye(n)
+    if isinstance(table, str):
+        states = np.indices(cards).reshape(len(cards), n)
+        table = (states != states[0]).any(axis=0).reshape(cards)
+    array = np.asarray(table, dtype=np.float64)
+    if array.shape != cards or n == 1:
+        return array.reshape(n, n)
+    return np.abs(np.subtract.outer(array.ravel(), array.ravel()))
+
+
+def _nested(values: list[Any]) -> tuple[Any, ...]:
+    """Return lists inside lists as tuples."""
+    return tuple(_nested(one) if isinstance(one, list) else one for one in values)
+
+
+def _wrong_price(prices: F64) -> str:
+    """Return what is wrong with a matrix of prices, naming its first entry that is."""
+    right = (prices >= 0) & ((prices == 0) | ~np.eye(len(prices), dtype=bool))
+    row, column = np.argwhere(~right)[0].tolist()
+    entry = f"{prices[row, column].item()} in row {row}, column {column}"
+    return f"Cost: the matrix is non-negative and finite with a zero diagonal, got {entry}"
