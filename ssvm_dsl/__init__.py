@@ -39,6 +39,10 @@ _HOMES = {
     "ssvm_dsl.io.formats.lp_file": ("write_lp",),
     "ssvm_dsl.io.formats.mps_file": ("write_mps",),
     "ssvm_dsl.io.networkx_graph": ("from_networkx", "to_networkx"),
+    "ssvm_dsl.learning.counting.dicycles": ("Dicycles",),
+    "ssvm_dsl.learning.counting.multi_label": ("MultiLabel",),
+    "ssvm_dsl.learning.counting.output_spaces": ("OutputSpace",),
+    "ssvm_dsl.learning.counting.predictor": ("CountingPredictor",),
     "ssvm_dsl.learning.estimators.svm": ("StructuredSVM",),
     "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
@@ -120,6 +124,10 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import cross as cross
     from ssvm_dsl.lang.outputs.targets import grid as grid
     from ssvm_dsl.lang.outputs.targets import pairs as pairs
+    from ssvm_dsl.learning.counting.dicycles import Dicycles as Dicycles
+    from ssvm_dsl.learning.counting.multi_label import MultiLabel as MultiLabel
+    from ssvm_dsl.learning.counting.output_spaces import OutputSpace as OutputSpace
+    from ssvm_dsl.learning.counting.predictor import CountingPredictor as CountingPredictor
     from ssvm_dsl.learning.estimators.path import regularization_path as regularization_path
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM

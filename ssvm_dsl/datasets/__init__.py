@@ -11,6 +11,7 @@ _HOMES = {
         *("CHUNK_TAGS", "Conll2000", "Sentence"),
         *("chunk_attributes", "chunk_f1", "load_conll2000", "phrases"),
     ),
+    "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.conll2000 import chunk_f1 as chunk_f1
     from ssvm_dsl.datasets.conll2000 import load_conll2000 as load_conll2000
     from ssvm_dsl.datasets.conll2000 import phrases as phrases
+    from ssvm_dsl.datasets.counting import Tours as Tours
+    from ssvm_dsl.datasets.counting import make_identity as make_identity
+    from ssvm_dsl.datasets.counting import make_tours as make_tours
     from ssvm_dsl.datasets.letters import Letters as Letters
     from ssvm_dsl.datasets.letters import Split as Split
     from ssvm_dsl.datasets.letters import load_letters as load_letters

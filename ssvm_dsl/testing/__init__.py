@@ -2,6 +2,7 @@
 
 ``check_backend("my-backend")``, ``check_trainer("my-trainer")`` and ``check_constraint("my-kind")`` run the kits; the
 pytest fixtures ``backend_conformance``, ``trainer_conformance`` and ``constraint_conformance`` do so in a test.
+``check_output_space(space)`` compares an output space for training by counting with enumeration.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _HOMES = {
     "ssvm_dsl.testing.constraints.conformance": ("check_constraint",),
     "ssvm_dsl.testing.constraints.problems": ("kind_problem",),
     "ssvm_dsl.testing.corner_cases": ("catalogue",),
+    "ssvm_dsl.testing.output_spaces": ("check_output_space",),
     "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
     "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
 }
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint
     from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
+    from ssvm_dsl.testing.output_spaces import check_output_space as check_output_space
     from ssvm_dsl.testing.problems import Problem as Problem
     from ssvm_dsl.testing.problems import Recipe as Recipe
     from ssvm_dsl.testing.problems import Scores as Scores

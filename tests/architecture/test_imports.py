@@ -22,13 +22,13 @@ LAYERS: dict[str, set[str]] = {
     "compiler": {"lang", "ir", "kernels", "errors", "units", "memory"},
     "plugin_api": {"ir", "kernels", "errors"},
     "registry": {"plugin_api", "ir", "kernels", "errors"},
-    "datasets": {"errors"},
     "inference": {"compiler", "lang", "ir", "kernels", "plugin_api", "registry", "errors", "units", "memory"},
     "io": {"compiler", "lang", "ir", "kernels", "errors", "units", "version"},
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
+LAYERS["datasets"] = {"errors", "learning"}  # generators search for best outputs
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}
 LAYERS["reproduce"] = LAYERS["learning"] | {"learning", "datasets"}
 LAYERS["cli"] = LAYERS["reproduce"] | {"testing", "reproduce"}

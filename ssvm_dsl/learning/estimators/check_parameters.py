@@ -28,11 +28,7 @@ def check_parameters(svm: Any) -> None:
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")
-    if svm.lam is not None and not isinstance(svm.C, DefaultC):
-        raise OptionError(f"C = {svm.C!r} and lam = {svm.lam!r} say the same thing (lam = 1 / (C n)); leave one out")
-    strength, name = (svm.C, "C") if svm.lam is None else (svm.lam, "lam")
-    if not (is_number(strength) and 0 < strength < np.inf):
-        raise OptionError(f"{name} is a positive number, got {strength!r}")
+    check_strength(svm.C, svm.lam)
     for name in ("max_passes", "max_seconds"):
         value = getattr(svm, name)
         if not (is_number(value) and value > 0) and not (name == "max_seconds" and value is None):
@@ -57,6 +53,21 @@ def check_parameters(svm: Any) -> None:
         raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
     if not (is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
+
+
+def check_strength(C: Any, lam: Any) -> None:
+    """Refuse a strength of regularisation that is none, or that is given twice.
+
+    Raises
+    ------
+    OptionError
+        Says what was expected.
+    """
+    if lam is not None and not isinstance(C, DefaultC):
+        raise OptionError(f"C = {C!r} and lam = {lam!r} say the same thing (lam = 1 / (C n)); leave one out")
+    strength, name = (C, "C") if lam is None else (lam, "lam")
+    if not (is_number(strength) and 0 < strength < np.inf):
+        raise OptionError(f"{name} is a positive number, got {strength!r}")
 
 
 def check_time_limit(seconds: Any) -> float:

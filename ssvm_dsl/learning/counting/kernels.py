@@ -1,0 +1,132 @@
+"""Kernels between inputs, by scikit-learn's pairwise kernels, and products with their Gram matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.learning.estimators.check_parameters import is_number
+from ssvm_dsl.memory import require_memory
+
+#: A function of two arrays of inputs, (m, p) and (n, p), that returns their Gram matrix (m, n), as ``SVC`` takes it.
+KernelFunction = Callable[[F64, F64], F64]
+
+#: What users write, and what scikit-learn calls it.
+NAMES = {"linear": "linear", "rbf": "rbf", "polynomial": "polynomial", "poly": "polynomial"}
+
+#: Numbers of a block of a Gram matrix that is not kept.
+BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class InputKernel:
+    """A positive definite kernel between inputs.
+
+    Parameters
+    ----------
+    kernel : str or function
+        ``"linear"``: x . z; ``"rbf"``: exp(-gamma |x - z|^2); ``"polynomial"``: (gamma x . z + coef0)^degree; or a
+        function of two arrays of inputs that returns their Gram matrix.
+    gamma, degree, coef0 : float
+        For those that have them.
+    """
+
+    kernel: str | KernelFunction
+    gamma: float = 1.0
+    degree: float = 3.0
+    coef0: float = 1.0
+
+    @classmethod
+    def of(cls, kernel: Any, gamma: Any, degree: Any, coef0: Any, X: F64) -> InputKernel:
+        """Return a kernel by parameters of users; ``gamma="scale"`` is 1 / (n_inputs times the variance of X).
+
+        Raises
+        ------
+        OptionError
+            They make no sense.
+        """
+        if not callable(kernel) and kernel not in NAMES:
+            names = "linear, rbf, polynomial, or a function of two arrays that returns their Gram matrix"
+            raise OptionError(f"kernel is one of {names}; got {kernel!r}")
+        if not (gamma == "scale" or (is_number(gamma) and 0 < gamma < np.inf)):
+            raise OptionError(f"gamma is 'scale' or a positive number, got {gamma!r}")
+        for name, value, least in (("degree", degree, 1), ("coef0", coef0, 0)):
+            if not (is_number(value) and least <= value < np.inf):
+                raise OptionError(f"{name} is a number of at least {least}, got {value!r}")
+        if gamma == "scale":
+            variance = float(X.var())
+            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return cls(kernel if callable(kernel) else NAMES[kernel], float(gamma), degree, coef0)
+
+    def __call__(self, A: F64, B: F64) -> F64:
+        """Return the Gram matrix of inputs; ``shape (len(A), len(B))``.
+
+        Raises
+        ------
+        OptionError
+            The user's function returned something else.
+        """
+        from sklearn.metrics.pairwise import pairwise_kernels
+
+        if callable(self.kernel):
+            found = np.asarray(self.kernel(A, B), dtype=np.float64)
+            if found.shape != (len(A), len(B)) or not np.isfinite(found).all():
+                text = f"kernel: expected finite numbers of shape {(len(A), len(B))} for inputs of shapes"
+                raise OptionError(f"{text} {A.shape} and {B.shape}, found shape {found.shape} or others")
+            return found
+        more = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **more))
+
+    def diagonal(self, X: F64) -> F64:
+        """Return ``k(x, x)`` of each input; ``shape (n,)``."""
+        if self.kernel == "rbf":
+            return np.ones(len(X))
+        size = 32  # small blocks: all but their diagonals is thrown away
+        parts = [np.diag(self(X[lo : lo + size], X[lo : lo + size])) for lo in range(0, len(X), size)]
+        return np.concatenate(parts)
+
+
+class Gram:
+    """The Gram matrix of inputs, kept or computed anew for each product.
+
+    Parameters
+    ----------
+    kernel : InputKernel
+    X : ndarray of float64, shape (n, p)
+    keep : bool
+        Store the matrix: n^2 numbers.
+
+    Raises
+    ------
+    TooLargeError
+        It does not fit into memory.
+    """
+
+    def __init__(self, kernel: InputKernel, X: F64, keep: bool) -> None:
+        self.kernel, self.X, self.matrix = kernel, X, None
+        if keep:
+            instead = "set solver='sgd', or fit on fewer examples"
+            require_memory(16.0 * len(X) ** 2, f"the Gram matrix of {len(X)} examples", instead)
+            self.matrix = kernel(X, X)
+
+    def dot(self, coef: F64) -> F64:
+        """Return ``K @ coef``; rows of zeros in ``coef (n, d)`` cost nothing where the matrix is not kept."""
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ coef)
+        used: I64 = np.flatnonzero(coef.any(axis=1))
+        return expansion(self.kernel, self.X, self.X[used], coef[used])
+
+
+def expansion(kernel: InputKernel, X: F64, support: F64, coef: F64) -> F64:
+    """Return ``sum_j k(x, support_j) coef_j`` for each input, in blocks; ``shape (n, d)``."""
+    size = max(1, BLOCK // max(len(support), 1))
+    found = np.zeros((len(X), coef.shape[1]))
+    if len(support):
+        for lo in range(0, len(X), size):
+            found[lo : lo + size] = kernel(X[lo : lo + size], support) @ coef
+    return found

@@ -1,0 +1,317 @@
+"""``CountingPredictor``: structured outputs learnt without searching for the best ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.learning.counting.closed_form import closed_form
+from ssvm_dsl.learning.counting.conjugate_gradient import Trained, conjugate_gradient
+from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
+from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
+from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
+from ssvm_dsl.learning.counting.report import CERTIFICATES, CountingReport
+from ssvm_dsl.learning.counting.stochastic import automatic_delay, stochastic
+from ssvm_dsl.learning.estimators.check_parameters import check_strength, is_number
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, lam_of
+
+SOLVERS = ("ncg", "sgd", "closed-form")
+
+#: Unknowns of a closed form that is computed for a certificate without being asked for.
+SMALL_SYSTEM = 1000
+
+#: What to do about steps that are too long.
+SHORTER = "set delay='auto', a smaller step, or a larger lam"
+
+
+class CountingPredictor(BaseEstimator):  # type: ignore[misc]
+    """Structured prediction trained by counting outputs (Gaertner and Vembu 2009): no best output is ever sought.
+
+    Scores ``phi(z) . f(x)`` of outputs z are to be higher for true outputs than for false ones.  The policy f is a
+    combination of kernels between inputs, and minimises ``1/2 |h|^2 + C sum_i risk_i`` (or, with ``lam``,
+    ``lam/2 |h|^2 + 1/n sum_i risk_i``), where risk_i is the mean over all pairs of a true and a false output of
+    ``texp(score of the false one - score of the true one)``, ``texp(a) = 1 + a + a^2 / 2``.  That is a quadratic
+    function whose sums over exponentially many outputs are known in closed form.
+
+    Parameters
+    ----------
+    space : OutputSpace
+        :class:`MultiLabel`, :class:`Dicycles`, or one of your own.
+    kernel : str or function
+        Between inputs: ``"rbf"``, ``"linear"``, ``"polynomial"``, or a function of arrays of shapes (m, p) and (n, p)
+        that returns the Gram matrix (m, n).
+    gamma : float or "scale"
+        Of the kernels rbf and polynomial; ``"scale"``: 1 / (p times the variance of X).
+    degree, coef0 : float
+        Of the polynomial kernel.
+    C, lam : float
+        Weight of the risks against the norm; lam = 1 / (C n).  The paper's lambda, with risks that are sums over the
+        pairs of one true output, is ``lam n (|Y| - 1) / 2``.
+    solver : {"ncg", "sgd", "closed-form"}
+        Non-linear conjugate gradient on all coefficients, O(n^2 d) an iteration; stochastic gradient descent, O(tau) a
+        step; or one linear system of rank(K) d unknowns.
+    tol : float
+        Relative gap at which ``ncg`` ends.
+    max_iter : int
+        Most iterations of ``ncg``.
+    n_passes : int
+        Passes of ``sgd`` over the examples.
+    step : float
+        p in the step size ``p / (lam (t + delay))`` of ``sgd``.  A coefficient shrinks as ``(t / n)^p``: with a
+        truncation take p so large that ``(1 - tau / n)^p``, what is left of one that is dropped, is small.
+    delay : float or "auto"
+        0 is the paper's rule; ``"auto"`` the least delay with which no step is too long.
+    truncation : int, float or None
+        tau: how many of the latest coefficients ``sgd`` keeps; a float below or equal to 1 is a share of n; ``None``:
+        all.
+    max_seconds : float or None
+        Time limit of ``ncg`` and ``sgd``.
+    certificate : {"auto", "gradient", "closed-form", "none"}
+        How the gap in ``report_`` is found: from the norm of the gradient, O(n^2); from the optimum in closed form; by
+        default from the latter where it is small (1000 unknowns), else from the former.
+    decoder : str or None
+        One of ``space.decoders``, which tells what each guarantees; ``None``: the first.
+    random_state : int or None
+        Shuffles the examples for ``sgd``; ``None`` keeps their order.
+
+    Attributes
+    ----------
+    support_ : ndarray of int64, shape (n_support,)
+        The examples with coefficients that are not zero.
+    dual_coef_ : ndarray, shape (n_support, d)
+        Their coefficients.
+    report_ : CountingReport
+        Objective, norm of the gradient, gap, iterations, time.
+
+    Examples
+    --------
+    >>> reg = CountingPredictor(MultiLabel(5), kernel="rbf", C=10.0).fit(X, Y)
+    >>> reg.predict(X_test); reg.decision_function(X_test); print(reg.report_)
+    """
+
+    def __init__(
+        self,
+        space: OutputSpace,
+        kernel: str | KernelFunction = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        C: float = DEFAULT_C,
+        lam: float | None = None,
+        solver: str = "ncg",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_passes: int = 1,
+        step: float = 1.0,
+        delay: float | str = "auto",
+        truncation: float | None = None,
+        max_seconds: float | None = None,
+        certificate: str = "auto",
+        decoder: str | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.space = space
+        self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
+        self.C, self.lam = C, lam
+        self.solver, self.tol, self.max_iter = solver, tol, max_iter
+        self.n_passes, self.step, self.delay, self.truncation = n_passes, step, delay, truncation
+        self.max_seconds, self.certificate, self.decoder, self.random_state = (
+            max_seconds, certificate, decoder, random_state,
+        )  # fmt: skip
+
+    def fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:
+        """Learn the coefficients.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+        Y : sequence of n outputs
+            The true output of each example, or a list of several.
+        sample_weight : array_like, shape (n,), optional
+            Multiplies each example's risk.
+
+        Raises
+        ------
+        DataError
+            Bad data, named with input and example.
+        OptionError
+            Parameters that make no sense.
+        TooLargeError
+            The solver would need more memory than there is.
+        TrainingError
+            Stochastic steps were so long that coefficients overflowed.
+        """
+        self._check()
+        inputs = _inputs(X)
+        features, ptr = self._true_features(Y, len(inputs))
+        risk = CountingRisk.of(self.space, features, ptr, check_sample_weight(sample_weight, len(inputs)))
+        lam = lam_of(self.C, self.lam, len(inputs))
+        kernel = InputKernel.of(self.kernel, self.gamma, self.degree, self.coef0, inputs)
+        start = perf_counter()
+        trained, objective = self._train(kernel, inputs, risk, lam)
+        seconds = perf_counter() - start
+        self.kernel_ = kernel
+        self.support_: I64 = np.flatnonzero(trained.alpha.any(axis=1))
+        self.dual_coef_: F64 = trained.alpha[self.support_]
+        self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
+        self.report_ = self._report(trained, objective, seconds)
+        return self
+
+    def decision_function(self, X: Any) -> F64:
+        """Return the policy of each input; ``shape (n, d)``.  The score of an output z is its product with phi(z)."""
+        self._check_fitted()
+        inputs = _inputs(X)
+        if inputs.shape[1] != self.n_features_in_:
+            raise DataError("X", expected=f"{self.n_features_in_} columns, as in fit", found=f"{inputs.shape[1]}")
+        return expansion(self.kernel_, inputs, self.X_fit_, self.dual_coef_)
+
+    def predict(self, X: Any) -> Any:
+        """Return an output of high score for each input; ``space.decoders`` tells what each decoder guarantees."""
+        decoder = chosen_decoder(self.space, self.decoder)
+        return self.space.decode(self.decision_function(X), decoder)
+
+    def score(self, X: Any, Y: Sequence[Any]) -> float:
+        """Return the share of examples whose predicted output is a true one."""
+        found = self.predict(X)
+        truth = self._true_outputs(Y, len(found))
+        return float(np.mean([self.space.canonical(z) in one for z, one in zip(found, truth, strict=True)]))
+
+    def _train(
+        self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float
+    ) -> tuple[Trained, CountingObjective]:
+        """Run the solver."""
+        end = np.inf if self.max_seconds is None else self.max_seconds
+        if self.solver == "ncg":
+            objective = CountingObjective(risk, Gram(kernel, X, keep=True), lam)
+            return conjugate_gradient(objective, self.tol, self.max_iter, end), objective
+        objective = CountingObjective(risk, Gram(kernel, X, keep=False), lam)
+        if self.solver == "closed-form":
+            found = closed_form(kernel, X, risk, lam)
+            assert found is not None
+            return Trained(found.alpha, 1, "solved", found.bound), objective
+        n, order = len(X), np.arange(len(X))
+        if self.random_state is not None:
+            order = np.random.default_rng(self.random_state).permutation(n)
+        delay = automatic_delay(kernel, X, risk, lam, self.step) if self.delay == "auto" else float(self.delay)
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
+            trained = stochastic(
+                kernel, X, risk, lam, step=self.step, delay=delay, tau=self._tau(n), order=order,
+                n_passes=self.n_passes, max_seconds=end,
+            )  # fmt: skip
+        return trained, objective
+
+    def _tau(self, n: int) -> int:
+        """Return how many coefficients are kept, from 1 to n."""
+        if self.truncation is None:
+            return n
+        share = isinstance(self.truncation, float) and self.truncation <= 1.0
+        return int(np.clip(round(self.truncation * n if share else self.truncation), 1, n))
+
+    def _report(self, trained: Trained, objective: CountingObjective, seconds: float) -> CountingReport:
+        """Evaluate the objective, and bound it from below."""
+        start, gram, lam, risk = perf_counter(), objective.gram, objective.lam, objective.risk
+        if not np.isfinite(trained.alpha).all():
+            raise TrainingError(f"steps were too long (step={self.step:g}, delay={self.delay!r}); {SHORTER}")
+        unit = 1.0 if self.lam is not None else 1.0 / lam
+        bound, norm, certificate = np.nan, np.nan, self.certificate
+        if certificate == "none":
+            value = objective.value(trained.alpha, gram.dot(trained.alpha))
+        else:
+            found = objective.evaluate(trained.alpha)
+            value, norm, bound = found.value, found.norm, max(found.bound, trained.bound)
+            if certificate == "auto" or certificate == "closed-form":
+                most = SMALL_SYSTEM if certificate == "auto" else np.inf
+                best = None if self.solver == "closed-form" else closed_form(gram.kernel, gram.X, risk, lam, most)
+                bound = bound if best is None else max(bound, best.bound)
+                certificate = "gradient" if best is None and self.solver != "closed-form" else "closed-form"
+        if self.lam is not None:
+            convention = f"lam/2 |h|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
+        else:
+            convention = f"1/2 |h|^2 + C sum_i risk_i, C = {float(self.C):g}"
+        gap = max(value - bound, 0.0) if np.isfinite(bound) else np.nan
+        return CountingReport(
+            objective=unit * value, lower_bound=unit * bound, gap=unit * gap, relative_gap=gap / abs(value),
+            gradient_norm=unit * norm, certificate=certificate, solver=self.solver,
+            n_iterations=trained.n_iterations, reason=trained.reason, seconds=seconds,
+            certificate_seconds=perf_counter() - start, n_examples=risk.n, n_features=self.space.n_features,
+            n_support=len(self.support_), convention=convention,
+        )  # fmt: skip
+
+    def _true_outputs(self, Y: Any, n: int) -> list[list[Any]]:
+        """Return the true outputs of each of n examples, in canonical form."""
+        if not hasattr(Y, "__len__") or len(Y) != n:
+            found = f"{len(Y)}" if hasattr(Y, "__len__") else type(Y).__name__
+            raise DataError("Y", expected=f"{n} outputs, as many as rows of X", found=found)
+        truth = []
+        for i, value in enumerate(Y):
+            try:
+                outputs = [self.space.canonical(one) for one in self.space.true_outputs(value)]
+            except (TypeError, ValueError) as err:
+                raise DataError("Y", example=i, expected=f"outputs of {self.space!r}", found=f"this: {err}") from err
+            if not outputs or len(set(outputs)) < len(outputs):
+                text = "an output that is given twice" if outputs else "none"
+                raise DataError("Y", example=i, expected="one or more different outputs", found=text)
+            truth.append(outputs)
+        return truth
+
+    def _true_features(self, Y: Any, n: int) -> tuple[F64, I64]:
+        """Return the features of all true outputs, example by example, and where those of each start."""
+        truth = self._true_outputs(Y, n)
+        features = np.array([self.space.features(one) for outputs in truth for one in outputs])
+        return features, np.cumsum([0, *map(len, truth)])
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "dual_coef_"):
+            raise NotFittedError("this CountingPredictor is not fitted yet; call fit first")
+
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        if not isinstance(self.space, OutputSpace):
+            raise OptionError(f"space is an OutputSpace such as MultiLabel(5) or Dicycles(10), got {self.space!r}")
+        check_strength(self.C, self.lam)
+        chosen_decoder(self.space, self.decoder)
+        for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):
+            if getattr(self, name) not in known:
+                raise OptionError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
+        for name in ("max_iter", "n_passes"):
+            value = getattr(self, name)
+            if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
+                raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
+        for name, plain in (("step", ()), ("max_seconds", (None,)), ("truncation", (None,))):
+            value = getattr(self, name)
+            if value not in plain and not (is_number(value) and 0 < value < np.inf):
+                raise OptionError(f"{name} is a positive number, got {value!r}")
+        delay: Any = self.delay
+        if delay != "auto" and not (is_number(delay) and 0 <= delay < np.inf):
+            raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
+        if not (is_number(self.tol) and self.tol >= 0):
+            raise OptionError(f"tol is a non-negative number, got {self.tol!r}")
+
+
+def _inputs(X: Any) -> F64:
+    """Return the inputs as an array.
+
+    Raises
+    ------
+    DataError
+        They are no table of finite numbers.
+    """
+    expected = "a table of finite numbers, shape (n, p)"
+    try:
+        found = as_floats(real_array(X))
+    except NotNumbers as err:
+        raise DataError("X", expected=expected, found=err.found, hint=err.hint) from None
+    if found.ndim != 2 or not found.size:
+        raise DataError("X", expected=expected, found=f"shape {found.shape}")
+    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+    if len(wrong):
+        raise DataError("X", example=int(wrong[0]), expected="finite numbers", found=repr(found[wrong[0]].tolist()))
+    return found

@@ -1,0 +1,90 @@
+"""``CountingReport``: what a fit by counting found, and how far it is from the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+#: Why training ended.
+REASONS = {
+    "solved": "the linear system was solved",
+    "tolerance": "the relative gap reached the tolerance",
+    "iterations": "the limit of iterations was reached",
+    "passes": "all passes were made",
+    "seconds": "the time limit was reached",
+    "rounding": "the line search found no lower value",
+}
+
+#: Where lower bounds come from.
+CERTIFICATES = {
+    "closed-form": "the optimum was computed in closed form",
+    "gradient": "by the norm of the gradient and strong convexity",
+    "none": "not computed",
+}
+
+
+@dataclass(frozen=True)
+class CountingReport:
+    """What a fit found.
+
+    Parameters
+    ----------
+    objective : float
+        Its value at the coefficients, in the convention the user chose.
+    lower_bound, gap, relative_gap : float
+        What no objective is below, how far it is from ``objective``, and that relative to ``objective``; ``nan``
+        without a certificate.
+    gradient_norm : float
+        The norm of the objective's gradient in the Hilbert space; ``nan`` without a certificate.
+    certificate : str
+        Where the bound comes from: ``"closed-form"``, ``"gradient"`` or ``"none"``.
+    solver : str
+    n_iterations : int
+        Of the solver: steps of conjugate gradient, examples that stochastic descent looked at.
+    reason : str
+        Why it ended: a key of :data:`REASONS`.
+    seconds, certificate_seconds : float
+        Wall time of the solver, kernels included, and of the certificate.
+    n_examples, n_features, n_support : int
+        Examples, features of outputs, and examples with coefficients that are not zero.
+    convention : str
+        What the objective is.
+    """
+
+    objective: float
+    lower_bound: float
+    gap: float
+    relative_gap: float
+    gradient_norm: float
+    certificate: str
+    solver: str
+    n_iterations: int
+    reason: str
+    seconds: float
+    certificate_seconds: float
+    n_examples: int
+    n_features: int
+    n_support: int
+    convention: str
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain data for JSON; numbers that are not finite become ``None``."""
+        return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in asdict(self).items()}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return (name, text) of what people want to see."""
+        gap = f"{self.gap:.3g}, relative {self.relative_gap:.2e}"
+        return [
+            ("objective", f"{self.objective:.6g} = {self.convention}"),
+            ("lower bound", f"{self.lower_bound:.6g} ({CERTIFICATES[self.certificate]})"),
+            ("gap", gap if self.certificate != "none" else "unknown"),
+            ("gradient", f"norm {self.gradient_norm:.3g}"),
+            ("solver", f"{self.solver}, {self.n_iterations} iterations: {REASONS[self.reason]}"),
+            ("problem", f"{self.n_examples} examples, {self.n_features} features of outputs, {self.n_support} support"),
+            ("time", f"{self.seconds:.3g} s, certificate {self.certificate_seconds:.3g} s"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:12} {text}" for name, text in self.rows())

@@ -1,0 +1,95 @@
+"""Online training: stochastic gradient descent in the reproducing kernel Hilbert space (section 3 of the paper).
+
+Step t looks at one example, at the policy f_t that the coefficients so far give it, and moves h against the gradient of
+``lam/2 |h|^2 + risk_t`` in the Hilbert space by the step size ``eta_t = p / (lam (t + delay))``:
+
+    alpha <- (1 - lam eta_t) alpha ,       alpha_t <- -eta_t weight_t gradient_t(f_t) .
+
+(The paper's equation (4) is the gradient by alpha, which has a further factor K; its text describes these updates: old
+coefficients shrink by ``1 - lam eta_t``, and a new one is added.)  Coefficients that were set more than tau steps ago
+are dropped, so that a step costs O(tau (p + d) + d^2) whatever n is.
+
+With the paper's ``delay = 0`` the first steps are p / (lam t), and where ``lam`` is small beside the curvature
+``L = max_i k(x_i, x_i) |Q_i|`` they overshoot: every step before t = p L / (2 lam) makes the error of its example
+larger.  The automatic delay is the least one with which no step is longer than 1 / L.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.learning.counting.conjugate_gradient import Trained
+from ssvm_dsl.learning.counting.kernels import InputKernel
+from ssvm_dsl.learning.counting.objective import CountingRisk
+
+#: Steps whose rows of the Gram matrix are computed together.
+BLOCK = 64
+
+#: A common factor of the coefficients below this is multiplied out.
+SMALLEST = 1e-100
+
+
+def automatic_delay(kernel: InputKernel, X: F64, risk: CountingRisk, lam: float, step: float) -> float:
+    """Return the least delay with which no step is longer than the inverse of the largest curvature."""
+    curvature = float((kernel.diagonal(X) * risk.curvatures() * risk.weight).max())
+    return max(step * (1.0 + curvature / lam) - 1.0, 0.0)
+
+
+def stochastic(
+    kernel: InputKernel,
+    X: F64,
+    risk: CountingRisk,
+    lam: float,
+    *,
+    step: float,
+    delay: float,
+    tau: int,
+    order: I64,
+    n_passes: int,
+    max_seconds: float,
+) -> Trained:
+    """Go through the examples, in the same order in each pass.
+
+    Parameters
+    ----------
+    kernel : InputKernel
+    X : ndarray of float64, shape (n, p)
+    risk : CountingRisk
+    lam : float
+    step, delay : float
+        p and the delay of the step size.
+    tau : int
+        How many of the latest coefficients are kept, from 1 to n.
+    order : ndarray of int64, shape (n,)
+        The examples, in the order they are met.
+    n_passes : int
+    max_seconds : float
+    """
+    n, d = risk.truth.shape
+    end, scale = perf_counter() + max_seconds, 1.0
+    coef, ids = np.zeros((tau, d)), np.full(tau, order[0])
+    total, done = n * n_passes, 0
+    while done < total and perf_counter() < end:
+        size = min(BLOCK, total - done)
+        new = order[np.arange(done, done + size) % n]
+        ids, coef = np.concatenate([ids, new]), np.concatenate([coef, np.zeros((size, d))])
+        rows = kernel(X[new], X[ids[:-1]])
+        for j, i in enumerate(new.tolist()):
+            policy = rows[j, j : j + tau] @ coef[j : j + tau] * scale
+            eta = step / (lam * (done + j + 1 + delay))
+            scale *= 1.0 - lam * eta
+            if abs(scale) < SMALLEST:
+                coef *= scale
+                scale = 1.0
+            coef[j + tau] = risk.gradient(i, policy) * (-eta * risk.weight[i] / scale)
+            if tau == n:
+                coef[j + tau] += coef[j]  # the same example, a pass ago
+        ids, coef = ids[-tau:], coef[-tau:]
+        done += size
+    alpha = np.zeros((n, d))
+    kept = slice(max(tau - done, 0), None)
+    alpha[ids[kept]] = scale * coef[kept]
+    return Trained(alpha, done, "passes" if done >= total else "seconds")

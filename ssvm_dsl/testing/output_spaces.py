@@ -1,0 +1,59 @@
+"""``check_output_space``: the closed forms and decoders of an output space against enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.learning.counting.output_spaces import OutputSpace
+
+#: Relative rounding errors that sums may differ by.
+ROUNDING = 1e-9
+
+
+def check_output_space(space: OutputSpace, n: int = 20, random_state: int = 0) -> None:
+    """Compare size, sums, means, canonical forms and decoders of a small space with its listed outputs.
+
+    Parameters
+    ----------
+    space : OutputSpace
+        One that lists its outputs, small enough to do so.
+    n : int
+        Vectors of normal scores that each decoder is tried on.
+    random_state : int
+
+    Raises
+    ------
+    AssertionError
+        Says what differs, and by how much.
+    """
+    outputs = list(space.outputs())
+    _expect(len(outputs) == space.size, f"size is {space.size}, {len(outputs)} outputs are listed")
+    _expect(len({space.canonical(z) for z in outputs}) == len(outputs), "two listed outputs have one canonical form")
+    _expect(all(space.canonical(z) == z for z in outputs), "a listed output is not in canonical form")
+    features = np.array([space.features(z) for z in outputs], dtype=np.float64)
+    _expect(features.shape == (len(outputs), space.n_features), f"features have shape {features.shape[1:]}")
+    squares = features.T @ features
+    _expect_close("Phi", space.Phi, features.sum(axis=0))
+    _expect_close("C", space.C, squares)
+    _expect_close("mean", space.mean, features.mean(axis=0))
+    _expect_close("second_moment", space.second_moment, squares / len(outputs))
+    scores = np.random.default_rng(random_state).normal(size=(n, space.n_features))
+    every = scores @ features.T
+    for name, share in space.decoders.items():
+        found = [space.features(space.canonical(z)) for z in space.decode(scores, name)]
+        gain, best, worst = (scores * np.array(found)).sum(axis=1), every.max(axis=1), every.min(axis=1)
+        short = worst + share * (best - worst) - gain
+        text = f"decoder {name}: an output is {short.max():.3g} short of {share:.0%} of the way from worst to best"
+        _expect(bool((short <= ROUNDING * (1.0 + np.abs(every).max())).all()), text)
+
+
+def _expect(good: bool, text: str) -> None:
+    if not good:
+        raise AssertionError(text)
+
+
+def _expect_close(name: str, given: np.ndarray, found: np.ndarray) -> None:
+    """Compare an array with what enumeration gives."""
+    _expect(given.shape == found.shape, f"{name} has shape {given.shape}, enumeration gives {found.shape}")
+    worst = float(np.abs(given - found).max())
+    _expect(worst <= ROUNDING * (1.0 + float(np.abs(found).max())), f"{name} is off by up to {worst:.3g}")
