@@ -17,6 +17,7 @@ SHOWS = {
     "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
     "budget": r"Free +chain .*%\nBudget +chain .* 0\.0%\nTaxonomy +ilp .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
+    "counting": r"ncg: .*right subsets 100%\nsgd: .* 0\.\d\d% above .*\n16064 tours.*\ncosine .*: 0\.[89](.*\n){3}",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
     "latent_parts": r"without parts: [45]\d.*\nwith parts: +(9\d|100)",
     "multilabel": r"Together +junction-tree",

@@ -15,7 +15,7 @@ from ssvm_dsl.cli.plugins.backend_template import BACKEND
 from ssvm_dsl.registry import registry
 
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 #: How many calls in the text of a page are run at least.

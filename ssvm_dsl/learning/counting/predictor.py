@@ -7,8 +7,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
@@ -20,6 +18,8 @@ from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CERTIFICATES, CountingReport
 from ssvm_dsl.learning.counting.stochastic import automatic_delay, stochastic
+from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_strength, is_number
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, lam_of
 
@@ -32,7 +32,7 @@ SMALL_SYSTEM = 1000
 SHORTER = "set delay='auto', a smaller step, or a larger lam"
 
 
-class CountingPredictor(BaseEstimator):  # type: ignore[misc]
+class CountingPredictor(Estimator):
     """Structured prediction trained by counting outputs (Gaertner and Vembu 2009): no best output is ever sought.
 
     Scores ``phi(z) . f(x)`` of outputs z are to be higher for true outputs than for false ones.  The policy f is a
@@ -155,14 +155,14 @@ class CountingPredictor(BaseEstimator):  # type: ignore[misc]
         risk = CountingRisk.of(self.space, features, ptr, check_sample_weight(sample_weight, len(inputs)))
         lam = lam_of(self.C, self.lam, len(inputs))
         kernel = InputKernel.of(self.kernel, self.gamma, self.degree, self.coef0, inputs)
-        start = perf_counter()
-        trained, objective = self._train(kernel, inputs, risk, lam)
-        seconds = perf_counter() - start
-        self.kernel_ = kernel
+        with one_blas_thread():  # the same result on any number of processors
+            start = perf_counter()
+            trained, objective = self._train(kernel, inputs, risk, lam)
+            report = self._report(trained, objective, perf_counter() - start)
+        self.kernel_, self.report_ = kernel, report
         self.support_: I64 = np.flatnonzero(trained.alpha.any(axis=1))
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
-        self.report_ = self._report(trained, objective, seconds)
         return self
 
     def decision_function(self, X: Any) -> F64:
@@ -171,7 +171,8 @@ class CountingPredictor(BaseEstimator):  # type: ignore[misc]
         inputs = _inputs(X)
         if inputs.shape[1] != self.n_features_in_:
             raise DataError("X", expected=f"{self.n_features_in_} columns, as in fit", found=f"{inputs.shape[1]}")
-        return expansion(self.kernel_, inputs, self.X_fit_, self.dual_coef_)
+        with one_blas_thread():
+            return expansion(self.kernel_, inputs, self.X_fit_, self.dual_coef_)
 
     def predict(self, X: Any) -> Any:
         """Return an output of high score for each input; ``space.decoders`` tells what each decoder guarantees."""
@@ -242,7 +243,7 @@ class CountingPredictor(BaseEstimator):  # type: ignore[misc]
             gradient_norm=unit * norm, certificate=certificate, solver=self.solver,
             n_iterations=trained.n_iterations, reason=trained.reason, seconds=seconds,
             certificate_seconds=perf_counter() - start, n_examples=risk.n, n_features=self.space.n_features,
-            n_support=len(self.support_), convention=convention,
+            n_support=int(trained.alpha.any(axis=1).sum()), convention=convention,
         )  # fmt: skip
 
     def _true_outputs(self, Y: Any, n: int) -> list[list[Any]]:
@@ -270,6 +271,8 @@ class CountingPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "dual_coef_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError("this CountingPredictor is not fitted yet; call fit first")
 
     def _check(self) -> None:
