@@ -14,7 +14,7 @@ from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_scores
 from ssvm_dsl.errors import DataError, InfeasibleError
-from ssvm_dsl.ir.constants import Constants
+from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owner_of, owners, pointers
 from ssvm_dsl.ir.shapes import Shapes

@@ -85,7 +85,7 @@ class LossTerm:
         For the kind ``"count"``: tables of all examples, with scales of one.
     given : ndarray of float64, shape (S,), optional
         The part of ``node`` that is no loss: scores without weights, counted from those of the truth, which
-        predictions see as well (:class:`~ssvm_dsl.ir.constants.Constants`).
+        predictions see as well (:class:`~ssvm_dsl.ir.parameters.constants.Constants`).
     factors : tuple of LossFactors
         Prices of joint states.  Programs of training end with their groups (:meth:`ParameterMap.with_groups`).
     """

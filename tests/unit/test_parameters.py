@@ -8,7 +8,7 @@ import pytest
 import catalogue
 import naive
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.ir import parameters as _parameters
+from ssvm_dsl.ir.parameters import rows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
@@ -64,7 +64,7 @@ def test_few_factors_with_weights_of_their_own_score_like_many(model, monkeypatc
     mu.node[:] = rng.normal(size=mu.node.size) * rng.integers(0, 2, mu.node.size)
     mu.pool[:] = rng.normal(size=mu.pool.size) * rng.integers(0, 2, mu.pool.size)
     few = g.parameters.scores(w, ids), g.parameters.adjoint(mu, None, ids)
-    monkeypatch.setattr(_parameters, "FEW", 0)
+    monkeypatch.setattr(rows, "FEW", 0)
     many = g.parameters.scores(w, ids), g.parameters.adjoint(mu, None, ids)
     for one, other in zip((few[0].node, few[0].pool, few[1]), (many[0].node, many[0].pool, many[1])):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

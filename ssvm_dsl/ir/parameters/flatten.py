@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.ir.constants import Constants
 from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
+from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.kernels.flat import COLUMNS, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps

@@ -7,7 +7,7 @@ basis.  Weights tied over factors without features make one table row, stored on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,24 +16,26 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.ir.constants import Constants
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, SparseRows, pool_features
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, pool_features
+from ssvm_dsl.ir.parameters.constants import Constants
+from ssvm_dsl.ir.parameters.rows import (
+    LARGEST,
+    add_by_unit,
+    in_kernel,
+    joint_rows,
+    moderate,
+    numbers,
+    plain_rows,
+    scatter_rows,
+    split_rows,
+    to_basis,
+)
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import members, positions
 from ssvm_dsl.ir.theta import Theta
 
 if TYPE_CHECKING:
     from ssvm_dsl.kernels.flat import FlatMaps
-
-
-#: So many factors of each unit with its own weights, and more, are worth a matrix product.
-FEW = 8
-
-#: Scores that are products of features first, and copied to their places then, are made so many at a time.
-PART_SCORES = 2**20
-
-#: Larger scores are refused: sums of them are no numbers.
-LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ class ParameterMap:
     @cached_property
     def flat(self) -> FlatMaps:
         """All maps as flat arrays, for the compiled kernels."""
-        from ssvm_dsl.ir.flatten import flatten
+        from ssvm_dsl.ir.parameters.flatten import flatten
 
         return flatten(self.maps, self.program.groups, self.constants)
 
@@ -160,12 +162,12 @@ class ParameterMap:
 
     def _check_finite(self, w: F64, theta: Theta, examples: I64 | None, part: slice | I64) -> None:
         """Refuse scores that are no numbers, or whose sums are none."""
-        known = _moderate(theta.node[self._states(part)])
+        known = moderate(theta.node[self._states(part)])
         for fmap in self.maps:
             if fmap.group != NODE and fmap.features is not None:
                 own = fmap.joint or fmap.units is not None
                 rows = positions(fmap.ptr if own else fmap.row_ptr, examples)
-                known = known and _moderate(theta.tables[fmap.group][rows])
+                known = known and moderate(theta.tables[fmap.group][rows])
         if not known:
             raise self._overflow(w, examples)
 
@@ -174,7 +176,7 @@ class ParameterMap:
         for fmap in self.maps:
             finite = (np.abs(self._factor_rows(fmap, w, examples)) <= LARGEST).all(axis=1)
             if fmap.features is not None and not finite.all():
-                factor = int(_numbers(positions(fmap.ptr, examples))[np.argmin(finite)])
+                factor = int(numbers(positions(fmap.ptr, examples))[np.argmin(finite)])
                 example = int(np.searchsorted(fmap.ptr, factor, side="right")) - 1
                 break
         else:
@@ -204,8 +206,8 @@ class ParameterMap:
             if isinstance(part, slice) and first and fmap.basis is None and not fmap.sparse:
                 np.matmul(fmap.features[part], fmap.weights(w)[0].T, out=rows[part])  # type: ignore[index]
             else:
-                for some in _parts(part, card):
-                    values = _plain_rows(fmap, w, some)
+                for some in split_rows(part, card):
+                    values = plain_rows(fmap, w, some)
                     rows[some] = values if first else rows[some] + values
             return
         if first:
@@ -227,7 +229,7 @@ class ParameterMap:
     def _factor_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
         """Return the table of each factor of the selected examples; ``shape (n, prod(cards))``."""
         if fmap.joint:
-            return _joint_rows(fmap, w, examples)
+            return joint_rows(fmap, w, examples)
         if fmap.features is None:
             values = fmap.weights(w)[:, :, 0]
             tables = values if fmap.basis is None else values @ fmap.basis
@@ -237,7 +239,7 @@ class ParameterMap:
         if fmap.units is not None:
             return self._unit_rows(fmap, w, examples)
         rows = positions(fmap.row_ptr, examples)
-        tables = _plain_rows(fmap, w, rows)
+        tables = plain_rows(fmap, w, rows)
         if fmap.rows is None:
             return tables
         if isinstance(rows, slice):
@@ -250,7 +252,7 @@ class ParameterMap:
         """Return the table of each factor of the selected examples when units have their own weights."""
         unit = fmap.units_of(examples)
         values = np.zeros((len(unit), fmap.n_configs))
-        if _in_kernel(fmap, len(unit)):
+        if in_kernel(fmap, len(unit)):
             from ssvm_dsl.kernels.scoring import rows_of_factors
 
             ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
@@ -259,17 +261,17 @@ class ParameterMap:
         row = fmap.rows_of(examples)
         for u in np.unique(unit).tolist():
             mine = unit == u
-            values[mine] = _plain_rows(fmap, w, row[mine], u)
+            values[mine] = plain_rows(fmap, w, row[mine], u)
         return values
 
     def _fill_tables(self, fmap: FeatureMap, w: F64, tables: F64, examples: I64 | None) -> None:
         """Write the table rows that belong to the selected examples."""
         if fmap.joint or fmap.units is not None:
-            made = _joint_rows(fmap, w, examples) if fmap.joint else self._unit_rows(fmap, w, examples)
+            made = joint_rows(fmap, w, examples) if fmap.joint else self._unit_rows(fmap, w, examples)
             tables[positions(fmap.ptr, examples)] = made
         else:
             rows = positions(fmap.row_ptr, examples)
-            tables[rows] = _plain_rows(fmap, w, rows)
+            tables[rows] = plain_rows(fmap, w, rows)
 
     # -- Phi' mu ---------------------------------------------------------------------------------------
 
@@ -295,12 +297,12 @@ class ParameterMap:
                     values = mu.node[start[:, None] + np.arange(fmap.cards[0])]
                 self._scatter(fmap, values, examples, grad)
             elif fmap.features is None:
-                fmap.weights(grad)[:, :, 0] += _to_basis(fmap, mu.tables[fmap.group])
+                fmap.weights(grad)[:, :, 0] += to_basis(fmap, mu.tables[fmap.group])
             elif fmap.joint or fmap.units is not None:
                 self._scatter(fmap, mu.tables[fmap.group][positions(fmap.ptr, examples)], examples, grad)
             else:
                 rows = positions(fmap.row_ptr, examples)
-                _scatter_rows(fmap, _to_basis(fmap, mu.tables[fmap.group][rows]), rows, fmap.weights(grad)[0])
+                scatter_rows(fmap, to_basis(fmap, mu.tables[fmap.group][rows]), rows, fmap.weights(grad)[0])
         return grad
 
     def _scatter(self, fmap: FeatureMap, values: F64, examples: I64 | None, grad: F64) -> None:
@@ -310,26 +312,26 @@ class ParameterMap:
         if fmap.joint:
             assert isinstance(fmap.features, np.ndarray)
             stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[positions(fmap.ptr, examples)]
-            _add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
+            add_by_unit(target[:, 0, :], unit, np.einsum("fcp,fc->fp", stacked, values))
             return
         if fmap.features is None:
-            _add_by_unit(target[:, :, 0], unit, _to_basis(fmap, values))
+            add_by_unit(target[:, :, 0], unit, to_basis(fmap, values))
             return
-        if unit is not None and _in_kernel(fmap, len(unit)):
+        if unit is not None and in_kernel(fmap, len(unit)):
             from ssvm_dsl.kernels.scoring import add_rows_of_factors
 
             ids = np.arange(self.program.n_examples, dtype=np.int64) if examples is None else examples
             add_rows_of_factors(self.flat, self.maps.index(fmap), ids, np.ravel(values), grad)
             return
-        projected = _to_basis(fmap, values)
+        projected = to_basis(fmap, values)
         rows = positions(fmap.ptr, examples) if fmap.rows is None else fmap.rows_of(examples)
         if unit is None:
-            _scatter_rows(fmap, projected, rows, target[0])
+            scatter_rows(fmap, projected, rows, target[0])
             return
-        row, there = _numbers(rows), projected.any(axis=1)
+        row, there = numbers(rows), projected.any(axis=1)
         for u in np.unique(unit[there]):
             mine = there & (unit == u)
-            _scatter_rows(fmap, projected[mine], row[mine], target[u])
+            scatter_rows(fmap, projected[mine], row[mine], target[u])
 
     def accumulate(self, labels: I32, coef: F64, out: F64, examples: I64 | None = None) -> F64:
         """Add ``sum_i coef_i Phi(x_i, y_i)`` over the selected examples to ``out`` and return it.
@@ -359,90 +361,3 @@ class ParameterMap:
         if not np.isfinite(values).all():
             raise self._overflow(w, ids[~np.isfinite(values)])
         return values
-
-
-def _moderate(scores: F64) -> bool:
-    """Return whether scores are numbers that can be added up; that their squares can be is enough."""
-    flat = scores.reshape(-1)
-    if np.dot(flat, flat) < np.inf:
-        return True
-    return bool(flat.max(initial=0.0) <= LARGEST and flat.min(initial=0.0) >= -LARGEST)
-
-
-def _in_kernel(fmap: FeatureMap, n: int) -> bool:
-    """Whether n factors with weights of their own are so few that a kernel is faster than a product for each unit."""
-    return n < FEW * fmap.n_units
-
-
-def _parts(selected: slice | I64, width: int) -> Iterator[slice | I64]:
-    """Yield a selection of rows of some width in parts: the products of a part are a temporary array."""
-    size = selected.stop - selected.start if isinstance(selected, slice) else len(selected)
-    most = max(1, PART_SCORES // width)
-    for lo in range(0, size, most):
-        hi = min(lo + most, size)
-        yield slice(selected.start + lo, selected.start + hi) if isinstance(selected, slice) else selected[lo:hi]
-
-
-def _numbers(selected: slice | I64) -> I64:
-    """Return a selection as an array."""
-    return np.arange(selected.start, selected.stop) if isinstance(selected, slice) else selected
-
-
-def _plain_rows(fmap: FeatureMap, w: F64, rows: slice | I64, unit: int = 0) -> F64:
-    """Return the tables of feature rows, one unit: ``X[rows] W' B``; ``shape (len(rows), prod(cards))``."""
-    weights, pairs = fmap.weights(w)[unit], fmap.observed
-    if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import observed_rows_times
-        from ssvm_dsl.kernels.rows import sparse_rows_times
-
-        ids = _numbers(rows)
-        values = np.zeros((len(ids), fmap.n_basis))
-        csr = fmap.features.data, fmap.features.indices, fmap.features.ptr
-        if pairs is None:
-            sparse_rows_times(*csr, ids, weights, values)
-        else:
-            observed_rows_times(*csr, ids, pairs.ptr, pairs.state, weights, values)
-    else:
-        assert fmap.features is not None
-        values = fmap.features[rows] @ weights.T
-    return values if fmap.basis is None else values @ fmap.basis
-
-
-def _joint_rows(fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
-    """Return the tables of factors whose features depend on the joint state."""
-    assert isinstance(fmap.features, np.ndarray)
-    stacked = fmap.features.reshape(fmap.n_factors, fmap.n_configs, fmap.width)[positions(fmap.ptr, examples)]
-    weights = fmap.weights(w)[:, 0, :]
-    if fmap.units is None:
-        return np.asarray(stacked @ weights[0])
-    return np.einsum("fcp,fp->fc", stacked, weights[fmap.units_of(examples)])
-
-
-def _to_basis(fmap: FeatureMap, values: F64) -> F64:
-    """Return numbers on joint states as numbers on the functions of the form."""
-    return values if fmap.basis is None else values @ fmap.basis.T
-
-
-def _scatter_rows(fmap: FeatureMap, projected: F64, rows: slice | I64, target: F64) -> None:
-    """Add ``projected' X[rows]`` to the stored weights of one unit."""
-    if isinstance(fmap.features, SparseRows):
-        from ssvm_dsl.kernels.observed import add_observed_outer
-        from ssvm_dsl.kernels.rows import add_sparse_outer
-
-        csr, pairs = (fmap.features.data, fmap.features.indices, fmap.features.ptr), fmap.observed
-        values = np.ascontiguousarray(projected)
-        if pairs is None:
-            add_sparse_outer(*csr, _numbers(rows), values, target)
-        else:
-            add_observed_outer(*csr, _numbers(rows), pairs.ptr, pairs.state, values, target)
-    else:
-        assert fmap.features is not None
-        target += projected.T @ fmap.features[rows]
-
-
-def _add_by_unit(target: F64, unit: I32 | None, values: F64) -> None:
-    """Add a row of ``values`` for each factor to the row of its unit."""
-    if unit is None:
-        target[0] += values.sum(axis=0)
-    else:
-        np.add.at(target, unit, values)
