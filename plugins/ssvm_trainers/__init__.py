@@ -274,6 +274,7 @@ def _online() -> list[TrainerSpec]:
             best_iterate=False,
             resumable=True,
             certifies=False,
+            completes=True,
             options=(
                 Option("update", "perceptron", "how far an update goes", ("perceptron", "pa", "pa-i", "pa-ii", "arow")),
                 Option("against", "max-loss", "the labelling an update moves away from", ("max-loss", "prediction")),

@@ -10,6 +10,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import pointers, positions
 from ssvm_dsl.ir.solution import label_ptr, select
 from ssvm_dsl.ir.theta import Theta
 
@@ -55,18 +56,23 @@ class Question:
     def open_node(self, program: Program) -> F64:
         """Return the unary scores of all states, ``-inf`` where a mask or a clamp rules a state out.
 
-        It is ``theta.node`` itself where there are neither; not to be written to.
+        It is ``theta.node`` itself where there are neither; not to be written to.  Only the states of the examples
+        asked for are looked at, and mean anything.
         """
         node, clamp, allowed = self.theta.node, self.clamp, program.allowed
         if allowed is None and clamp is None:
             return node
-        keep = np.ones(len(node), dtype=bool) if allowed is None else allowed.copy()
+        ids = self.ids(program)
+        states = positions(program.state_ptr[program.var_ptr], ids)
+        keep = np.ones(len(node[states]), dtype=bool) if allowed is None else allowed[states]
         if clamp is not None:
-            fixed = np.flatnonzero(clamp >= 0)
-            chosen = np.zeros(len(node), dtype=bool)
-            chosen[program.state_ptr[fixed] + clamp[fixed]] = True
-            keep &= ~np.repeat(clamp >= 0, program.card) | chosen
-        return np.where(keep, node, -np.inf)
+            variables = positions(program.var_ptr, ids)
+            card, fixed = program.card[variables], clamp[variables]
+            number = np.arange(len(keep)) - np.repeat(pointers(card)[:-1], card)
+            keep = keep & ((np.repeat(fixed, card) < 0) | (number == np.repeat(fixed, card)))
+        out = np.zeros(len(node))
+        out[states] = np.where(keep, node[states], -np.inf)
+        return out
 
     @property
     def limited(self) -> bool:

@@ -329,6 +329,9 @@ class TrainerSpec(OptionedSpec):
     aggregates : bool
         Whether a pass makes one plane of all examples: few passes do where there are few weights, and users of other
         trainers are told so.
+    completes : bool
+        Whether each of its steps moves by the planes at the newest weights alone and keeps none, so that latent
+        variables are completed anew at each (online updates), not between fits.
     n_labellings, n_vectors : int
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int
@@ -344,6 +347,7 @@ class TrainerSpec(OptionedSpec):
     compares_start: bool = False
     certifies: bool = True
     aggregates: bool = False
+    completes: bool = False
     n_labellings: int = 2
     n_vectors: int = 6
     n_marginals: int = 0

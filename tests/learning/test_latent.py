@@ -122,6 +122,53 @@ def test_a_planted_structure_is_found_that_a_model_without_it_cannot_say():
     assert svm.score(*new) >= 0.85
 
 
+def test_the_latent_perceptron_moves_towards_the_best_completion_at_each_visit():
+    """Every update by enumeration, from weights without ties; the first visit takes the states at the start."""
+    X, Y, _ = planted(6, seed=7)
+    X = [x[:3] for x in X]
+    start = np.random.default_rng(0).normal(size=27)
+    shapes = {"emit": start[:12].reshape(3, 4), "joint": start[12:18].reshape(3, 2), "trans": start[18:].reshape(3, 3)}
+    options = {"averaging": False, "order": "incremental"}
+    fixed = {"trainer": "perceptron", "trainer_options": options, "warm_start": True}
+    svm = StructuredSVM.from_weights(Parts, shapes, risk="perceptron", max_passes=3, **fixed).fit(X, Y)
+
+    def phi(x, y, h):
+        emit, joint, trans = np.zeros((3, 4)), np.zeros((3, 2)), np.zeros((3, 3))
+        for t, s in enumerate(h):
+            emit[s] += x[t]
+            joint[s, y] += 1
+        for a, b in pairwise(h):
+            trans[a, b] += 1
+        return np.concatenate([emit.ravel(), joint.ravel(), trans.ravel()])
+
+    def best(w, x, classes):
+        return max(product(classes, product(range(3), repeat=len(x))), key=lambda one: score(w, x, *one))
+
+    w, begun = start.copy(), [best(start, x, [y]) for x, y in zip(X, Y, strict=True)]
+    for number in range(3):
+        for x, y, first in zip(X, Y, begun, strict=True):
+            true, found = best(w, x, [y]) if number else first, best(w, x, [0, 1])
+            w += phi(x, *true) - phi(x, *found)
+    np.testing.assert_allclose(svm.coef_, w)
+
+
+def test_the_latent_perceptron_finds_a_planted_structure_also_in_a_stream():
+    X, Y, _ = planted(120, seed=2)
+    seen, new = (X[:60], Y[:60]), (X[60:], Y[60:])
+    fixed = {"risk": "perceptron", "trainer": "perceptron", "random_state": 0, "latent_options": {"init": "random"}}
+    svm = StructuredSVM(Ordered, max_passes=25, **fixed).fit(*seen)
+    assert svm.score(*new) >= 0.85
+    assert not svm.report_.certified
+    stream = StructuredSVM(Ordered, **fixed)
+    for lo in range(0, 60, 20):
+        stream.partial_fit(X[lo : lo + 20], Y[lo : lo + 20])
+    assert len(stream.latents(X[:3], Y[:3])) == 3
+    with pytest.raises(TrainingError, match="partial_fit: trainer 'subgradient' cannot complete latent variables"):
+        StructuredSVM(Ordered, trainer="subgradient").partial_fit(*seen)
+    with pytest.raises(OptionError, match="no objective to compare restarts by"):
+        StructuredSVM(Ordered, **fixed | {"latent_options": {"restarts": 2}}).fit(*seen)
+
+
 def test_given_states_are_where_rounds_begin():
     X, Y, H = planted(20, seed=3)
     svm = StructuredSVM(Parts, C=1.0, latent_options={"init": H, "rounds": 1}, random_state=0).fit(X, Y)

@@ -15,11 +15,11 @@ from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.feasible_truth import nearest_labelling, require_feasible_truth
+from ssvm_dsl.inference.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
@@ -33,20 +33,22 @@ from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.latent import (
-    RANDOM,
     LatentOptions,
     LatentRun,
+    beginning,
     check_latent,
+    checked_stream,
     clamped,
     complete,
     completed,
-    first_states,
+    hidden_variables,
 )
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
 from ssvm_dsl.learning.estimators.stream import Stream, check_weights
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.kinds import (
     Problem,
     Risk,
@@ -55,6 +57,7 @@ from ssvm_dsl.learning.risks.kinds import (
     minimisers,
     weakest_oracle,
 )
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
@@ -177,7 +180,9 @@ class Learner(Predictor):
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         fit = _Fit(goal_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
-            if grounded.declaration.latents:
+            if grounded.declaration.latents and spec.completes:
+                progress, problem, goal = self._learn_latent_online(grounded, fit, executor, start)
+            elif grounded.declaration.latents:
                 progress, problem, goal = self._learn_latent(grounded, fit, executor, start)
             else:
                 problem, outlook, goal = self._asked(grounded, fit, executor)
@@ -239,24 +244,25 @@ class Learner(Predictor):
         self.report_ = replace(self.report_, latent_objectives=tuple(unit * value for value in best.objectives))
         return best.progress, best.problem, goal
 
+    def _learn_latent_online(
+        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None
+    ) -> tuple[Progress, Problem, Goal]:
+        """Train once, with latent variables completed at each visit of an example."""
+        options, goal = LatentOptions.of(self.latent_options), fit.goal_of(grounded)
+        check_latent(goal.risk.loss(goal.loss), goal.risk.relaxed, self.checkpoint)
+        options.require_one_start(fit.spec)
+        data = self._begun(grounded, options, executor, fit.deadline, start)
+        problem, outlook, goal = self._asked(data, fit, executor)
+        progress = self._fit_once(data, problem, outlook, goal, fit, start)
+        self._take(grounded, progress, problem, fit.options)
+        return progress, problem, goal
+
     def _latent_run(
         self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None, options: LatentOptions, number: int
     ) -> LatentRun:
         """Complete latent variables and fit in turn until neither changes much."""
-        parameters = clamped(grounded)
-
-        def complete_at(w: F64) -> I32:
-            backend = self.backend, self.backend_options, Guarantee(self.guarantee)
-            return complete(grounded, parameters, w, executor, *backend, fit.deadline)
-
-        w, seed = start, number + (self._seed or 0)
-        if w is not None or options.init == RANDOM:
-            drawn = np.random.default_rng(seed).standard_normal(grounded.parameters.dim)
-            states = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if w is None else w)
-        else:
-            states = first_states(grounded, options, seed)
-            none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
-            states = nearest_labelling(parameters.program, states, none)
+        complete_at = self._completer(grounded, executor, fit.deadline)
+        w, states = start, beginning(grounded, options, number + (self._seed or 0), start, complete_at)
         run: LatentRun | None = None
         for _ in range(options.rounds):
             data = completed(grounded, states)
@@ -279,6 +285,19 @@ class Learner(Predictor):
                 break
         assert run is not None
         return run
+
+    def _begun(
+        self, grounded: Grounded, options: LatentOptions, executor: Executor, deadline: Deadline, start: F64 | None
+    ) -> Grounded:
+        """Return the data in which the states that latent variables begin with are true."""
+        complete_at = self._completer(grounded, executor, deadline)
+        return completed(grounded, beginning(grounded, options, self._seed or 0, start, complete_at))
+
+    def _completer(self, grounded: Grounded, executor: Executor, deadline: Deadline) -> Callable[[F64], I32]:
+        """Return what finds the best states of latent variables at weights."""
+        parameters = clamped(grounded)
+        backend = self.backend, self.backend_options, Guarantee(self.guarantee)
+        return lambda w: complete(grounded, parameters, w, executor, *backend, deadline)
 
     @memory_for("partial_fit", "give it smaller batches")
     def _learn_more(self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None) -> None:
@@ -304,6 +323,10 @@ class Learner(Predictor):
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             deadline = Deadline()
+            if grounded.declaration.latents:
+                latent, old = checked_stream(spec, self.latent_options), None if stream is None else self.coef_
+                grounded = self._begun(grounded, latent, executor, deadline, old)
+                goal = goal_of(grounded)
             problem, _ = self._problem(grounded, goal, executor, spec, sample_weight, seen)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self._seed)
@@ -346,6 +369,8 @@ class Learner(Predictor):
             raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
         marginals = needs.asks_marginals
         tasks, abilities = risk.asks(goal.loss, needs.messages, marginals)
+        if completes := spec.completes and bool(grounded.declaration.latents):
+            tasks |= {Task.MAP_CLAMPED}
         asked = risk.weakest(Guarantee(self.guarantee))
         guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
         parameters = risk.asked_about(grounded.parameters, goal.loss)
@@ -355,6 +380,8 @@ class Learner(Predictor):
         outlook = fit_outlook(need, chosen, risk, goal.loss, spec, self.power, self.max_passes)
         session = open_plan(chosen, parameters.program, outwards=False)
         problem = risk.problem(parameters, goal.loss, objective, session, executor, marginals)
+        if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
+            problem = CompletingProblem(problem, hidden_variables(grounded))
         refuse_excess(problem.accuracy)
         return problem, outlook
 

@@ -8,21 +8,25 @@ The concave part is replaced by its tangent: each round completes the labels, ``
 fits the convex problem in which these are true, from the weights at hand (Yuille and Rangarajan, Neural Computation
 2003; Yu and Joachims, ICML 2009).  Neither step raises J; rounds end when a completion changes nothing, or gains less
 than the tolerance.  What is certified is the last convex problem, not the whole.
+
+Online trainers (``TrainerSpec.completes``) complete an example whenever they visit it, without rounds: with the risk
+``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.completing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.feasible_truth import nearest_labelling
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.features import FeatureMap
@@ -33,6 +37,7 @@ from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.plugin_api.protocols import Executor
+from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 #: How latent states begin, by name.
 K_MEANS, RANDOM = "k-means", "random"
@@ -80,6 +85,19 @@ class LatentOptions:
         return made
 
 
+    def require_one_start(self, spec: TrainerSpec) -> None:
+        """Refuse restarts of a trainer that completes as it goes.
+
+        Raises
+        ------
+        OptionError
+            There are some.
+        """
+        if self.restarts > 1:
+            text = f"trainer '{spec.name}' minimises no objective to compare restarts by"
+            raise OptionError(f"latent_options: {text}; leave them out, or use a trainer of convex problems")
+
+
 @dataclass(eq=False)
 class LatentRun:
     """Rounds of completing and fitting from one beginning.
@@ -97,6 +115,29 @@ class LatentRun:
     progress: Progress
     problem: Problem
     objectives: list[float]
+
+
+def beginning(
+    grounded: Grounded, options: LatentOptions, seed: int, start: F64 | None, complete_at: Callable[[F64], I32]
+) -> I32:
+    """Return the states that latent variables begin with: best at the weights so far, drawn, clustered or given.
+
+    Parameters
+    ----------
+    grounded : Grounded
+    options : LatentOptions
+    seed : int
+    start : ndarray of float64, shape (dim,), optional
+        Weights to go on from.
+    complete_at : callable
+        Returns the best states at weights.
+    """
+    if start is None and options.init != RANDOM:
+        states = first_states(grounded, options, seed)
+        none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
+        return nearest_labelling(clamped(grounded).program, states, none)
+    drawn = np.random.default_rng(seed).standard_normal(grounded.parameters.dim)
+    return complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
 
 
 def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:
@@ -154,11 +195,16 @@ def completed(grounded: Grounded, states: I32) -> Grounded:
     return replace(grounded, truth=states, loss=replace(grounded.loss, truth=states))
 
 
+def hidden_variables(grounded: Grounded) -> Bools:
+    """Return which variables have no known labels; ``shape (V,)``."""
+    latent = grounded.layout.latent
+    return latent if grounded.ignored is None else latent | grounded.ignored
+
+
 def clamped(grounded: Grounded) -> ParameterMap:
     """Return the parameters of the program in which variables whose labels are known have no other state."""
-    program, layout = grounded.program, grounded.layout
+    program, fixed = grounded.program, ~hidden_variables(grounded)
     assert grounded.truth is not None
-    fixed = ~layout.latent if grounded.ignored is None else ~layout.latent & ~grounded.ignored
     allowed = np.ones(program.n_states, dtype=bool) if program.allowed is None else program.allowed.copy()
     only = np.zeros(program.n_states, dtype=bool)
     only[program.state_ptr[:-1] + grounded.truth] = True
@@ -210,3 +256,17 @@ def check_latent(loss: LossTerm, relaxed: bool, checkpoint: str | None) -> None:
         raise TrainingError("risk 'relaxed' is not for models with latent variables; risk='margin' takes them")
     if checkpoint is not None:
         raise TrainingError("checkpoint= is not available for models with latent variables: each round is a new fit")
+
+
+def checked_stream(spec: TrainerSpec, options: Mapping[str, Any] | None) -> LatentOptions:
+    """Return the options of a stream with latent variables.
+
+    Raises
+    ------
+    TrainingError
+        The trainer keeps planes, which a completion would make wrong.
+    """
+    if not spec.completes:
+        text = f"partial_fit: trainer '{spec.name}' cannot complete latent variables as it goes"
+        raise TrainingError(f"{text}; trainer='perceptron' can, and fit with any trainer")
+    return LatentOptions.of(options)
