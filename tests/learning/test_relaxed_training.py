@@ -234,6 +234,18 @@ def test_the_report_shows_tightness(case):
     assert f"{report.tightness:.1%} of the answers are proved best" in str(report)
 
 
+def test_eta_is_below_the_ratio_of_the_risks_found_to_the_true_ones(case, bounded, exact):
+    """The definition of an eta-max, against the risks by brute force at the same weights."""
+    svm = fit(case, backend="trws", risk="margin", max_passes=3)
+    report, model = svm.report_, case[0]
+    risk = problem_of(model, *case[1:3], "margin", "brute-force").oracle(svm.coef_).value.sum()
+    found = (report.estimate - 0.5 * svm.coef_ @ svm.coef_) / svm.C
+    assert 0.0 < report.eta < 1.0
+    assert report.eta * risk <= found * (1 + 1e-9) <= risk * (1 + 2e-9)
+    assert f"eta at least {report.eta:.4g}" in str(report)
+    assert exact.eta == 1.0
+
+
 def test_nothing_is_lost_on_chains():
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(t, 2)) for t in (2, 3, 5, 4, 3)]
@@ -249,6 +261,7 @@ def test_a_heuristic_certifies_nothing(case, trainer):
     report = fit(case, trainer, "icm", "margin", tol=1e-3, max_passes=5).report_
     assert np.isnan(report.gap)
     assert np.isnan(report.tightness)
+    assert np.isnan(report.eta)
     assert not report.certified
     assert not report.converged
     assert "heuristic" in str(report)

@@ -125,6 +125,11 @@ class FitReport:
     tightness : float
         Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: that a
         labelling attains, so that nothing is lost by relaxing); ``nan`` with a heuristic, and for smooth risks.
+    eta : float
+        How good the oracle was at the returned weights: the risks with the labellings that it found, added up, are at
+        least eta times the true ones, 0 <= eta <= 1; 1 when it is exact, ``nan`` with a heuristic.  Such answers are
+        those of an "eta-max": the subgradient made of them is a (1 - eta)-subgradient of the mean risk (Ratliff,
+        Bagnell and Zinkevich 2007, definition 6.1 and theorem 6.2).
     validation_score : float
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
     loading_seconds : float
@@ -161,6 +166,7 @@ class FitReport:
     n_examples: int
     n_weights: int
     tightness: float = np.nan
+    eta: float = np.nan
     validation_score: float = np.nan
     loading_seconds: float = 0.0
     estimate: float = np.nan
@@ -271,7 +277,7 @@ class FitReport:
         lost = self.inference_gap
         if not lost > NEGLIGIBLE * max(abs(self.primal), 1.0):  # an exact relaxation, or no lower bound
             return "inference", share
-        return "inference", f"{share}; bounds and answers are {lost:.3g} of the gap apart"
+        return "inference", f"{share}; bounds and answers are {lost:.3g} of the gap apart, eta at least {self.eta:.4g}"
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -287,6 +293,20 @@ class FitReport:
         from ssvm_dsl.report.tables import html_table
 
         return html_table("fit", self.rows())
+
+
+def eta_of(estimate: float, upper: float, regularizer: float) -> float:
+    """Return the least eta of the oracle's answers: risks with the labellings found over certified bounds of them.
+
+    Parameters
+    ----------
+    estimate, upper : float
+        The objective with the labellings found, and its upper bound (``nan`` without one).
+    regularizer : float
+        Its other part.
+    """
+    found, bound = estimate - regularizer, upper - regularizer
+    return 1.0 if found >= bound or bound <= 0.0 else float(max(found, 0.0) / bound)
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
+from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.fit import Callback, train
@@ -474,6 +474,7 @@ class Learner(Predictor):
             n_examples=problem.n,
             n_weights=problem.dim,
             tightness=progress.tightness,
+            eta=eta_of(progress.estimate, progress.primal, problem.objective.regularizer(progress.w)),
             validation_score=max(scores_of(progress.history).values(), default=np.nan),
             estimate=unit * progress.estimate,
             rounding=unit * progress.rounding,
