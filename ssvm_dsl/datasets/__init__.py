@@ -14,6 +14,7 @@ _HOMES = {
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
+    "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
 }
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
@@ -44,3 +45,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
     from ssvm_dsl.datasets.synthetic import make_multilabel as make_multilabel
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes
+    from ssvm_dsl.datasets.terrains import HeadingPlanner as HeadingPlanner
+    from ssvm_dsl.datasets.terrains import Plan as Plan
+    from ssvm_dsl.datasets.terrains import Plans as Plans
+    from ssvm_dsl.datasets.terrains import make_plans as make_plans
+    from ssvm_dsl.datasets.terrains import make_terrain as make_terrain

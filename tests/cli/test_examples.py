@@ -26,6 +26,7 @@ SHOWS = {
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",
     "trees": r"Tree +tree +9\d",
+    "value_functions": r"rms errors:\n +2\.\d+  regressed.*\n +1\.\d+  structured .*\n +1\.\d+  with value features",
 }
 
 

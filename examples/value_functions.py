@@ -1,0 +1,53 @@
+"""Learn what a robot's plans cost, from paths on simpler graphs that the plans take: structured regression.
+
+The true plans turn and step over (row, column, heading); the paths are on squares, and cannot see turns.
+
+    python examples/value_functions.py
+"""
+
+import numpy as np
+
+from ssvm_dsl import Dim, Edges, Factor, Given, Hamming, Input, Label, Model, Path, StructuredRegressor, StructuredSVM
+from ssvm_dsl.datasets import make_plans
+
+#: Where no cycle earns anything, best paths are found by the rounds of Bellman and Ford.
+ROUNDS = {"backend": "shortest-path", "backend_options": {"cycles": "improve"}}
+
+
+class Walk(Model):
+    N, M = Dim(), Dim()
+    place = Input(N, 1)
+    e = Edges(M, over=N)
+    f = Input(M, 5)  # minus the features of each step
+    start, goal, far = Input(1), Input(1), Input(4)
+    y = Label(M, 2)
+    cost = Factor(y.is_(1), features=f, nonneg=True)
+    route = Path(y.is_(1), e, source=start, target=goal)
+    loss = Hamming(y)
+
+
+class Valued(Walk):
+    once = Label(1)
+    value = Factor(once, features=Walk.far)  # not a cost of steps: fitted to the value
+
+
+class Planning(Walk):
+    least = Given(Walk.y.is_(1), scores=[-1.0])  # steps cost as much as the loss pays, so that no cycle earns anything
+
+
+def main():
+    (X, Y, values), (X_test, _, values_test) = make_plans(60, random_state=1), make_plans(60, random_state=2)
+    svm = StructuredSVM(Planning, C=1.0, tol=0.01, **ROUNDS).fit(X, Y)
+    line = np.polyfit(svm.decision_function(X), values, 1)
+    found = {"regressed max-margin planning": np.polyval(line, svm.decision_function(X_test))}
+    for name, model in (("structured regression", Walk), ("with value features", Valued)):
+        paths = [{"y": y, "once": 0} for y in Y] if model is Valued else Y
+        reg = StructuredRegressor(model, C=10.0, **ROUNDS).fit(X, values, paths)
+        found[f"{name} (gap {reg.report_.relative_gap:.1%})"] = reg.predict(X_test)
+    print(f"plans cost {-values_test.mean():.1f} on average, standard deviation {values_test.std():.1f}; rms errors:")
+    for name, guess in found.items():
+        print(f"{np.sqrt(np.mean((guess - values_test) ** 2)):6.2f}  {name}")
+
+
+if __name__ == "__main__":
+    main()
