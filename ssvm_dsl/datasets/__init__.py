@@ -15,6 +15,7 @@ _HOMES = {
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
     "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain"),
+    "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
 }
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.multilabel import load_reuters as load_reuters
     from ssvm_dsl.datasets.multilabel import load_scene as load_scene
     from ssvm_dsl.datasets.multilabel import load_yeast as load_yeast
+    from ssvm_dsl.datasets.sequences import GaussianHMM as GaussianHMM
+    from ssvm_dsl.datasets.sequences import make_blocks as make_blocks
+    from ssvm_dsl.datasets.sequences import make_gaussian_hmm as make_gaussian_hmm
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
     from ssvm_dsl.datasets.synthetic import make_multilabel as make_multilabel
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes

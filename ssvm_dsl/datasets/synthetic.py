@@ -58,23 +58,32 @@ def make_stripes(
     n_states: int = 3,
     *,
     noise: float = 0.5,
+    vertical: bool = False,
+    permuted: bool = False,
+    wander: float = 1 / 3,
     random_state: int | np.random.Generator = 0,
 ) -> tuple[list[F64], list[I64]]:
-    """Return images of horizontal stripes, one for each state from top to bottom, seen through noisy channels.
+    """Return images of stripes, one for each state, seen through noisy channels.
 
-    Channel k of a pixel is 1 where the state is k and 0 elsewhere, plus noise; the borders between stripes
-    move by up to a third of a stripe from image to image.
+    Channel k of a pixel is 1 where the state is k and 0 elsewhere, plus noise.  The images of the thesis of
+    Iglesias Garcia (section 4.3, B.1) are ``vertical=True, permuted=True, wander=0``.
 
     Parameters
     ----------
     n : int
         Number of images.
     shape : (int, int)
-        Height and width in pixels; with a height of ``3 * n_states`` or more every stripe is there.
+        Height and width in pixels; with ``3 * n_states`` or more across the stripes every stripe is there.
     n_states : int
         Number of stripes, and of channels.
     noise : float
         Standard deviation.
+    vertical : bool
+        Stripes run from top to bottom, side by side.
+    permuted : bool
+        The order of the states is drawn anew for each image; otherwise it is that of their numbers.
+    wander : float
+        By what share of a stripe the borders move from image to image, at most.
     random_state : int or Generator
 
     Returns
@@ -83,14 +92,17 @@ def make_stripes(
     Y : list of ndarray of int64, shape (H, W)
     """
     rng = np.random.default_rng(random_state)
-    height, width = shape
+    across, along = shape[::-1] if vertical else shape
     X, Y = [], []
     for _ in range(n):
-        shift = rng.uniform(-1 / 3, 1 / 3, size=n_states - 1)
-        borders = (np.arange(1, n_states) + shift) * height / n_states
-        rows = np.searchsorted(borders, np.arange(height) + 0.5)
-        states = np.repeat(rows[:, None], width, axis=1).astype(np.int64)
-        X.append(np.eye(n_states)[states] + noise * rng.normal(size=(height, width, n_states)))
+        shift = rng.uniform(-wander, wander, size=n_states - 1)
+        borders = (np.arange(1, n_states) + shift) * across / n_states
+        rows = np.searchsorted(borders, np.arange(across) + 0.5)
+        if permuted:
+            rows = rng.permutation(n_states)[rows]
+        states = np.repeat(rows[:, None], along, axis=1).astype(np.int64)
+        states = np.ascontiguousarray(states.T) if vertical else states
+        X.append(np.eye(n_states)[states] + noise * rng.normal(size=(*states.shape, n_states)))
         Y.append(states)
     return X, Y
 

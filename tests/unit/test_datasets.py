@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, ground
-from ssvm_dsl.datasets import load_letters, make_chains, make_stripes
+from ssvm_dsl.datasets import load_letters, make_blocks, make_chains, make_gaussian_hmm, make_stripes
 from ssvm_dsl.errors import OptionError
 
 FOLD_SIZES = [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
@@ -99,9 +99,9 @@ def test_the_embedded_file_is_the_original(data_dir):
     assert files("ssvm_dsl.datasets").joinpath("letters.npz").read_bytes() == original.read_bytes()
 
 
-@pytest.mark.parametrize("make", [make_chains, make_stripes])
+@pytest.mark.parametrize("make", [make_chains, make_stripes, make_blocks, make_gaussian_hmm])
 def test_generators_are_seeded(make):
-    (X, Y), (again, _), (other, _) = make(random_state=3), make(random_state=3), make(random_state=4)
+    (X, Y, *_), (again, *_), (other, *_) = (make(n=4, random_state=seed) for seed in (3, 3, 4))
     for x, x_again, y in zip(X, again, Y):
         np.testing.assert_array_equal(x, x_again)
         assert x.shape[:-1] == y.shape
@@ -131,4 +131,13 @@ def test_stripes():
         assert (np.diff(y, axis=0) >= 0).all()
         assert (y == y[:, :1]).all()
         assert set(np.unique(y)) == {0, 1, 2}
+        np.testing.assert_array_equal(x.argmax(axis=2), y)
+
+
+def test_stripes_of_the_thesis_stand_side_by_side_in_any_order():
+    X, Y = make_stripes(30, noise=0.0, vertical=True, permuted=True, wander=0.0)
+    assert {tuple(y[0, ::4].tolist()) for y in Y} == {(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)}
+    for x, y in zip(X, Y):
+        np.testing.assert_array_equal(y, np.repeat(y[:1], 12, axis=0))
+        np.testing.assert_array_equal(y[0], np.repeat(y[0, ::4], 4))
         np.testing.assert_array_equal(x.argmax(axis=2), y)

@@ -124,7 +124,14 @@ class Learner(Predictor):
     report_: FitReport
 
     @classmethod
-    def from_weights(cls, model: type[Model], weights: Mapping[Any, Any], **parameters: Any) -> Self:
+    def from_weights(
+        cls,
+        model: type[Model],
+        weights: Mapping[Any, Any],
+        *,
+        fitted_on: Sequence[Any] | None = None,
+        **parameters: Any,
+    ) -> Self:
         """Return an estimator that predicts with given weights.
 
         A fit with ``warm_start=True`` goes on from them.
@@ -132,9 +139,10 @@ class Learner(Predictor):
         Parameters
         ----------
         model : Model class
-            One that learns no features from data.
         weights : mapping of Factor (or its name) to array
             In the shapes that ``print(model)`` shows.
+        fitted_on : list of examples, optional
+            What a model with fitted features (``PLiF`` with ``Quantiles``, ``Whitened`` ...) learns them from.
         **parameters
             Of the estimator.
 
@@ -150,8 +158,9 @@ class Learner(Predictor):
         """
         made = cls(model, **parameters)
         made._check()
-        made.coef_, made._blocks = lay_weights(model.declaration, weights)
-        made._fitted = {}
+        fitted = None if fitted_on is None else made._ground(fitted_on).fitted
+        made.coef_, made._blocks = lay_weights(model.declaration, weights, fitted)
+        made._fitted = fitted or {}
         return made
 
     def _keep(self, given: Mapping[str, Any]) -> None:

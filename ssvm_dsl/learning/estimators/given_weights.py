@@ -9,6 +9,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
+from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
@@ -17,7 +18,9 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.learning.objective import factor_name
 
 
-def lay_weights(declaration: Declaration, weights: Mapping[Any, Any]) -> tuple[F64, tuple[Block, ...]]:
+def lay_weights(
+    declaration: Declaration, weights: Mapping[Any, Any], fitted: Fitted | None = None
+) -> tuple[F64, tuple[Block, ...]]:
     """Return (all weights in a row, their layout) for arrays by factor.
 
     Parameters
@@ -25,19 +28,22 @@ def lay_weights(declaration: Declaration, weights: Mapping[Any, Any]) -> tuple[F
     declaration : Declaration
     weights : mapping of Factor (or its name) to array
         In the shapes that ``print(Model)`` shows; a number where there is one weight.
+    fitted : Fitted, optional
+        What features have learnt from data.
 
     Raises
     ------
     OptionError
-        The model learns features from data, a factor has no weights or is none of the model, or an array has another
-        shape, or numbers that its factor does not take.
+        The model learns features from data and none are given, a factor has no weights or is none of the model, or an
+        array has another shape, or numbers that its factor does not take.
     """
-    if declaration.fitted:
+    if declaration.fitted and fitted is None:
         text = f"model {declaration.name} learns features (or which weights there are) from data"
-        raise OptionError(f"{text}: fit it, or load a model that was saved; weights alone do not tell them")
+        hint = "give these data (fitted_on=X), fit it, or load a model that was saved"
+        raise OptionError(f"{text}, and weights alone do not tell them: {hint}")
     if not isinstance(weights, Mapping):
         raise OptionError(f"weights are a dict of arrays by factor, got {type(weights).__name__}")
-    blocks = weight_blocks(declaration, LearntWidths(declaration, {}))
+    blocks = weight_blocks(declaration, LearntWidths(declaration, fitted or {}))
     given = {factor_name(key): _array(key, value) for key, value in weights.items()}
     names = [block.name for block in blocks]
     if set(given) != set(names):

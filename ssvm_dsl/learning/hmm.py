@@ -1,0 +1,185 @@
+"""Hidden Markov models by counting: the generative baseline of a declared chain.
+
+The joint feature map of a chain counts: how often a state follows another, and how often a state comes with a value of
+a feature, split between the two knots of a piecewise-linear function beside it (thesis of Iglesias Garcia, Eq. 4.2).
+The weights that maximise likelihood are logarithms of relative frequencies of these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import ground
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import PLiF
+from ssvm_dsl.lang.forms import FULL
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.estimators.check_parameters import check_labels, is_number
+from ssvm_dsl.learning.estimators.svm import StructuredSVM
+from ssvm_dsl.learning.estimators.weights import Weights
+
+#: What a factor is to the hidden Markov model, by the target it stands on.
+START, STOP, TRANSITION, EMISSION = "start", "stop", "transition", "emission"
+
+
+class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
+    """Hidden Markov model of a declared chain, by counting in labelled sequences.
+
+    With the counts ``c`` over all training sequences and the smoothing ``a``, weights are
+
+    * start: ``log (c_s + a) / sum_s' (c_s' + a)`` for a factor ``Factor(y.at(0))``,
+    * transitions: ``log (c_st + a) / (sum_t' (c_st' + a) + e_s)`` for ``Factor(chain(y))``, where ``e_s``, the ends in
+      s plus a, is there with a factor for ends only,
+    * stop: ``log e_s / (sum_t' (c_st' + a) + e_s)`` for ``Factor(y.at(-1))``,
+    * emissions: ``log (c_sfp + a) / sum_p' (c_sfp' + a)`` for ``Factor(y, features=PLiF(x, Quantiles(P)))``: for each
+      state and feature the share of each knot, features being independent of each other given the state.
+
+    Scores of emissions are no probabilities of the values (the thesis, section 4.1): knots at quantiles have the same
+    share of all values, so that only differences between states matter.
+
+    Parameters
+    ----------
+    model : Model class
+        A chain with these four kinds of factors; start and stop may be left out.
+    smoothing : float
+        What is added to each count, above 0 (1: Laplace's rule).
+    backend : str
+        What predicts.
+    n_threads : int, optional
+        As for :class:`~ssvm_dsl.StructuredSVM`.
+
+    Attributes
+    ----------
+    svm_ : StructuredSVM
+        The model with these weights; it also gives marginals, the k best labellings, and so on.
+    weights_ : Weights
+        Logarithms by factor.
+
+    Examples
+    --------
+    >>> hmm = MaximumLikelihoodHMM(Gesture).fit(X, Y)
+    >>> hmm.score(X_test, Y_test), hmm.weights_[Gesture.trans]
+    """
+
+    svm_: StructuredSVM
+
+    def __init__(
+        self, model: type[Model], smoothing: float = 1.0, backend: str = AUTO, n_threads: int | None = None
+    ) -> None:
+        self.model, self.smoothing, self.backend, self.n_threads = model, smoothing, backend, n_threads
+
+    def fit(self, X: Sequence[Any], Y: Sequence[Any]) -> Self:
+        """Count.
+
+        Raises
+        ------
+        OptionError
+            The model is no such chain, or the smoothing no positive number.
+        DataError
+            Bad data, or labels that are not known.
+        """
+        if not (is_number(self.smoothing) and 0 < self.smoothing < np.inf):
+            raise OptionError(f"smoothing is a positive number, got {self.smoothing!r}")
+        svm = StructuredSVM(self.model, backend=self.backend, n_threads=self.n_threads)
+        svm._check()
+        roles = chain_roles(self.model.declaration)
+        grounded = ground(self.model, X, check_labels(Y, "a list with the labels of each example", "call fit(X, Y)"))
+        if grounded.ignored is not None and grounded.ignored.any():
+            raise DataError("Y", expected="labels that are all known", found="some that are not")
+        assert grounded.truth is not None
+        counts = np.zeros(grounded.parameters.dim)
+        grounded.parameters.accumulate(grounded.truth, np.ones(grounded.n_examples), counts)
+        by_factor = {block.name: block.view(counts) for block in grounded.parameters.blocks}
+        weights = log_frequencies(roles, by_factor, float(self.smoothing))
+        parameters = {"backend": self.backend, "n_threads": self.n_threads}
+        self.svm_ = StructuredSVM.from_weights(self.model, weights, fitted_on=X, **parameters)
+        return self
+
+    @property
+    def weights_(self) -> Weights:
+        """The logarithms by factor."""
+        return self._fitted_svm().weights_
+
+    def predict(self, X: Sequence[Any]) -> Any:
+        """Return the most probable states of each sequence."""
+        return self._fitted_svm().predict(X)
+
+    def score(self, X: Sequence[Any], Y: Sequence[Any]) -> float:
+        """Return the share of right states, as :meth:`~ssvm_dsl.StructuredSVM.score` does by the declared loss."""
+        return self._fitted_svm().score(X, Y)
+
+    def _fitted_svm(self) -> StructuredSVM:
+        if not hasattr(self, "svm_"):
+            raise NotFittedError("this MaximumLikelihoodHMM is not fitted yet; call fit first")
+        return self.svm_
+
+
+def chain_roles(declaration: Declaration) -> dict[str, Factor]:
+    """Return the factors of a chain by what they are to a hidden Markov model.
+
+    Raises
+    ------
+    OptionError
+        A factor is none of them, two are the same, or transitions or emissions are missing.
+    """
+    roles: dict[str, Factor] = {}
+    for factor in declaration.factors:
+        role = _role(factor)
+        if role is None or role in roles:
+            kinds = "chain(y), y.at(0), y.at(-1), and y with features PLiF(...)"
+            what = "is none of these" if role is None else f"is a second one for the {role}s"
+            raise OptionError(f"a hidden Markov model has one factor each of {kinds}; '{factor.name}' {what}")
+        roles[role] = factor
+    missing = [role for role in (TRANSITION, EMISSION) if role not in roles]
+    if missing or len(declaration.labels) != 1:
+        text = f"no factor for {' and '.join(f'{one}s' for one in missing)}" if missing else "several labels"
+        raise OptionError(f"model {declaration.name} is no hidden Markov model: {text}")
+    return roles
+
+
+def _role(factor: Factor) -> str | None:
+    """Return what a factor is to a hidden Markov model."""
+    target, features = factor.target, factor.features
+    if factor.form != FULL or factor.n_units != 1 or factor.tie is not None or factor.nonneg:
+        return None
+    if target.kind == "each" and len(target.label.dims) == 1 and isinstance(features, PLiF):
+        return EMISSION
+    if features is not None:
+        return None
+    if target.kind == "at":
+        return {0: START, -1: STOP}.get(target.position)
+    return TRANSITION if target.kind == "chain" and target.order == 1 else None
+
+
+def log_frequencies(roles: Mapping[str, Factor], counts: Mapping[str, F64], smoothing: float) -> dict[str, F64]:
+    """Return the weights by the names of factors: logarithms of relative frequencies.
+
+    Parameters
+    ----------
+    roles : mapping of str to Factor
+    counts : mapping of str to ndarray
+        By factor, in the shapes of its weights.
+    smoothing : float
+        What is added to each count.
+    """
+    added = {role: counts[factor.name] + smoothing for role, factor in roles.items()}
+    leaving = added[TRANSITION].sum(axis=1) + added.get(STOP, 0.0)
+    found = {TRANSITION: added[TRANSITION] / leaving[:, None]}
+    if START in added:
+        found[START] = added[START] / added[START].sum()
+    if STOP in added:
+        found[STOP] = added[STOP] / leaving
+    plif = roles[EMISSION].features
+    assert isinstance(plif, PLiF)
+    knots = added[EMISSION].reshape(len(leaving), -1, plif.n_knots)
+    found[EMISSION] = (knots / knots.sum(axis=2, keepdims=True)).reshape(added[EMISSION].shape)
+    return {roles[role].name: np.log(shares) for role, shares in found.items()}

@@ -1,0 +1,175 @@
+"""Hidden Markov models by counting against closed forms; grids and nested cross-validation against scikit-learn."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from ssvm_dsl import (
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    MaximumLikelihoodHMM,
+    Model,
+    PLiF,
+    Quantiles,
+    StructuredSVM,
+    chain,
+    grid_scores,
+    nested_scores,
+)
+from ssvm_dsl.datasets import make_blocks, make_gaussian_hmm
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.reproduce.sequences import Gaussian, true_hmm, with_squares
+
+X = [np.array([[0.0], [1.0], [0.5]]), np.array([[2.0], [0.0]]), np.array([[1.0]])]
+Y = [[0, 1, 1], [1, 0], [0]]
+
+
+class Small(Model):
+    T = Dim()
+    x = Input(T, 1)
+    y = Label(T, 2)
+    emit = Factor(y, features=PLiF(x, [0.0, 1.0, 2.0]))
+    trans = Factor(chain(y))
+    start = Factor(y.at(0))
+    stop = Factor(y.at(-1))
+    loss = Hamming(y)
+
+
+class WithoutEnds(Model):
+    T = Dim()
+    x = Input(T, 1)
+    y = Label(T, 2)
+    emit = Factor(y, features=PLiF(x, Quantiles(3)))
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("a", [1.0, 0.1])
+def test_weights_are_logarithms_of_relative_frequencies(a):
+    weights = MaximumLikelihoodHMM(Small, smoothing=a).fit(X, Y).weights_
+    emit = np.array([[2 + a, 1 + a, a], [0.5 + a, 1.5 + a, 1 + a]])  # 0.5 is half at the knot 0, half at 1
+    np.testing.assert_allclose(np.exp(weights["emit"]), emit / emit.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(np.exp(weights["start"]), np.array([2 + a, 1 + a]) / (3 + 2 * a))
+    leave = np.array([[a, 1 + a, 2 + a], [1 + a, 1 + a, 1 + a]])  # to 0, to 1, the end
+    leave /= leave.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(weights["trans"]), leave[:, :2])
+    np.testing.assert_allclose(np.exp(weights["stop"]), leave[:, 2])
+
+
+def test_rows_are_probabilities_without_ends_and_knots_are_learnt():
+    hmm = MaximumLikelihoodHMM(WithoutEnds).fit(X, Y)
+    np.testing.assert_allclose(np.exp(hmm.weights_["trans"]), [[1 / 3, 2 / 3], [1 / 2, 1 / 2]])
+    np.testing.assert_allclose(np.exp(hmm.weights_["emit"]).sum(axis=1), 1.0)
+    assert hmm.score(X, Y) == hmm.svm_.score(X, Y)
+    assert len(hmm.predict(X)[0]) == 3
+
+
+def test_the_true_model_predicts_the_most_probable_states():
+    data, _, hmm = make_gaussian_hmm(3, 6, random_state=1, variances=(3.0, 9.0))
+    svm = true_hmm(Gaussian, hmm)
+    for x, found in zip(data, svm.predict(with_squares(data))):
+
+        def log_probability(states, x=x):
+            s = np.array(states)
+            emitted = norm.logpdf(x, hmm.means[s], np.sqrt(hmm.variances[s])).sum()
+            return np.log(hmm.start[s[0]]) + np.log(hmm.transitions[s[:-1], s[1:]]).sum() + emitted
+
+        best = max(product(range(2), repeat=6), key=log_probability)
+        assert tuple(found) == best
+        score = svm.decision_function(with_squares([x]))
+        assert score[0] == pytest.approx(log_probability(best))
+
+
+def test_what_is_no_hidden_markov_model_is_refused():
+    class Plain(Model):
+        T = Dim()
+        x = Input(T, 1)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    class NoChain(Model):
+        T = Dim()
+        x = Input(T, 1)
+        y = Label(T, 2)
+        emit = Factor(y, features=PLiF(x, [0.0, 1.0]))
+        loss = Hamming(y)
+
+    with pytest.raises(OptionError, match="'emit' is none of these"):
+        MaximumLikelihoodHMM(Plain).fit(X, Y)
+    with pytest.raises(OptionError, match="no factor for transitions"):
+        MaximumLikelihoodHMM(NoChain).fit(X, Y)
+    with pytest.raises(OptionError, match="smoothing is a positive number"):
+        MaximumLikelihoodHMM(Small, smoothing=0.0).fit(X, Y)
+    with pytest.raises(DataError, match="all known"):
+        MaximumLikelihoodHMM(Small).fit(X, [[0, None, 1], *Y[1:]])
+    with pytest.raises(NotFittedError):
+        MaximumLikelihoodHMM(Small).predict(X)
+
+
+def test_given_weights_of_a_model_with_fitted_features():
+    weights = {"emit": np.ones((2, 3)), "trans": np.zeros((2, 2))}
+    with pytest.raises(OptionError, match="fitted_on=X"):
+        StructuredSVM.from_weights(WithoutEnds, weights)
+    svm = StructuredSVM.from_weights(WithoutEnds, weights, fitted_on=X)
+    assert svm.decision_function(X, Y) == pytest.approx([3.0, 2.0, 1.0])  # hat functions sum to 1
+
+
+class Mean(BaseEstimator):
+    """Predicts the mean of what it has seen times its parameter."""
+
+    def __init__(self, times=1.0):
+        self.times = times
+
+    def fit(self, X, Y):
+        self.mean_ = self.times * np.mean(Y)
+        return self
+
+    def score(self, X, Y):
+        return -np.abs(np.array(Y) - self.mean_).mean()
+
+
+def test_grids_and_nested_cross_validation_are_those_of_scikit_learn():
+    values, grid = list(np.random.default_rng(0).normal(1.0, 1.0, 23)), {"times": [0.0, 0.5, 1.0, 2.0]}
+    found = grid_scores(Mean(), grid, values, values, folds=4)
+    other = GridSearchCV(Mean(), grid, cv=4).fit(values, values)
+    np.testing.assert_allclose(found.scores.mean(axis=1), other.cv_results_["mean_test_score"])
+    assert found.best == other.best_params_
+    nested = nested_scores(Mean(), grid, values, values, outer=3, inner=4)
+    np.testing.assert_allclose(nested.scores, cross_val_score(GridSearchCV(Mean(), grid, cv=4), values, values, cv=3))
+    assert len(nested.chosen) == len(nested.inner) == 3
+    with pytest.raises(OptionError, match="folds: an int from 2 to the number of examples, 3"):
+        grid_scores(Mean(), grid, values[:3], values[:3])
+
+
+def test_blocks_show_the_other_state_as_often_as_asked():
+    data, truth = make_blocks(40, 50, 3, distortion=0.25, noise=0.0, n_noise_features=1, block_length=(5, 10))
+    features, states = np.concatenate(data), np.concatenate(truth)
+    np.testing.assert_allclose((features[:, :2] != 2.0 * states[:, None] - 1.0).mean(axis=0), 0.25)
+    assert not features[:, 2].any()
+    for y in truth:
+        borders = np.flatnonzero(np.diff(np.concatenate([[0], y, [0]])))
+        assert 1 <= len(borders) // 2 <= 5
+        assert (borders[1::2] - borders[::2]).min() >= 5
+
+
+def test_the_hidden_markov_model_stays_and_spreads_as_it_says():
+    data, truth, hmm = make_gaussian_hmm(50, 200, 2)
+    states, features = np.concatenate(truth), np.concatenate(data)
+    stays = [np.mean([b == a for y in truth for a, b in pairwise(y) if a == s]) for s in (0, 1)]
+    np.testing.assert_allclose(stays, np.diag(hmm.transitions), atol=0.02)
+    for s in (0, 1):
+        np.testing.assert_allclose(features[states == s].mean(axis=0), hmm.means[s], atol=0.1)
+        np.testing.assert_allclose(features[states == s].var(axis=0), hmm.variances[s], rtol=0.1)
+    np.testing.assert_allclose(hmm.transitions.sum(axis=1), 1.0)
