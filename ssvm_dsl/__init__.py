@@ -23,12 +23,15 @@ _HOMES = {
     "ssvm_dsl.lang.constraints.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
     "ssvm_dsl.lang.outputs.labels": ("Label", "Latent"),
-    "ssvm_dsl.lang.outputs.targets": ("along", "chain", "cliques", "complete", "cross", "grid", "pairs"),
+    "ssvm_dsl.lang.outputs.targets": (
+        *("along", "chain", "cliques", "complete", "cross", "grid", "pairs", "spans", "starts"),
+    ),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Whitened"),
     ),
     "ssvm_dsl.lang.kernel_features": ("Nystroem", "RandomFourier"),
+    "ssvm_dsl.lang.span_features": ("SpanLength", "SpanMean", "SpanSum"),
     "ssvm_dsl.lang.cost": ("Cost",),
     "ssvm_dsl.lang.losses": ("CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
@@ -126,6 +129,11 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import cross as cross
     from ssvm_dsl.lang.outputs.targets import grid as grid
     from ssvm_dsl.lang.outputs.targets import pairs as pairs
+    from ssvm_dsl.lang.outputs.targets import spans as spans
+    from ssvm_dsl.lang.outputs.targets import starts as starts
+    from ssvm_dsl.lang.span_features import SpanLength as SpanLength
+    from ssvm_dsl.lang.span_features import SpanMean as SpanMean
+    from ssvm_dsl.lang.span_features import SpanSum as SpanSum
     from ssvm_dsl.learning.counting.dicycles import Dicycles as Dicycles
     from ssvm_dsl.learning.counting.multi_label import MultiLabel as MultiLabel
     from ssvm_dsl.learning.counting.output_spaces import OutputSpace as OutputSpace

@@ -47,6 +47,7 @@ _SPEED = {
     "assignment": 1e9,
     "arborescence": 1e9,
     "eisner": 1e9,
+    "semi-markov": 1e9,
     "shortest-path": 1e9,
     "circuit": 8e9,
     "brute-force": 4e8,
@@ -316,6 +317,12 @@ _STRUCTURES = (
         caps=replace(_TREE, constraint_kinds=frozenset({"projective-tree"})),
     ),
     BackendSpec(
+        "semi-markov",
+        "ssvm_backends.structures.segmentations.semi_markov:SemiMarkov",
+        "segmentations with scores of whole segments: best, k best, marginals, log Z, linear in the length",
+        caps=replace(_STRUCTURE, tasks=_ALL_EXACT, max_arity=3, constraint_kinds=frozenset({"segmentation"})),
+    ),
+    BackendSpec(
         "shortest-path",
         "ssvm_backends.structures.routes.shortest_path:ShortestPath",
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
@@ -371,6 +378,7 @@ _ALIASES = {
         "icm": ("iterated-conditional-modes",),
         "assignment": ("hungarian", "linear-sum-assignment"),
         "arborescence": ("chu-liu-edmonds",),
+        "semi-markov": ("segmental-viterbi",),
         "shortest-path": ("bellman-ford", "dijkstra"),
         "brute-force": ("exhaustive",),
     }.items()

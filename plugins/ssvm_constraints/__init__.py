@@ -42,6 +42,13 @@ _KINDS = (
         literal_parameters=("head", "dependent"),
     ),
     ConstraintSpec(
+        "segmentation",
+        "ssvm_constraints.segmentation:Segmentation",
+        "true literals describe a division of positions into segments with classes: Label(T, states, segments=8)",
+        parameters=("n", "n_classes", "longest"),
+        literal_parameters=("start", "stop", "class"),
+    ),
+    ConstraintSpec(
         "path",
         "ssvm_constraints.routes:Path",
         "true literals are the arcs of one simple path from source to target",

@@ -24,7 +24,7 @@ class Drawn:
 
     Parameters
     ----------
-    places : ndarray of int32, shape (l, 2)
+    places : ndarray of int32, shape (l, p)
         What the kind needs to know of each literal: row and column, tail and head.
     numbers : sequence
         What it needs to know of the constraint, in the order of the names.
@@ -34,9 +34,9 @@ class Drawn:
     numbers: Sequence[Any]
 
 
-def chosen_places(rng: np.random.Generator, places: Sequence[tuple[int, int]]) -> NDArray[np.int32]:
-    """Return most of the places, few enough, in random order; seldom one of them twice."""
-    array = np.array(places, dtype=np.int32).reshape(-1, 2)
+def chosen_places(rng: np.random.Generator, places: Sequence[tuple[int, ...]], width: int = 2) -> NDArray[np.int32]:
+    """Return most of the places, of so many numbers each, few enough, in random order; seldom one of them twice."""
+    array = np.array(places, dtype=np.int32).reshape(-1, width)
     kept = rng.permutation(len(array))[: rng.integers(MOST_LITERALS - 2, MOST_LITERALS + 1)]
     if len(kept) and len(kept) < MOST_LITERALS and rng.random() < 0.3:
         kept = np.append(kept, kept[0])
@@ -47,7 +47,7 @@ def structure_problem(
     rng: np.random.Generator,
     kind: str,
     draw: Callable[[], Drawn],
-    literal_names: tuple[str, str],
+    literal_names: tuple[str, ...],
     names: Mapping[str, type],
 ) -> tuple[Program, Theta]:
     """Return examples with one constraint each, or none, over literals of all forms, and a variable in no literal.
@@ -71,7 +71,7 @@ def structure_problem(
     card[var_ptr[1:][spare == 1] - 1] = 3
     n = int(sizes.sum())
     variable = np.concatenate([np.zeros(0, np.int64), *(rng.permutation(size) for size in sizes)]).astype(np.int32)
-    places = np.concatenate([np.zeros((0, 2), np.int32), *(one.places for one in there)])
+    places = np.concatenate([np.zeros((0, len(literal_names)), np.int32), *(one.places for one in there)])
     group = ConstraintGroup(
         kind, f"{kind} of the kit", pointers(np.array([one is not None for one in drawn])),
         pointers(np.array([len(one.places) for one in there], dtype=np.int64)), variable,

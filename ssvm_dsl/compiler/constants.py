@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.tables import in_tables, table_states
 
 #: Where the feature row of each factor of the shapes stands, and what to add for each example.
 RowIndex = Callable[[Given, Scopes, Rows], tuple[I32, I64] | None]
@@ -167,8 +169,8 @@ class _Work:
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
         """Rule out what a rule says."""
         self._refuse_forbidden(rule, scopes)
-        scopes, left = self._known(scopes), rule.mask()
-        if rule.target.arity == 1:
+        scopes, left = self._known(scopes), _left(rule)
+        if len(rule.target.table_cards) == 1:
             start = self.state_ptr[scopes.shapes.variables()[:, 0]]
             self._forbid_states((start[:, None] + np.flatnonzero(~left)).ravel())
             return
@@ -180,7 +182,8 @@ class _Work:
         scopes = self._known(scopes)
         if rows is None:
             values = np.array([given.table])
-            if given.target.arity > 1:
+            if len(given.target.table_cards) > 1:
+                values = in_tables(given.target, values)
                 self._add_shared(given.name, given.target, scopes, values)
                 return
             index: tuple[I32, I64] | None = _one_row(scopes)
@@ -190,14 +193,15 @@ class _Work:
             if index is None:
                 index = scopes.shapes.own_number, scopes.shapes.ptr[:-1]
         assert index is not None
-        if given.target.arity == 1:
+        if len(given.target.table_cards) == 1:
             self._give_states(given, scopes.shapes, values[scopes.shapes.spread(*index)])
         else:
-            self._add_group(given.name, given.target, scopes.shapes, index, np.ascontiguousarray(values))
+            values = in_tables(given.target, values)
+            self._add_group(given.name, given.target, scopes.shapes, index, values)
 
     def _give_states(self, given: Given, shapes: Shapes, values: F64) -> None:
         """Add a row of scores to the states of each variable; ``-inf`` becomes a mask."""
-        label, states = given.target.label, np.arange(given.target.cards[0])
+        label, states = given.target.label, np.array(table_states(given.target))
         if given.target.kind == "indicator":
             assert given.target.state is not None
             states = np.array([label.index(given.target.state)])
@@ -224,7 +228,7 @@ class _Work:
     def _add_group(self, name: str, target: Target, shapes: Shapes, index: tuple[I32, I64], table: F64) -> None:
         rows, base = index
         self.laid.tables[len(self.laid.groups)] = table
-        self.laid.groups.append(Group(name, target.cards, shapes, rows, base, len(table)))
+        self.laid.groups.append(Group(name, target.table_cards, shapes, rows, base, len(table)))
 
     def require_states(self) -> None:
         """Refuse variables without a state that is left.
@@ -261,16 +265,17 @@ class _Work:
         if self.truth is None:
             return
         variables, shapes = scopes.shapes.variables(), scopes.shapes
-        states, cards = self.truth[variables], rule.target.cards
+        states, cards = self.truth[variables], rule.target.table_cards
         number = np.zeros(len(states), dtype=np.int64)
         for k, card in enumerate(cards):
             number = number * card + np.maximum(states[:, k], 0)
-        wrong = np.flatnonzero(~rule.mask()[number] & (states >= 0).all(axis=1))
+        wrong = np.flatnonzero(~_left(rule)[number] & (states >= 0).all(axis=1))
         if len(wrong):
-            example = int(owners(shapes.ptr)[wrong[0]])
-            labels = rule.target.labels if rule.target.kind == "cross" else (rule.target.label,) * len(cards)
+            example, target = int(owners(shapes.ptr)[wrong[0]]), rule.target
+            labels = target.labels if target.kind == "cross" else (target.label,) * target.arity
             names = [label.classes or range(label.n_states) for label in labels]
-            found = ", ".join(str(name[s]) for name, s in zip(names, states[wrong[0]].tolist(), strict=True))
+            joint = np.unravel_index(table_states(target).index(int(number[wrong[0]])), target.cards)
+            found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
             place = self._place(int(variables[wrong[0], 0]))
             self._refuse(f"rule '{rule.name}'", example, f"{found} ({place})")
 
@@ -287,6 +292,13 @@ class _Work:
     def _refuse(self, what: str, example: int, found: str) -> None:
         hint = "correct the label, or the rule: what is ruled out cannot be learnt from"
         raise DataError("Y", example=example, expected=f"labels that {what} does not rule out", found=found, hint=hint)
+
+
+def _left(rule: Forbid) -> Bools:
+    """Return which joint states of the tables that factors have are left."""
+    left = np.ones(prod(rule.target.table_cards), dtype=bool)
+    left[table_states(rule.target)] = rule.mask()
+    return left
 
 
 def _one_row(scopes: Scopes) -> tuple[I32, I64]:

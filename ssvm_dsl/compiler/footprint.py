@@ -226,7 +226,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     """Return the sizes of one part of a template: of its own factors, or of those of its auxiliary variables."""
     source, examples, meter = factor.features, sizes.examples, sizes.meter
     counts = np.zeros(examples.n, np.int64) + target.count(examples.sizes)
-    n, r, n_configs = int(counts.sum()), target.arity, prod(target.cards)
+    n, r, n_configs = int(counts.sum()), len(target.table_cards), prod(target.table_cards)
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
     n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
@@ -260,10 +260,12 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
 def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64]) -> float:
     """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once, for one example of each shape."""
     longest = int(counts.max(initial=0))
-    if target.kind in ("each", "indicator", "at"):
+    if target.kind in ("each", "indicator", "at", "starts"):
         return 36.0 * n
     if target.kind in ("agreement", "members"):
         return 72.0 * n
+    if target.kind == "spans":
+        return 68.0 * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
     if target.kind == "pairs":
@@ -320,7 +322,7 @@ def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tu
         stacked = sum((1.0 if part.sparse else 1.5) * sizes.rows[part] for part in source.sources)
         return stacked, stacked
     kept = 8.0 * n_rows * source.width * n_configs
-    copies = 1.0 if isinstance(source, lang.Feature | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
+    copies = 1.0 if isinstance(source, lang.OfFactors | lang.JointFeature | lang.Transform | lang.Concat) else 0.0
     given = 0.0
     if isinstance(source, Input) and (first := examples.raw[source.name][0]).dtype != np.float64:
         given = float(first.itemsize * n_rows * source.width)

@@ -294,7 +294,7 @@ def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64)
 def _feature_map(factor: Factor, part: Part, scopes: Scopes, rows: Rows | None, block: Block, group: int) -> FeatureMap:
     index, shapes = _row_index(factor, scopes, rows), scopes.shapes
     features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
-    cards = part.target.cards
+    cards = part.target.table_cards
     if factor.joint:
         assert isinstance(features, np.ndarray)
         if index is not None:  # factors were left out: keep the tables of the others
@@ -303,7 +303,7 @@ def _feature_map(factor: Factor, part: Part, scopes: Scopes, rows: Rows | None, 
             index = None
     return FeatureMap(
         name=part.name,
-        group=NODE if part.target.arity == 1 else group,
+        group=NODE if len(cards) == 1 else group,
         cards=cards,
         shapes=shapes,
         block=block,

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.missing_labels import missing_entries
 from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
+from ssvm_dsl.compiler.segments import read_segments, segments_of
 from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
@@ -162,6 +164,9 @@ class Layout:
             if label.pointer:
                 self._encode_pointers(label, values, states, ignored)
                 continue
+            if label.segments is not None:
+                self._encode_segments(label, values, states, ignored)
+                continue
             flat, skip = _read_label(self, label, values, _ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
@@ -176,6 +181,12 @@ class Layout:
         ignored[self.variables(label)] = np.repeat(unknown, np.repeat(n_cols, n_rows))
         if label.none is not None:
             states[self.variables(label.none)], ignored[self.variables(label.none)] = none, unknown
+
+    def _encode_segments(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
+        """Write classes of positions, where segments begin, and which spans are segments, and what is not known."""
+        read = read_segments(label, values, self.count(label))
+        for part, found, unknown in zip((label, *label.parts), read[:3], read[3:], strict=True):
+            states[self.variables(part)], ignored[self.variables(part)] = found, unknown
 
     def _split(
         self, given: Sequence[Any], what: str, partial: bool, labels: Sequence[Label]
@@ -213,6 +224,8 @@ class Layout:
         named: NDArray[Any] = flat.astype(np.int64) if label.classes is None else class_array(label.classes)[flat]
         if not label.dims:
             return list(named.tolist())
+        if label.segments is not None:
+            return segments_of(label, named, states[self.variables(label.begins)], self.count(label))
         ptr = pointers(self.count(label)).tolist()
         arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
         if len(label.dims) == 1:
@@ -278,7 +291,7 @@ def _read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: obj
 
 def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:
     """Return the labels with some class in place of what is not known, and where that was; ``None`` for nowhere."""
-    found = [_missing(label, value) for value in values]
+    found = [missing_entries(label, value) for value in values]
     if all(one is None for one in found):
         return values, None
     holder = 0 if label.classes is None else label.classes[0]
@@ -299,35 +312,6 @@ def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[
     if any(mask.shape != layout.shape(label, i) for i, mask in enumerate(masks)):
         return filled, None  # the shape of the labels is wrong, which is said next
     return filled, np.concatenate([mask.ravel() for mask in masks])
-
-
-def _missing(label: Label, value: Any) -> Bools | None:
-    """Return which labels of an example are not known, ``None`` where all are; without axes for the whole example."""
-    if value is None:
-        return np.ones((), dtype=bool)
-    if isinstance(value, np.ndarray) and is_masked(value):
-        return np.ma.getmaskarray(value)
-    marked = label.classes is None or -1 not in label.classes  # -1 is no class
-    if isinstance(value, list | tuple):
-        value = np.array(value, dtype=object) if _may_miss(value) else None
-    elif isinstance(value, int | np.integer) and not isinstance(value, bool):
-        value = np.asarray(value)
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufO":
-        return None
-    mask = np.asarray(value == -1) if marked and value.dtype != object else np.zeros(value.shape, dtype=bool)
-    if value.dtype == object:
-        flat = [one is None or (marked and _is_minus_one(one)) for one in value.ravel()]
-        mask = np.array(flat, dtype=bool).reshape(value.shape)
-    return mask if mask.any() else None
-
-
-def _may_miss(value: Sequence[Any]) -> bool:
-    """Whether a list may hold what marks a label that is not known: lists inside are looked through later."""
-    return any(one is None or isinstance(one, list | tuple | np.ndarray) or _is_minus_one(one) for one in value)
-
-
-def _is_minus_one(one: Any) -> bool:
-    return isinstance(one, int | float | np.number) and one == -1
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

@@ -71,9 +71,8 @@ def build_loss(
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in (term.label, term.label.none):
-                if part is not None:
-                    _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
+            for part in _judged(term.label):
+                _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
     largest = [node, *(one.largest() for one in factors)]
     if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
         hint = "prices, node weights and the weight of the loss are multiplied"
@@ -144,7 +143,7 @@ def _add(
     rows, start = node.reshape(-1, label.n_states) if alone else node, None if alone else pointers(layout.card)
     some = max(1, PART_STATES // label.n_states)
     for part in (slice(lo, lo + some) for lo in range(0, len(variables), some)):
-        prices = _prices(term, states[part]) if returned is None else returned[part]
+        prices = _prices(term, label, states[part]) if returned is None else returned[part]
         if len(sizes):
             prices *= sizes[part, None]
         if len(total):
@@ -169,9 +168,14 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
     return np.where(total > 0.0, total, 1.0)
 
 
-def _prices(term: LabelLoss, states: I32) -> F64:
-    """Return the price of each state of some variables; ``shape (n, n_states)``."""
-    n_states = term.label.n_states
+def _judged(label: Label) -> tuple[Label, ...]:
+    """Return the parts of a label that a loss looks at: of segments, which follow from them, not the spans."""
+    return (label, *label.parts) if label.segments is None else (label, label.begins)
+
+
+def _prices(term: LabelLoss, label: Label, states: I32) -> F64:
+    """Return the price of each state of some variables of a label, or a part of it; ``shape (n, n_states)``."""
+    n_states = label.n_states
     if isinstance(term, Cost):
         return term.prices()[states]
     assert isinstance(term, Hamming)

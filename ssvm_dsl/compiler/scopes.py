@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.segments import span_ends
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
@@ -129,7 +130,7 @@ def lay(target: Target, layout: Layout, examples: Examples) -> Scopes:
 
 def shapes_of(target: Target, layout: Layout, examples: Examples) -> tuple[I32, I64]:
     """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
-    labels = target.labels
+    labels = [part for label in target.labels for part in (label, *label.parts)]
     columns = [layout.start(label) - layout.var_ptr[:-1] for label in labels]
     names = {dim.name for label in labels for dim in label.dims}
     columns += [layout.sizes[name] for name in sorted(names)]
@@ -155,7 +156,25 @@ def _chain(target: Target, layout: Layout, lists: Lists) -> _Laid:
     counts = np.maximum(layout.count(target.label) - target.order, 0)
     first = runs(layout.start(target.label), counts)
     last = runs(np.full(layout.n, target.order, dtype=np.int64), counts)
-    return _Laid(first[:, None] + np.arange(target.order + 1), counts, target.label.dims, last)
+    variables = first[:, None] + np.arange(target.order + 1)
+    if target.of_segments:
+        variables = np.column_stack([variables, runs(layout.start(target.label.begins) + 1, counts)])
+    return _Laid(variables, counts, target.label.dims, last)
+
+
+def _starts(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    counts = layout.count(target.label)
+    both = [runs(layout.start(one), counts) for one in (target.label, target.label.begins)]
+    return _Laid(np.stack(both, axis=1), counts, target.label.dims)
+
+
+def _spans(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Lay spans that end within the axis: of each start the shorter ones first."""
+    longest = target.label.segments or 1
+    start, end, ptr = span_ends(layout.count(target.label), longest)
+    counts = np.diff(ptr)
+    first = np.repeat(layout.start(target.label.spans), counts)
+    return _Laid((first + start * longest + end - start - 1)[:, None], counts, ())
 
 
 def _pairs(target: Target, layout: Layout, lists: Lists) -> _Laid:
@@ -278,4 +297,6 @@ _LAYERS: dict[str, Callable[[Target, Layout, Lists], _Laid]] = {
     "along": _along,
     "agreement": _agreement,
     "members": _members,
+    "spans": _spans,
+    "starts": _starts,
 }

@@ -56,7 +56,7 @@ class _Sizes:
 
     def __init__(self, declaration: Declaration, n: int) -> None:
         self.n = n
-        self.known = {dim.name: np.full(n, dim.size, np.int64) for dim in declaration.dims if dim.size}
+        self.known = {dim.name: np.full(n, dim.size, np.int64) for dim in declaration.fixed_dims if dim.size}
         self.source = dict.fromkeys(self.known, "the declaration")
 
     def tell(self, dim: Dim, sizes: I64, what: str) -> None:

@@ -6,6 +6,14 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
 from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
 from ssvm_dsl.ir.analysis.properties import ROUNDING
+from ssvm_dsl.ir.analysis.segments import (
+    NEIGHBOURS,
+    STARTS,
+    SUCCESSIVE,
+    SegmentVariables,
+    segment_links,
+    segment_variables,
+)
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, structure_keys, width_order
@@ -40,9 +48,12 @@ __all__ = [
     "I8",
     "I32",
     "I64",
+    "NEIGHBOURS",
     "NODE",
     "RELATIVE",
     "ROUNDING",
+    "STARTS",
+    "SUCCESSIVE",
     "U8",
     "Ability",
     "Block",
@@ -66,6 +77,7 @@ __all__ = [
     "Primal",
     "Program",
     "Question",
+    "SegmentVariables",
     "Solution",
     "SparseRows",
     "Stop",
@@ -91,6 +103,8 @@ __all__ = [
     "runs",
     "score_labels",
     "score_marginals",
+    "segment_links",
+    "segment_variables",
     "stretches",
     "structure_keys",
     "width_order",

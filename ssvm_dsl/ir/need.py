@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.array_types import I64
 from ssvm_dsl.ir.analysis.portions import portion_share
+from ssvm_dsl.ir.analysis.segments import SEGMENTATION, are_segmented
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import largest_table
 from ssvm_dsl.ir.constraints import ConstraintGroup
@@ -124,6 +126,11 @@ class Need:
         Most hard constraints of an example.
     shared_literals : bool
         Whether a variable is in several literals of hard constraints.
+    segmented : bool
+        Whether all hard constraints are segmentations whose variables stand in runs, which factors keep to
+        (:mod:`ssvm_dsl.ir.analysis.segments`).
+    free_variables : bool
+        Whether some variable is in no literal of a hard constraint.
     cyclic : bool
         Whether literals that are arcs of a graph (``tail``, ``head``) can form a cycle.
     abilities : frozenset of Ability
@@ -162,6 +169,8 @@ class Need:
     constraint_kinds: frozenset[str] = frozenset()
     max_constraints: int = 0
     shared_literals: bool = False
+    segmented: bool = False
+    free_variables: bool = True
     cyclic: bool = False
     abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
@@ -189,6 +198,7 @@ class Need:
     ) -> Need:
         """Return the need of a program."""
         longest = int(np.diff(program.var_ptr).max(initial=0))
+        uses = _literal_uses(program)
         return cls(
             tasks=tasks,
             topology=program.hardest_topology,
@@ -196,7 +206,9 @@ class Need:
             max_card=int(program.card.max(initial=1)),
             constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
             max_constraints=_most_constraints(program),
-            shared_literals=_shares_literals(program),
+            shared_literals=bool((uses > 1).any()),
+            segmented=any(one.kind == SEGMENTATION for one in program.constraints) and are_segmented(program),
+            free_variables=bool((uses == 0).any()),
             cyclic=any(_has_cycle(group) for group in program.constraints),
             abilities=abilities,
             guarantee=guarantee,
@@ -250,13 +262,13 @@ def _has_cycle(group: ConstraintGroup) -> bool:
     return bool(connected_components(graph, connection="strong", return_labels=False) < n)
 
 
-def _shares_literals(program: Program) -> bool:
-    """Return whether a variable is in two literals, of one hard constraint or of several."""
+def _literal_uses(program: Program) -> I64:
+    """Return in how many literals of hard constraints each variable is; ``ndarray of int64, shape (V,)``."""
     uses = np.zeros(program.n_variables, dtype=np.int64)
     for group in program.constraints:
         first = program.var_ptr[:-1][group.example_of[group.constraint_of]]
         uses += np.bincount(first + group.variable, minlength=program.n_variables)
-    return bool((uses > 1).any())
+    return uses
 
 
 def _most_constraints(program: Program) -> int:

@@ -82,9 +82,10 @@ class DeclarationBuilder:
         allowed: Input | None = None,
         over: Dim | None = None,
         null: bool = False,
+        segments: int | None = None,
     ) -> Label:
         """Add a :class:`Label`."""
-        return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, null=null))
+        return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, null=null, segments=segments))
 
     def latent(
         self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None

@@ -11,8 +11,9 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses import WeighedLoss, pointer_mistakes
-from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
+from ssvm_dsl.lang.losses import WeighedLoss, structure_mistakes
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got
 
 #: Tables by name: 1 where any variable is wrong; 1 where truth or answer, but not both, have unequal states.
@@ -73,7 +74,7 @@ class Cost(WeighedLoss):
         if not isinstance(target, Label | Target):
             mistakes.append(got("Cost: the first argument is a Label, or joins labels as chain(y) does", target))
         else:
-            mistakes += [*goal.mistakes, *pointer_mistakes("Cost", goal.label)]
+            mistakes += [*goal.mistakes, *structure_mistakes("Cost", goal.label)]
         if goal.kind == "indicator":
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
         stored = _read_table(goal, table, mistakes)

@@ -12,14 +12,15 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.constraints.pointers import OneEach, PointerStructure
+from ssvm_dsl.lang.constraints.segments import Segmentation
 from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor, feature_mistakes
-from ssvm_dsl.lang.features import Feature, FunctionRef, JointFeature, walk_sources
+from ssvm_dsl.lang.features import SPAN_ENDS, Feature, FunctionRef, JointFeature, walk_sources
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
 from ssvm_dsl.lang.losses import Loss, ZeroOne
-from ssvm_dsl.lang.outputs.labels import Label, Latent, NoneOf, Target
+from ssvm_dsl.lang.outputs.labels import Label, LabelPart, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol
 
 S = TypeVar("S", bound=Symbol)
@@ -76,14 +77,20 @@ class Declaration:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """All variables; pointers that may point nowhere are two of them, auxiliary ones of factors come last."""
+        """All variables; labels of several parts are several of them, auxiliary ones of factors come last."""
         auxiliary = (one for factor in self.factors for one in factor.agreements)
         return (*self.own_labels, *auxiliary)
 
     @cached_property
     def own_labels(self) -> tuple[Label, ...]:
-        """The variables without auxiliary ones of factors."""
-        return tuple(part for label in self._of(Label) for part in (label, label.none) if part is not None)
+        """The variables without auxiliary ones of factors: labels, and what else belongs to them (``Label.parts``)."""
+        return tuple(part for label in self._of(Label) for part in (label, *label.parts))
+
+    @cached_property
+    def fixed_dims(self) -> tuple[Dim, ...]:
+        """The axes of fixed size, those of parts of labels included."""
+        axes = (*self.dims, *(dim for label in self.own_labels for dim in label.dims))
+        return tuple({dim.name: dim for dim in axes if dim.size is not None}.values())
 
     @cached_property
     def outputs(self) -> tuple[Label, ...]:
@@ -102,11 +109,12 @@ class Declaration:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The hard constraints, and one for each pointer label that no structure is declared of."""
+        """The hard constraints, one for each pointer label without a declared structure, one for labels of segments."""
         declared = self._of(Constraint)
         shaped = {id(one.pointers) for one in declared if isinstance(one, PointerStructure)}
         bare = (label for label in self.outputs if label.pointer and id(label) not in shaped)
-        return (*declared, *map(OneEach, bare))
+        segmented = (label for label in self.outputs if label.segments is not None)
+        return (*declared, *map(OneEach, bare), *map(Segmentation, segmented))
 
     @cached_property
     def given(self) -> tuple[Given, ...]:
@@ -282,7 +290,13 @@ def _feature_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iterat
             yield symbol.where, f"{symbol.name}: {text}"
         for source in walk_sources(symbol.features):
             if isinstance(source, Feature | JointFeature):
-                unknown = set(source.ref.arguments() or ()) - inputs
+                asked = set(source.ref.arguments() or ())
+                unknown = asked - inputs
+                if isinstance(source, Feature) and source.target is not None and source.target.kind == "spans":
+                    unknown -= {*SPAN_ENDS}
+                    for name in inputs.intersection(SPAN_ENDS):
+                        text = "is where spans are; give the input of this name another one"
+                        yield source.where, f"{symbol.name}: in a function of spans the parameter '{name}' {text}"
                 if unknown:
                     yield (
                         source.where,
@@ -303,7 +317,7 @@ def _mask_mistakes(label: Label, mask: Input) -> Iterator[str]:
 
 def _declared(label: Label) -> Label:
     """Return the label that was declared: the one that a part of it belongs to."""
-    return label.of if isinstance(label, NoneOf) else label
+    return label.of if isinstance(label, LabelPart) else label
 
 
 def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:

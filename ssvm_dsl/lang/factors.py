@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.lang.arrays import MOST, number_text
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_sources
@@ -14,7 +16,9 @@ from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, Part, agreements_of, parts_of
-from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.tables import in_tables
+from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
 
 EDGE = "edge"
@@ -35,7 +39,7 @@ class Factor(Symbol):
     ----------
     target : Label or Target
         ``y``, ``y.is_(k)``, ``chain(y)``, ``pairs(y, W)``, ``grid(y)``, ``complete(y)``, ``along(y, edges)``,
-        ``cliques(y, sets)`` or ``cross(a, b)``.
+        ``cliques(y, sets)`` or ``cross(a, b)``; ``spans(y)``, ``chain(y)`` or ``starts(y)`` of a label of segments.
     features : Input, feature, or list of them, optional
         Rows of features; a list is put side by side.
     form : Form or array, optional
@@ -90,6 +94,8 @@ class Factor(Symbol):
         if goal.kind == "each" and goal.label.pointer and not goal.mistakes:
             mistakes += _pointer_mistakes(source, shape, per, weights)
             shape = indicator_form(1)
+        if goal.of_segments and not goal.mistakes:
+            mistakes += _segment_mistakes(source, per, weights)
         if tie is not None and not isinstance(tie, Factor):
             mistakes.append(got("tie: the other Factor whose weights to share", tie))
             tie = None
@@ -157,6 +163,8 @@ class Factor(Symbol):
         if self.agreements:
             return parts_of(self.agreements)
         basis = None if self.joint else self.form.matrix(self.target.cards)
+        if self.target.of_segments and not self.joint:
+            basis = in_tables(self.target, np.eye(prod(self.target.cards)) if basis is None else basis)
         return (Part(self.name, self.target, basis),)
 
     @property
@@ -226,6 +234,12 @@ def _pointer_mistakes(features: Source | None, form: Form, per: object, weights:
     """Yield what a factor of a pointer label does not have."""
     if form != FULL or per is not None or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of a pointer label takes features of pairs of positions; no form, per, weights or JointFeature"
+
+
+def _segment_mistakes(features: Source | None, per: object, weights: object) -> Iterator[Mistake]:
+    """Yield what a factor of segments does not have."""
+    if per is not None or not _is_all(weights) or isinstance(features, JointFeature):
+        yield "a factor of segments has no per, weights='observed' or JointFeature"
 
 
 def _is_all(weights: object) -> bool:

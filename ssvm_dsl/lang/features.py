@@ -103,7 +103,18 @@ class FunctionRef:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Feature(Source):
+class OfFactors(Source):
+    """Features whose rows may belong to the factors of a target, in the order of the pattern, and not to axes."""
+
+    target: Target | None
+
+
+#: What functions of spans may ask for beside the inputs: where each one starts, and the position after its last one.
+SPAN_ENDS = ("start", "end")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Feature(OfFactors):
     """The user's own feature function of one example's inputs.
 
     Parameters
@@ -113,7 +124,8 @@ class Feature(Source):
         returns an array of shape ``(*axes, width)``.  Inputs are read-only views, sparse ones and attributes copies.
     *axes : Dim or Target
         The axes of the result; or one target such as ``pairs(y, W)``, then the function returns
-        ``(n_factors, width)``, one row for each factor in the order of the pattern.
+        ``(n_factors, width)``, one row for each factor in the order of the pattern.  For ``spans(y)`` the function
+        also receives the arrays ``start`` and ``end`` of all spans, ``end`` not included, where it has such parameters.
     width : int
         Number of features in a row.
 
@@ -121,10 +133,11 @@ class Feature(Source):
     --------
     >>> def shape(x): return np.c_[x.mean(axis=1), x.max(axis=1)]
     >>> Factor(y, features=Feature(shape, T, width=2))
+    >>> def ends(x, start, end): return x[end - 1] - x[start]
+    >>> Factor(spans(y), features=Feature(ends, spans(y), width=2))
     """
 
     ref: FunctionRef
-    target: Target | None
     n_features: int
 
     def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int) -> None:
@@ -429,7 +442,7 @@ def nested_too_deep(sources: Sequence[Source], name: str) -> list[Mistake]:
 
 def row_target(source: Source) -> Target | None:
     """Return the target whose factors the rows of a source belong to, ``None`` when rows belong to axes."""
-    if isinstance(source, Feature):
+    if isinstance(source, OfFactors):
         return source.target
     return next((found for part in source.sources if (found := row_target(part)) is not None), None)
 

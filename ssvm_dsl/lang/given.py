@@ -11,7 +11,8 @@ import numpy as np
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features import Feature
 from ssvm_dsl.lang.inputs import Input, Source
-from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got
 
 

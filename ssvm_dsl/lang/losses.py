@@ -97,13 +97,16 @@ class LabelLoss(Loss):
         return Label(1), [got(f"{name}: the first argument is a Label", label)]
 
 
-def pointer_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
-    """Yield what a loss of a pointer label does not have."""
-    if label.pointer and name != "Hamming":
-        yield f"{name}: the loss of a pointer label is Hamming(y), the number of wrong pointers"
+def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[Mistake]:
+    """Yield what a loss of a pointer label, or of segments, does not have."""
+    if not label.pointer and label.segments is None:
+        return
+    what, counts = ("a pointer label", "wrong pointers") if label.pointer else ("segments", "wrong classes and ends")
+    if name != "Hamming":
+        yield f"{name}: the loss of {what} is Hamming(y), the number of {counts}"
     for option, value in options.items():
-        if label.pointer and value is not None:
-            yield f"{name}: of a pointer label it has no {option}"
+        if value is not None:
+            yield f"{name}: of {what} it has no {option}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -134,6 +137,9 @@ class WeighedLoss(LabelLoss):
 @dataclass(frozen=True, init=False, repr=False)
 class Hamming(WeighedLoss):
     """Number of wrong variables: ``sum_v weights[y_v] [yhat_v != y_v]``.
+
+    Of a label with ``segments=`` it is the number of positions of a wrong class and of positions where a segment begins
+    in one of both only; it is zero for the true segments alone.
 
     Parameters
     ----------
@@ -171,7 +177,7 @@ class Hamming(WeighedLoss):
         ignore = _ignored(label, ignore, "Hamming", mistakes)
         nodes = self._weights_of(label.dims, node_weights, "Hamming", mistakes)
         divide = as_flag(normalize, "Hamming: normalize", mistakes)
-        mistakes += pointer_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
+        mistakes += structure_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
         self._fill(mistakes, label=label, normalize=divide, weights=prices, ignore=ignore, node_weights=nodes)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -256,7 +262,7 @@ class CountLoss(LabelLoss):
         classes = _positive_classes(label, plain(positive), mistakes)
         given = number[0] if number else None
         ignore = _ignored(label, ignore, "CountLoss", mistakes)
-        mistakes += pointer_mistakes("CountLoss", label)
+        mistakes += structure_mistakes("CountLoss", label)
         self._fill(mistakes, label=label, measure=measure, positive=classes, beta=given, ignore=ignore)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -356,7 +362,7 @@ class CustomLoss(LabelLoss):
             if not isinstance(value, str | int | float) or value != value:
                 mistakes.append(got(f"CustomLoss: the option {key} is a string, a number or a truth value", value))
                 given[key] = None
-        mistakes += pointer_mistakes("CustomLoss", label)
+        mistakes += structure_mistakes("CustomLoss", label)
         self._fill(mistakes, label=label, kind=kind, options=tuple(sorted(given.items())))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -21,6 +21,20 @@ def literals_of(program: Program, group: ConstraintGroup) -> Literals:
     )
 
 
+def places_of(program: Program) -> Literals:
+    """Return where the variables of a program are, as a record of no literals."""
+    return Literals(program.var_ptr, program.state_ptr, *_NO_LITERALS)
+
+
+def variables_without_literals(program: Program) -> Bools:
+    """Return which variables are in no literal of a constraint; ``ndarray of bool, shape (V,)``."""
+    free = np.ones(program.n_variables, dtype=bool)
+    for group in program.constraints:
+        first = np.repeat(program.var_ptr[:-1], np.diff(group.literal_ptr[group.ptr]))
+        free[first + group.variable] = False
+    return free
+
+
 class StructureSession(ABC):
     """Finds best labellings constraint by constraint; every variable is in one literal of one constraint, or in none.
 
@@ -43,11 +57,7 @@ class StructureSession(ABC):
         self.program = program
         self.groups = [group for group in program.constraints if group.n_constraints]
         self.literals = [literals_of(program, group) for group in self.groups]
-        self.places = Literals(program.var_ptr, program.state_ptr, *_NO_LITERALS)
-        self.free = np.ones(program.n_variables, dtype=bool)
-        for group in self.groups:
-            first = np.repeat(program.var_ptr[:-1], np.diff(group.literal_ptr[group.ptr]))
-            self.free[first + group.variable] = False
+        self.places, self.free = places_of(program), variables_without_literals(program)
 
     @abstractmethod
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:

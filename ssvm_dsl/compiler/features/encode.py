@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
+from ssvm_dsl.compiler.segments import span_ends
 from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -25,6 +26,7 @@ from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 
 T = TypeVar("T")
 
@@ -104,8 +106,17 @@ class Encoder:
             self.fitted[key] = learn()
         return self.fitted[key]
 
-    def call(self, ref: lang.FunctionRef, i: int, what: str) -> F64:
+    def call(self, ref: lang.FunctionRef, i: int, what: str, more: Mapping[str, Any] | None = None) -> F64:
         """Return a user function's array for example i: a copy, as functions may use their memory again.
+
+        Parameters
+        ----------
+        ref : FunctionRef
+        i : int
+        what : str
+            What the function is, for messages.
+        more : mapping of str to ndarray, optional
+            What it may ask for beside the inputs.
 
         Raises
         ------
@@ -114,8 +125,11 @@ class Encoder:
         """
         named = f"{what} {ref.path}"
         assert ref.function is not None
+        asked, spare = ref.arguments(), more or {}
+        names = None if asked is None else [name for name in asked if name not in spare]
+        given = {name: value for name, value in spare.items() if asked is None or name in asked}
         try:
-            value = ref.function(**example_inputs(self.examples, i, ref.arguments()))
+            value = ref.function(**example_inputs(self.examples, i, names), **given)
         except Exception as err:
             hint = "inputs are read-only for functions; x = x.copy() may be changed" if "read-only" in str(err) else ""
             found = f"{type(err).__name__}: {err}"
@@ -209,8 +223,10 @@ def _malformed(token: Any) -> str | None:
 def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     sizes = encoder.examples.sizes
     parts, counts = [], []
+    goal = source.target
+    ends = _span_ends(encoder, goal) if goal is not None and goal.kind == "spans" else None
     for i in range(encoder.examples.n):
-        value = encoder.call(source.ref, i, "Feature")
+        value = encoder.call(source.ref, i, "Feature", None if ends is None else _ends_of(ends, i))
         if source.target is None:
             shape: tuple[int, ...] = tuple(int(sizes[dim.name][i]) for dim in source.dims)
         else:
@@ -223,6 +239,49 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
         counts.append(len(parts[-1]))
     ptr = pointers(np.array(counts, dtype=np.int64))
     return _finite(np.concatenate(parts), source.dims, ptr, f"Feature {source.ref.path}")
+
+
+def _span_ends(encoder: Encoder, target: Target) -> tuple[I64, I64, I64]:
+    """Return (start, end, pointers) of all spans of all examples."""
+    return span_ends(encoder.examples.size(target.label.dims), target.label.segments or 1)
+
+
+def _ends_of(ends: tuple[I64, I64, I64], i: int) -> dict[str, I64]:
+    """Return the start and end of each span of an example, as functions receive them: copies."""
+    mine = slice(*ends[-1][i : i + 2].tolist())
+    return {name: values[mine].copy() for name, values in zip(lang.SPAN_ENDS, ends, strict=False)}
+
+
+def _span_length(encoder: Encoder, source: SpanLength) -> Rows:
+    start, end, ptr = _span_ends(encoder, source.target)
+    rows = np.zeros((len(start), source.width))
+    rows[np.arange(len(start)), end - start - 1] = 1.0
+    return Rows((), rows, ptr)
+
+
+def _span_sum(encoder: Encoder, source: SpanSum) -> Rows:
+    return _span_rows(encoder, source, mean=False)
+
+
+def _span_mean(encoder: Encoder, source: SpanMean) -> Rows:
+    return _span_rows(encoder, source, mean=True)
+
+
+def _span_rows(encoder: Encoder, source: SpanMean, mean: bool) -> Rows:
+    """Return sums over spans, or means: each sum is that of the span one shorter and the last position."""
+    inner = encoder.rows(source.source)
+    values = inner.values
+    assert isinstance(values, np.ndarray)
+    start, end, ptr = _span_ends(encoder, source.target)
+    first, length = np.repeat(inner.ptr[:-1], np.diff(ptr)), end - start
+    rows = np.zeros((len(start), values.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for l in range(1, int(length.max(initial=0)) + 1):
+            at = np.flatnonzero(length == l)
+            rows[at] = values[(first + end - 1)[at]] + (rows[at - 1] if l > 1 else 0.0)  # shorter ones come before
+        if mean:
+            rows /= length[:, None]
+    return _finite(rows, (), ptr, f"feature {source!r}")
 
 
 def _finite(values: F64, dims: tuple[Dim, ...], ptr: I64, what: str) -> Rows:
@@ -399,6 +458,9 @@ _EVALUATORS: dict[type[Source], Callable[[Encoder, Any], Rows]] = {
     Input: _input,
     Attributes: _attributes,
     lang.Feature: _feature,
+    SpanLength: _span_length,
+    SpanMean: _span_mean,
+    SpanSum: _span_sum,
     lang.PLiF: _plif,
     lang.Polynomial: _polynomial,
     lang.Standardized: _standardized,

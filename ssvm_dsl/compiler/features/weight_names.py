@@ -19,6 +19,7 @@ from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap
 from ssvm_dsl.lang.outputs.labels import Label, NoneOf
+from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
     """Return positions on fixed axes, or the positions that each edge joins."""
     if not isinstance(factor.per, str):
         return tuple(range(size) for size in factor.unit_shape)
-    sizes = {dim.name: np.array([dim.size or 0]) for dim in declaration.dims}
+    sizes = {dim.name: np.array([dim.size or 0]) for dim in (*declaration.dims, *declaration.fixed_dims)}
     layout = Layout(declaration, 1, sizes)
     scopes = lay(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
     labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
@@ -123,6 +124,11 @@ def _columns(source: Source, learnt: Callable[[Source], dict[str, Any]]) -> Sequ
         return _side_by_side(source, learnt)
     if isinstance(source, Input):
         return _numbered(source.name, source.shape)
+    if isinstance(source, SpanLength):
+        return [f"length {k + 1}" for k in range(source.width)]
+    if isinstance(source, SpanMean):
+        word = "sum" if isinstance(source, SpanSum) else "mean"
+        return [f"{word} of {name}" for name in _columns(source.source, learnt)]
     if isinstance(source, lang.Feature | lang.JointFeature):
         called = source.name or source.ref.path.rpartition(":")[2]
         return _numbered(called, () if source.width == 1 else (source.width or 0,))

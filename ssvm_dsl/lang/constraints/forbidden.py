@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
 from ssvm_dsl.lang.outputs.class_names import ClassName
-from ssvm_dsl.lang.outputs.labels import Label, Target, as_target
-from ssvm_dsl.lang.outputs.targets import cross
+from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.targets import as_target, cross
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain, show
 
 #: Most joint states of a target that a rule is about.

@@ -16,6 +16,7 @@ from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName, read_states
+from ssvm_dsl.lang.outputs.segment_lengths import n_spans, read_longest
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 
 
@@ -38,10 +39,17 @@ class Label(Symbol):
         axis.  A factor of it scores every pair: ``Factor(y, features=Input(T, T, 20))``.
     null : bool
         A pointer may also point nowhere: -1 in Y and in predictions; ``y.is_(None)`` is a target.
+    segments : int, optional
+        Makes the positions of the (single) axis a *segmentation*: they are divided into segments of at most so many
+        positions, each with one class.  Y and predictions are lists of ``(start, end, class)``, ``end`` not included;
+        Y may also be a class for each position, where neighbours of one class are one segment.  Factors are of
+        ``spans(y)`` (whole segments), ``chain(y)`` (successive segments), ``starts(y)`` (their first positions), and of
+        ``y`` (each position).
 
     Examples
     --------
     >>> head = Label(T, over=T, null=True)
+    >>> y = Label(T, ["O", "PER", "LOC"], segments=6)
     >>> y = Label(T, "abcdefghijklmnopqrstuvwxyz")
     >>> y = Label(H, W, 21)
     >>> y = Label(["noun", "verb", "other"])
@@ -54,6 +62,7 @@ class Label(Symbol):
     allowed: Input | None
     over: Dim | None
     null: bool
+    segments: int | None
 
     def __init__(
         self,
@@ -61,11 +70,12 @@ class Label(Symbol):
         allowed: Input | None = None,
         over: Dim | None = None,
         null: bool = False,
+        segments: int | None = None,
     ) -> None:
         mistakes: list[Mistake] = []
         if over is not None or null is not False:
-            if allowed is not None:
-                mistakes.append("Label: a pointer label has no allowed")
+            if allowed is not None or segments is not None:
+                mistakes.append(f"Label: a pointer label has no {'segments' if allowed is None else 'allowed'}")
             self._point(axes_then_states, over, null, mistakes)
             return
         *axes, states = axes_then_states or (1,)
@@ -78,9 +88,12 @@ class Label(Symbol):
         if allowed is not None and not isinstance(allowed, Input):
             mistakes.append(got("Label: allowed is an Input with a number for each class", allowed))
             allowed = None
+        longest = None if segments is None else read_longest(segments, dims, n_states, mistakes)
+        dims = dims if segments is None else dims[:1] or (Dim(1),)
         self._fill(
-            mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False
-        )
+            mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False,
+            segments=longest,
+        )  # fmt: skip
 
     def _point(self, axes: tuple[Any, ...], over: object, null: object, mistakes: list[Mistake]) -> None:
         """Declare a pointer label: a yes or no for every pair of a position and what it may point to."""
@@ -90,12 +103,12 @@ class Label(Symbol):
             axes, over = (Dim(1),), Dim(1)
         dims = check_axes((*axes, over), "Label", mistakes, twice=True)
         empty = as_flag(null, "Label: null", mistakes)
-        self._fill(mistakes, dims=dims, n_states=2, classes=None, allowed=None, over=over, null=empty)
+        self._fill(mistakes, dims=dims, n_states=2, classes=None, allowed=None, over=over, null=empty, segments=None)
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
-        if self.none is not None:
-            object.__setattr__(self.none, "name", f"{self.name}.is_(None)")
+        for part in self.parts:
+            part._follow()
 
     @property
     def pointer(self) -> bool:
@@ -103,20 +116,36 @@ class Label(Symbol):
         return self.over is not None
 
     @property
-    def none(self) -> NoneOf | None:
-        """What says whether a pointer points nowhere; ``None`` where there is none that may."""
-        if not self.null:
-            return None
-        if "_none" not in self.__dict__:
-            object.__setattr__(self, "_none", NoneOf(self))
-        made: NoneOf = self.__dict__["_none"]
+    def parts(self) -> tuple[LabelPart, ...]:
+        """Variables that belong to the label beside its own: where pointers point nowhere; where segments are."""
+        if "_parts" not in self.__dict__:
+            makers = (NoneOf,) if self.null else () if self.segments is None else (BeginsOf, SpansOf)
+            object.__setattr__(self, "_parts", tuple(make(self) for make in makers))
+        made: tuple[LabelPart, ...] = self.__dict__["_parts"]
         return made
+
+    @property
+    def none(self) -> LabelPart | None:
+        """What says whether a pointer points nowhere; ``None`` where there is none that may."""
+        return self.parts[0] if self.null else None
+
+    @property
+    def begins(self) -> LabelPart:
+        """What says at which positions segments begin."""
+        return self.parts[0]
+
+    @property
+    def spans(self) -> LabelPart:
+        """What says which spans are segments, and of which class."""
+        return self.parts[1]
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         if self.over is not None:
             return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {})
-        options = {} if self.allowed is None else {"allowed": self.allowed}
+        options: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
+        if self.segments is not None:
+            options["segments"] = self.segments
         return (*self.dims, self.n_states if self.classes is None else self.classes), options
 
     def is_(self, state: ClassName | None) -> Target:
@@ -183,21 +212,58 @@ class Latent(Label):
         super().__init__(*axes_then_states, allowed=allowed)
 
 
-class NoneOf(Label):
-    """Whether each pointer of a label points nowhere: a part of the label.
+class LabelPart(Label):
+    """Variables that belong to a label, beside its own; users name the label only.
 
     Parameters
     ----------
     of : Label
-        The pointer label.
+        The label.
     """
 
     of: Label
+    suffix = ""
+
+    def __init__(self, of: Label, *axes_then_states: Any) -> None:
+        super().__init__(*axes_then_states)
+        object.__setattr__(self, "of", of)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Take a name that no user can give, after the label."""
+        name = f"{self.of.name}{self.suffix}" if self.of.name else ""
+        object.__setattr__(self, "name", name)
+
+
+class NoneOf(LabelPart):
+    """Whether each pointer of a label points nowhere."""
+
+    suffix = ".is_(None)"
 
     def __init__(self, of: Label) -> None:
-        super().__init__(of.dims[0], 2)
-        object.__setattr__(self, "of", of)
-        object.__setattr__(self, "name", f"{of.name}.is_(None)" if of.name else "")
+        super().__init__(of, of.dims[0], 2)
+
+
+class BeginsOf(LabelPart):
+    """Whether a segment begins at each position."""
+
+    suffix = ".begins"
+
+    def __init__(self, of: Label) -> None:
+        super().__init__(of, *of.dims, 2)
+
+
+class SpansOf(LabelPart):
+    """For each position and length: 0 where this span is no segment, else 1 and the number of its class."""
+
+    suffix = ".spans"
+
+    def __init__(self, of: Label) -> None:
+        super().__init__(of, *of.dims, Dim(of.segments), of.n_states + 1)
+
+    def _follow(self) -> None:
+        super()._follow()
+        object.__setattr__(self.dims[-1], "name", f"{self.of.name}.length" if self.of.name else "")
 
 
 #: Most variables of a factor with a table: it is an array with an axis for each, and two more.
@@ -212,8 +278,8 @@ class Target(Node):
     ----------
     kind : str
         ``"each"``, ``"indicator"``, ``"at"``, ``"chain"``, ``"pairs"``, ``"grid"``, ``"complete"``, ``"along"``,
-        ``"cliques"`` or ``"cross"``; of the compiler ``"agreement"`` and ``"members"``, the auxiliary variables of
-        other factors alone and with each of their variables.
+        ``"cliques"``, ``"cross"``, ``"spans"`` or ``"starts"``; of the compiler ``"agreement"`` and ``"members"``,
+        the auxiliary variables of other factors alone and with each of their variables.
     labels : tuple of Label
         The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise); with auxiliary variables
         their own and that of the factors they belong to.
@@ -276,7 +342,7 @@ class Target(Node):
     @property
     def arity(self) -> int:
         """Number of variables in one factor."""
-        if self.kind in ("each", "indicator", "at", "agreement"):
+        if self.kind in ("each", "indicator", "at", "agreement", "spans", "starts"):
             return 1
         if self.kind == "chain":
             return self.order + 1
@@ -304,6 +370,26 @@ class Target(Node):
             yield f"{self!r}: a factor has more than {MOST} joint states; no table can hold them"
 
     @property
+    def table_cards(self) -> tuple[int, ...]:
+        """Number of states of each variable that a factor has in programs.
+
+        Factors of segments also look at where these begin: of successive segments only where the second one does.
+        """
+        if self.kind == "spans":
+            return (self.label.n_states + 1,)
+        return (*self.cards, 2) if self.where_segments_begin else self.cards
+
+    @property
+    def where_segments_begin(self) -> bool:
+        """Whether its factors score only where segments begin."""
+        return self.kind == "starts" or (self.kind == "chain" and self.label.segments is not None)
+
+    @property
+    def of_segments(self) -> bool:
+        """Whether its factors are of whole segments."""
+        return self.kind == "spans" or self.where_segments_begin
+
+    @property
     def feature_axes(self) -> tuple[Dim, ...]:
         """Axes that features of this target may have.
 
@@ -311,7 +397,7 @@ class Target(Node):
         """
         if self.kind == "along" and self.edges is not None:
             return (self.edges.dim,)
-        if self.kind in ("complete", "cliques", "at"):
+        if self.kind in ("complete", "cliques", "at", "spans"):
             return ()
         if self.kind == "cross":
             return union_axes(*self.labels)
@@ -342,6 +428,8 @@ class Target(Node):
         if self.kind == "at":
             size = _product(self.label.dims, sizes)
             return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
+        if self.kind == "spans":
+            return n_spans(_product(self.label.dims, sizes), self.label.segments or 1)
         if self.kind in ("chain", "pairs", "grid"):
             axes = self.label.dims if self.kind == "grid" else (self.axis,)
             return sum(self._steps(axis, sizes) for axis in axes if axis is not None)
@@ -408,13 +496,3 @@ def _product(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
     for dim in axes:
         total = total * sizes[dim.name]
     return total
-
-
-def as_target(target: object) -> Target:
-    """Return ``target`` as a Target: a bare Label stands for each of its variables."""
-    if isinstance(target, Target):
-        return target
-    if isinstance(target, Label):
-        return Target("each", (target,))
-    text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
-    return Target("each", (Label(1),), mistakes=[text])

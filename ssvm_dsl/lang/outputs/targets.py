@@ -21,6 +21,11 @@ def chain(y: Label, order: int = 1) -> Target:
         A label with one axis.
     order : int
         1 joins (t, t+1); 2 joins (t, t+1, t+2); ...
+
+    Notes
+    -----
+    Of a label with ``segments=`` it joins the classes of successive segments; ``pairs(y, T)`` joins those of
+    neighbouring positions, within a segment and across.
     """
     mistakes: list[Mistake] = []
     dims = _dims(y)
@@ -30,6 +35,8 @@ def chain(y: Label, order: int = 1) -> Target:
     if not isinstance(order, int) or isinstance(order, bool) or not 1 <= order < MAX_ARITY:
         mistakes.append(got(f"chain: order is a positive int below {MAX_ARITY}", order))
         order = 1
+    if order > 1 and isinstance(y, Label) and y.segments is not None:
+        mistakes.append("chain: of segments the order is 1: two successive ones")
     return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
 
 
@@ -121,3 +128,33 @@ def cross(a: Label, b: Label) -> Target:
 
 def _dims(y: object) -> tuple[Dim, ...]:
     return y.dims if isinstance(y, Label) else ()
+
+
+def spans(y: Label) -> Target:
+    """Each whole segment of a label with ``segments=``: features are of (start, end), a row for each span.
+
+    Without features a segment of each class has one weight.  Features of spans are :class:`SpanLength`,
+    :class:`SpanMean`, or ``Feature(function, spans(y), width=...)``, a function that takes ``start`` and ``end``.
+    """
+    return Target("spans", (y,), mistakes=_segment_mistakes("spans", y))
+
+
+def starts(y: Label) -> Target:
+    """The first position of each segment of a label with ``segments=``: features are those at this position."""
+    return Target("starts", (y,), mistakes=_segment_mistakes("starts", y))
+
+
+def _segment_mistakes(what: str, y: object) -> list[Mistake]:
+    if isinstance(y, Label) and y.segments is not None:
+        return []
+    return [got(f"{what}: a label of segments, such as y = Label(T, states, segments=8)", y)]
+
+
+def as_target(target: object) -> Target:
+    """Return ``target`` as a Target: a bare Label stands for each of its variables."""
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, Label):
+        return Target("each", (target,))
+    text = got("Factor: the target is a Label or a pattern like chain(y), pairs(y, W)", target)
+    return Target("each", (Label(1),), mistakes=[text])

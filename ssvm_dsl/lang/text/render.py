@@ -57,8 +57,8 @@ def _short(symbol: Symbol) -> str:
         axes = "".join(f"{show(dim)}, " for dim in symbol.dims)
         if all(isinstance(name, str) and len(name) == 1 for name in symbol.classes):
             letters = "".join(map(str, symbol.classes))
-            mask = "" if symbol.allowed is None else f", allowed={show(symbol.allowed)}"
-            return f"Label({axes}{letters[:26] + ('...' if len(letters) > 26 else '')!r}{mask})"
+            more = "".join(f", {key}={show(value)}" for key, value in symbol.arguments()[1].items())
+            return f"Label({axes}{letters[:26] + ('...' if len(letters) > 26 else '')!r}{more})"
     if isinstance(symbol, Forbid):
         target, *states = symbol.arguments()[0]
         if states and isinstance(states[0], list) and len(states[0]) > FEW:
@@ -73,7 +73,8 @@ def _note(symbol: Symbol) -> str:
     if isinstance(symbol, Label) and symbol.over is not None:
         return f"pointers to {show(symbol.over)}{', or nowhere' if symbol.null else ''}"
     if isinstance(symbol, Label):
-        return f"{symbol.n_states} states"
+        longest = "" if symbol.segments is None else f", in segments of up to {symbol.segments}"
+        return f"{symbol.n_states} states{longest}"
     if isinstance(symbol, Factor):
         return weight_shape_text(symbol) + (f"  (of {symbol.tie.name})" if symbol.tie is not None else "")
     if isinstance(symbol, Given):

@@ -22,6 +22,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.kernel_features import Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs import targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent
+from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -37,7 +38,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(losses.Hamming, Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
         *(losses.CustomLoss, losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
-        *(targets.cliques, targets.cross),
+        *(targets.cliques, targets.cross, targets.spans, targets.starts, SpanLength, SpanMean, SpanSum),
         *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
         *(logic.AnyOf, logic.Implies, logic.Linear, logic.Not),
         *(structures.Matching, structures.Path, structures.Circuit),

@@ -144,7 +144,8 @@ class Weights(Mapping["str | Factor", Any]):
     @property
     def classes(self) -> tuple[Any, ...]:
         """The class names of all labels, each once."""
-        listed = [range(one.n_states) if one.classes is None else one.classes for one in self._declaration.own_labels]
+        labels = (*self._declaration.outputs, *self._declaration.latents)
+        listed = [range(one.n_states) if one.classes is None else one.classes for one in labels]
         return tuple(dict.fromkeys(name for classes in listed for name in classes))
 
     def names(self, factor: str | Factor) -> tuple[tuple[Any, ...], ...]:

@@ -1,0 +1,188 @@
+"""``semi-markov``: best segmentations, the k best, and sums over all of them, linear in the length of a sequence.
+
+The algorithms: :mod:`ssvm_backends.structures.segmentations.best_segments`,
+:mod:`ssvm_backends.structures.segmentations.kbest_segments`,
+:mod:`ssvm_backends.structures.segmentations.sum_segments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.structures.segmentations.segment_scores import Segmented
+from ssvm_backends.structures.session import places_of, variables_without_literals
+from ssvm_dsl.errors import PluginError
+from ssvm_dsl.ir import (
+    Marginals,
+    Need,
+    Primal,
+    Program,
+    Question,
+    SegmentVariables,
+    Solution,
+    Stop,
+    Task,
+    pointers,
+    score_labels,
+    segment_links,
+    segment_variables,
+)
+from ssvm_dsl.plugin_api import Verdict
+
+
+class SemiMarkov:
+    """Segmentations, with factors over classes of neighbouring positions, of successive segments, and of starts."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept segmentations whose variables stand in runs; for the k best, one in each example and nothing else."""
+        if (need.constraint_kinds or need.max_arity > 1) and not need.segmented:
+            text = "takes the factors and constraints that a label of segments has, and no others"
+            return Verdict(False, reasons=(text,))
+        if Task.KBEST in need.tasks and (need.free_variables or need.max_constraints > 1):
+            return Verdict(False, reasons=("lists the k best labellings of a single label of segments",))
+        states = float(need.n_variables) * need.max_card
+        return Verdict(True, 1e3 * need.n_examples + 2.0 * states, n_bytes=40.0 * need.n_variables)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> SemiMarkovSession:
+        """Return a session."""
+        return SemiMarkovSession(program)
+
+
+class SemiMarkovSession:
+    """Segmentations of one program.
+
+    Parameters
+    ----------
+    program : Program
+
+    Raises
+    ------
+    PluginError
+        It has other constraints or factors (those of a planned program are checked).
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.free, self.places = variables_without_literals(program), places_of(program)
+        self.segmented = _segmented(program)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        if question.task is Task.MARGINALS:
+            return self._marginals(question)
+        return self._kbest(question) if question.task is Task.KBEST else self._best(question)
+
+    def _best(self, question: Question) -> Solution:
+        from ssvm_backends.structures.literals import best_states
+        from ssvm_backends.structures.segmentations.best_segments import best_segmentations
+
+        program, theta = self.program, question.theta
+        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
+        feasible = np.zeros(len(ids), dtype=bool)
+        for lo, hi in parts_within(len(ids), question.limits):
+            part = ids[lo:hi]
+            best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
+            best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi])
+            reached = hi
+        score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
+        score[reached:] = np.nan  # not reached in time
+        return Solution.exact(labels, score)
+
+    def _kbest(self, question: Question) -> Solution:
+        from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations
+
+        program, theta = self.program, question.theta
+        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        labels, reached = np.zeros((question.k, int(ptr[-1])), dtype=np.int32), 0
+        found = np.full((question.k, len(ids)), -np.inf)
+        for lo, hi in parts_within(len(ids), question.limits):
+            kbest_segmentations(
+                self.segmented, theta.pool, node, ids[lo:hi], ptr[lo:], labels, part := np.empty((question.k, hi - lo))
+            )
+            found[:, lo:hi], reached = part, hi
+        exact = np.stack([score_labels(program, theta, row, ids) for row in labels])
+        score = np.where(found > -np.inf, exact, -np.inf)
+        score[:, reached:] = np.nan
+        return Solution.exact(labels, score)
+
+    def _marginals(self, question: Question) -> Solution:
+        from ssvm_backends.structures.literals import add_free_marginals
+        from ssvm_backends.structures.segmentations.sum_segments import Answer, sum_segmentations
+
+        program, ids, node = self.program, question.ids(self.program), question.open_node(self.program)
+        starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
+        start = pointers(starts[ids + 1] - starts[ids])
+        counts = [pointers(group.shapes.counts[ids]) for group in program.groups]
+        sizes = [int(ptr[-1]) * group.n_configs for ptr, group in zip(counts, program.groups, strict=True)]
+        offset = pointers(np.array(sizes, dtype=np.int64))
+        table_start = np.zeros((len(counts), n + 1), dtype=np.int64)
+        for g, (ptr, group) in enumerate(zip(counts, program.groups, strict=True)):
+            table_start[g] = offset[g] + ptr * group.n_configs
+        out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
+        for lo, hi in parts_within(n, question.limits):
+            add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
+            answer = Answer(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
+            sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])
+            reached = hi
+        log_z[np.isnan(log_z)] = -np.inf  # of a variable without states
+        tables = tuple(
+            pool[lo:hi].reshape(-1, group.n_configs)
+            for lo, hi, group in zip(offset[:-1], offset[1:], program.groups, strict=True)
+        )
+        for i in np.flatnonzero(log_z == -np.inf):
+            out[start[i] : start[i + 1]] = 0.0
+            for table, ptr in zip(tables, counts, strict=True):
+                table[ptr[i] : ptr[i + 1]] = 0.0
+        primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
+        stop = np.full(n, Stop.FINISHED, dtype=np.int8)
+        log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
+        log_z[reached:], stop[reached:], primal[reached:] = -np.inf, Stop.TIME, Primal.NONE
+        unknown = np.full(n, np.nan)
+        return Solution(
+            np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
+            marginals=Marginals(out, tables), log_partition=log_z,
+        )  # fmt: skip
+
+
+def _segmented(program: Program) -> Segmented:
+    """Return the segmentations of a program as the record that kernels read."""
+    found = [(group, segment_variables(program, group)) for group in program.constraints if group.n_constraints]
+    groups = [(group, at) for group, at in found if at is not None]
+    links = segment_links(program, groups)
+    if len(groups) < len(found) or links is None:
+        raise PluginError("semi-markov cannot open this program: its constraints or factors are of other forms")
+    example = np.concatenate([np.zeros(0, np.int64), *(group.example_of for group, _ in groups)])
+    order = np.argsort(example, kind="stable")
+    none = np.zeros(0, np.int64)
+    all_at = [SegmentVariables(none, none, none, np.zeros((0, 3), np.int64)), *(at for _, at in groups)]
+    n, k, longest, first = (
+        np.ascontiguousarray(np.concatenate([getattr(at, name) for at in all_at])[order])
+        for name in ("n", "n_classes", "longest", "first")
+    )
+    shape, chosen = program.shape, np.unique(program.shape, return_index=True)[1].tolist()
+    parts = [_factors_of(program, links, example) for example in chosen]
+    columns = np.concatenate([np.zeros((0, 5), np.int64), *parts])
+    sizes = [group.n_tables * group.n_configs for group in program.groups]
+    base = np.stack([group.table_base for group in program.groups]) if sizes else np.zeros((0, program.n_examples))
+    kind, variable, group, row, number = (np.ascontiguousarray(column) for column in columns.T.astype(np.int32))
+    return Segmented(
+        program.var_ptr, program.state_ptr, pointers(np.bincount(example, minlength=program.n_examples)),
+        n, k, longest, first, shape, pointers(np.array([len(part) for part in parts], dtype=np.int64)),
+        kind.astype(np.int8), variable, group, row, number,
+        base.astype(np.int64), pointers(np.array(sizes, dtype=np.int64)),
+    )  # fmt: skip
+
+
+def _factors_of(program: Program, links: list[Any], example: int) -> Any:
+    """Return (kind, variable, group, row, number) of the factors of an example, ``ndarray, shape (f, 5)``."""
+    parts = [np.zeros((0, 5), dtype=np.int64)]
+    for g, group in enumerate(program.groups):
+        mine = group.shapes.factors(example)
+        f = mine.stop - mine.start
+        parts.append(np.column_stack([links[g][mine], np.full(f, g), group.rows[mine], np.arange(f)]))
+    return np.concatenate(parts)

@@ -1,0 +1,126 @@
+"""Small random segmentations for the conformance kit."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_constraints.small_structure import Drawn, chosen_places, structure_problem
+from ssvm_dsl.ir import I64, ConstraintGroup, Group, Program, Theta, pointers
+
+#: Positions, classes and most positions of a segment of models in the kit: few labellings, all of which are tried.
+SIZES = ((1, 2, 2), (2, 1, 2), (2, 2, 1), (2, 2, 2), (2, 3, 1), (3, 1, 1), (3, 1, 2))
+
+#: Examples of a problem.
+N_EXAMPLES = 3
+
+NUMBERS = ("n", "n_classes", "longest")
+
+
+def segment_problem(rng: np.random.Generator) -> tuple[Program, Theta]:
+    """Return segmentations as models have them, with tables, or over literals of all forms, some left out."""
+    return model_problem(rng) if rng.random() < 0.7 else _scattered(rng)
+
+
+def _scattered(rng: np.random.Generator) -> tuple[Program, Theta]:
+    def draw() -> Drawn:
+        n, k, longest = (int(rng.integers(low, high)) for low, high in ((0, 4), (1, 3), (1, 3)))
+        spans = [(s, s + l, b) for s in range(n) for l in range(1, longest + 1) for b in range(k)]
+        points = [(t, t, b) for t in range(n) for b in range(-1, k)]
+        some = rng.permutation(len(points))[: rng.integers(0, 4)]
+        return Drawn(chosen_places(rng, [*spans, *(points[i] for i in some)], 3), (n, k, longest))
+
+    names = dict.fromkeys(NUMBERS, np.int64)
+    return structure_problem(rng, "segmentation", draw, ("start", "stop", "class"), names)
+
+
+def model_problem(
+    rng: np.random.Generator, sizes: list[tuple[int, int]] | None = None, k: int | None = None
+) -> tuple[Program, Theta]:
+    """Return segmentations as a label of segments has them.
+
+    Parameters
+    ----------
+    rng : Generator
+    sizes : list of (int, int), optional
+        Positions, and most positions of a segment, of each example; small random ones by default.
+    k : int, optional
+        Classes; random by default.
+    """
+    if sizes is None or k is None:
+        k = int(rng.integers(1, 4))
+        fitting = [(n, longest) for n, classes, longest in SIZES if classes == k]
+        sizes = [fitting[rng.integers(len(fitting))] if rng.random() < 0.9 else (0, 1) for _ in range(N_EXAMPLES)]
+    spare = rng.integers(0, 2 if rng.random() < 0.3 else 1, len(sizes))  # variables in no constraint
+    n, longest = (np.array([one[at] for one in sizes], dtype=np.int64) for at in (0, 1))
+    there = rng.random(len(sizes)) < 0.95
+    size = np.where(there, 2 * n + n * longest, 0)
+    var_ptr = pointers(size + spare)
+    first = var_ptr[:-1] + spare * rng.integers(0, 2, len(sizes))
+    card = np.full(int(var_ptr[-1]), 3, dtype=np.int32)
+    for i in np.flatnonzero(there):
+        at = int(first[i])
+        card[at : at + n[i]], card[at + n[i] : at + 2 * n[i]] = k, 2
+        card[at + 2 * n[i] : at + size[i]] = k + 1
+    starts = (first - var_ptr[:-1])[there]
+    group = _constraints(n[there], k, longest[there], starts, there)
+    allowed = rng.random(int(card.sum())) < 0.95 if rng.random() < 0.3 else None
+    groups = _factors(rng, np.where(there, n, 0), k, first, var_ptr)
+    program = Program(var_ptr, card, groups, (group,), allowed=allowed).validate()
+    whole = rng.random() < 0.5
+
+    def scores(*shape: int) -> NDArray[np.float64]:
+        return rng.integers(-2, 3, shape).astype(float) if whole else rng.normal(size=shape)
+
+    tables = [scores(one.n_tables, one.n_configs) for one in program.groups]
+    for table in tables:
+        table[rng.random(table.shape) < 0.05] = -np.inf
+    return program, Theta.of(program, scores(program.n_states), tables, scores(len(sizes)))
+
+
+def _constraints(n: I64, k: int, longest: I64, first: I64, there: NDArray[np.bool_]) -> ConstraintGroup:
+    """Return a segmentation for each example that has one."""
+    literals = [_literals(*one, k) for one in zip(n.tolist(), longest.tolist(), first.tolist(), strict=True)]
+    columns = np.concatenate([np.zeros((0, 5), np.int32), *literals])
+    names = ("start", "stop", "class")
+    return ConstraintGroup(
+        "segmentation", "segmentation of the kit", pointers(there.astype(np.int64)),
+        pointers(np.array([len(one) for one in literals], dtype=np.int64)),
+        np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]), np.zeros(len(columns), dtype=bool),
+        {"n": n, "n_classes": np.full(len(n), k), "longest": longest},
+        {name: np.ascontiguousarray(columns[:, 2 + at]) for at, name in enumerate(names)},
+    )  # fmt: skip
+
+
+def _literals(n: int, longest: int, first: int, k: int) -> NDArray[np.int32]:
+    """Return (variable, state, start, stop, class) of the literals of one segmentation."""
+    out: list[tuple[int, ...]] = [(first + t, b, t, t, b) for b in range(k) for t in range(n)]
+    out += [(first + n + t, 1, t, t, -1) for t in range(n)]
+    spans = list(itertools.product(range(n), range(longest)))
+    out += [(first + 2 * n + s * longest + l, b + 1, s, s + l + 1, b) for b in range(k) for s, l in spans]
+    return np.array(out, dtype=np.int32).reshape(-1, 5)
+
+
+def _factors(rng: np.random.Generator, n: I64, k: int, first: I64, var_ptr: I64) -> tuple[Group, ...]:
+    """Return factors over classes of neighbours, of successive segments, and of starts: some of them, or none."""
+    after = [np.arange(1, size) + at for size, at in zip(n.tolist(), first.tolist(), strict=True)]
+    every = [np.arange(size) + at for size, at in zip(n.tolist(), first.tolist(), strict=True)]
+    begins = [at + size for at, size in zip(every, n.tolist(), strict=True)]
+    forms: dict[str, tuple[tuple[int, ...], list[Any]]] = {
+        "neighbours": ((k, k), [np.stack([t - 1, t], axis=1) for t in after]),
+        "successive": ((k, k, 2), [np.stack([t - 1, t, b[1:]], axis=1) for t, b in zip(after, begins, strict=True)]),
+        "starts": ((k, 2), [np.stack([t, b], axis=1) for t, b in zip(every, begins, strict=True)]),
+    }
+    out = []
+    for name, (cards, scopes) in forms.items():
+        if rng.random() < 0.4:
+            continue
+        ptr = pointers(np.array([len(one) for one in scopes], dtype=np.int64))
+        m, shared = int(ptr[-1]), rng.random() < 0.5
+        table = np.zeros(m, np.int32) if shared else np.arange(m, dtype=np.int32)
+        scope = np.concatenate(scopes).astype(np.int32)
+        out.append(Group.of(name, cards, scope, ptr, table, 1 if shared else m, var_ptr))
+    return tuple(out)

@@ -1,0 +1,79 @@
+"""``segmentation``: true literals describe a division of a sequence into segments with classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_constraints.row_builder import RowBuilder
+from ssvm_constraints.segment_problem import segment_problem
+from ssvm_constraints.small_structure import any_of
+from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
+from ssvm_dsl.plugin_api import LinearRows
+
+#: The class of literals that say "a segment begins at this position".
+BEGINS = -1
+
+
+class Segmentation:
+    """The n positions are divided into segments, each with a class.
+
+    A literal with ``start < stop`` says "the positions from ``start`` to before ``stop`` are a segment of this class";
+    only such segments may be used.  One with ``stop == start`` says that the position ``start`` has the class, or, of
+    the class -1, that a segment begins there.  ``n_classes`` and ``longest`` bound the classes, and the lengths, that
+    literals have; they say nothing more.
+    """
+
+    def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
+        """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
+        n, of = group.meta["n"], group.constraint_of
+        start, stop, kind = (group.literal_meta[name].astype(np.int64) for name in ("start", "stop", "class"))
+        ptr = pointers(n)
+        used = np.flatnonzero(true & (start < stop))
+        outside = (start[used] < 0) | (stop[used] > n[of[used]])
+        broken = np.bincount(of[used[outside]], minlength=group.n_constraints) > 0
+        used = used[~outside]
+        length = stop[used] - start[used]
+        at = runs(ptr[:-1][of[used]] + start[used], length)
+        covered = np.bincount(at, minlength=int(ptr[-1]))
+        broken |= any_of(covered != 1, n)
+        classes, begins = np.full(int(ptr[-1]), BEGINS), np.zeros(int(ptr[-1]), dtype=bool)
+        classes[at] = np.repeat(kind[used], length)
+        begins[ptr[:-1][of[used]] + start[used]] = True
+        points = np.flatnonzero((start >= stop) & (start >= 0) & (start < n[of]))
+        place = ptr[:-1][of[points]] + start[points]
+        right = np.where(kind[points] == BEGINS, begins[place], classes[place] == kind[points])
+        wrong = np.zeros(len(true), dtype=bool)
+        wrong[points] = right != true[points]
+        beyond = (start >= stop) & ((start < 0) | (start >= n[of]))
+        wrong |= beyond & true
+        return np.asarray(broken | (np.bincount(of[wrong], minlength=group.n_constraints) > 0))
+
+    def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
+        """Return that each position is covered once, and what each literal of a position is the sum of.
+
+        The columns of spans have consecutive ones in the rows of positions: such a matrix is totally unimodular.
+        """
+        part, n = group.literals(k), int(group.meta["n"][k])
+        start, stop, kind = (group.literal_meta[name][part].astype(np.int64) for name in ("start", "stop", "class"))
+        spans = start < stop
+        inside = spans & (start >= 0) & (stop <= n)
+        builder = RowBuilder(len(start))
+        for t in range(n):
+            builder.add(1.0, 1.0, (np.flatnonzero(inside & (start <= t) & (t < stop)), 1.0))
+        for l in np.flatnonzero(spans & ~inside):
+            builder.add(0.0, 0.0, (np.array([l]), 1.0))
+        for point in np.flatnonzero(~spans):
+            sources = _sources(start, stop, kind, inside, int(point))
+            builder.add(0.0, 0.0, (np.array([point]), 1.0), (sources, -1.0))
+        return builder.finish()
+
+    def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
+        """Return few positions: as models of segments have them, or over literals of all forms, some left out."""
+        return segment_problem(rng)
+
+
+def _sources(start: I64, stop: I64, kind: I64, inside: Bools, l: int) -> I64:
+    """Return the spans that make the literal l of a position true."""
+    if kind[l] == BEGINS:
+        return np.flatnonzero(inside & (start == start[l]))
+    return np.flatnonzero(inside & (start <= start[l]) & (start[l] < stop) & (kind == kind[l]))

@@ -1,0 +1,173 @@
+"""Where the variables of segmentations are, in programs that have them as models with ``Label(segments=)`` do.
+
+A constraint of the kind ``segmentation`` over n positions, K classes and segments of up to L positions then has three
+runs of variables: n of K states (the class of each position), n of 2 states (whether a segment begins there) and n L of
+K + 1 states (0, or 1 and the class of the segment from s that is l + 1 long, at ``s L + l``).  Dynamic programming over
+segments reads scores from there without looking at literals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ssvm_dsl.array_types import I64
+from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import runs
+from ssvm_dsl.ir.shapes import first_of_each
+
+#: The kind of constraints.
+SEGMENTATION = "segmentation"
+
+#: What a factor may join: classes of two neighbours; these, and whether a segment begins at the second; the class of a
+#: position, and whether a segment begins there.
+NEIGHBOURS, SUCCESSIVE, STARTS = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentVariables:
+    """The variables of the constraints of a group.
+
+    Parameters
+    ----------
+    n, n_classes, longest : ndarray of int64, shape (m,)
+        n, K and L of each constraint.
+    first : ndarray of int64, shape (m, 3)
+        The first variable of each run, counted from the first one of the example.
+    """
+
+    n: I64
+    n_classes: I64
+    longest: I64
+    first: I64
+
+
+def segment_variables(program: Program, group: ConstraintGroup) -> SegmentVariables | None:
+    """Return where the variables of a group of segmentations are; ``None`` where they do not stand in these runs."""
+    names = ("n", "n_classes", "longest")
+    if not set(names) <= set(group.meta) or not {"start", "stop", "class"} <= set(group.literal_meta):
+        return None
+    sizes = np.stack([group.meta[name].astype(np.int64) for name in names], axis=1)
+    first = np.zeros((group.n_constraints, 3), dtype=np.int64)
+    of, chosen = first_of_each(map(bytes, np.ascontiguousarray(sizes)))
+    lengths = np.diff(group.literal_ptr)
+    for kind, example in enumerate(chosen):
+        n, k, longest = sizes[example].tolist()
+        mine = np.flatnonzero(of == kind)
+        if n < 0 or k < 1 or longest < 1 or (lengths[mine] != n * (k + 1 + k * longest)).any():
+            return None
+        at = group.literal_ptr[mine][:, None] + np.arange(lengths[mine[0]])
+        expected = _literals(n, k, longest)
+        given = (group.literal_meta["start"], group.literal_meta["stop"], group.literal_meta["class"], group.state)
+        if group.negated[at].any() or any((a[at] != b).any() for a, b in zip(given, expected[:4], strict=True)):
+            return None
+        if n == 0:
+            continue
+        first[mine] = group.variable[at[:, [0, n * k, n * (k + 1)]]]
+        if (group.variable[at] - first[mine][:, expected[4]] != expected[5]).any():
+            return None
+        card = np.array([k, 2, k + 1])[expected[4]]
+        base = program.var_ptr[group.example_of[mine]][:, None]
+        if (program.card[base + group.variable[at]] != card).any():
+            return None
+    return SegmentVariables(sizes[:, 0], sizes[:, 1], sizes[:, 2], first)
+
+
+def _literals(n: int, k: int, longest: int) -> tuple[I64, ...]:
+    """Return (start, stop, class, state, run, place in it) of the literals of one constraint, in order."""
+    t, spans = np.arange(n), np.arange(n * longest)
+    start, length = spans // longest, spans % longest + 1
+    label = np.arange(k)
+    columns = (
+        (np.tile(t, k), np.tile(t, k), np.repeat(label, n), np.repeat(label, n), 0, np.tile(t, k)),
+        (t, t, np.full(n, -1), np.ones(n, dtype=np.int64), 1, t),
+        (
+            np.tile(start, k), np.tile(start + length, k), np.repeat(label, n * longest),
+            np.repeat(label, n * longest) + 1, 2, np.tile(spans, k),
+        ),
+    )  # fmt: skip
+    parts = [[np.broadcast_to(value, len(one[0])) for value in one] for one in columns]
+    return tuple(np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
+
+
+def segment_links(program: Program, groups: list[tuple[ConstraintGroup, SegmentVariables]]) -> list[I64] | None:
+    """Return what the factors of each group of a program join: for those of its shapes (kind, second position).
+
+    Parameters
+    ----------
+    program : Program
+    groups : list of (ConstraintGroup, SegmentVariables)
+        Its segmentations.
+
+    Returns
+    -------
+    list of ndarray of int64, shape (m, 2)
+        For each group of factors: one of ``NEIGHBOURS``, ``SUCCESSIVE``, ``STARTS``, and the variable of the class of
+        the (second) position; ``None`` where a factor joins anything else.
+    """
+    runs_of = [np.zeros((0, 4), dtype=np.int64)]  # example, n, first class variable, first begin variable
+    runs_of += [np.column_stack([group.example_of, at.n, at.first[:, :2]]) for group, at in groups]
+    table = np.concatenate(runs_of)
+    out = []
+    for group in program.groups:
+        shapes = group.shapes
+        links = np.zeros((len(shapes.scope), 2), dtype=np.int64)
+        kind = {2: NEIGHBOURS, 3: SUCCESSIVE}.get(group.arity)
+        if kind is None:
+            return None
+        keys = np.column_stack([shapes.of[table[:, 0]], table[:, 1:]])
+        present = np.bincount(keys[:, 0], minlength=shapes.n_shapes)
+        per_shape = np.unique(keys, axis=0)
+        n_with = np.bincount(shapes.of, minlength=shapes.n_shapes)
+        for shape in range(shapes.n_shapes):
+            part = slice(int(shapes.start[shape]), int(shapes.start[shape + 1]))
+            if part.start == part.stop or not n_with[shape]:
+                continue
+            mine = per_shape[per_shape[:, 0] == shape]
+            if present[shape] != len(mine) * n_with[shape]:  # examples of one shape divide different variables
+                return None
+            found = _joined(shapes.scope[part].astype(np.int64), mine[:, 1:], kind)
+            if found is None:
+                return None
+            links[part] = found
+        out.append(links)
+    return out
+
+
+def _joined(scope: I64, divided: I64, kind: int) -> I64 | None:
+    """Return the links of the factors of one shape; ``divided`` are (n, first class variable, first begin variable)."""
+    out = np.full((len(scope), 2), -1, dtype=np.int64)
+    for n, label, begin in divided.tolist():
+        at = scope[:, 1] - label
+        second = (scope[:, 0] == scope[:, 1] - 1) & (at >= 1) & (at < n)
+        if kind == SUCCESSIVE:
+            second &= scope[:, 2] == begin + at
+        out[second] = np.column_stack([np.full(len(at), kind), scope[:, 1]])[second]
+        if kind == NEIGHBOURS:
+            at = scope[:, 0] - label
+            first = (at >= 0) & (at < n) & (scope[:, 1] == begin + at)
+            out[first] = np.column_stack([np.full(len(at), STARTS), scope[:, 0]])[first]
+    return None if (out < 0).any() else out
+
+
+def are_segmented(program: Program) -> bool:
+    """Return whether all constraints of a program are segmentations in runs, which its factors keep to."""
+    if any(group.kind != SEGMENTATION for group in program.constraints):
+        return False
+    found = [(group, segment_variables(program, group)) for group in program.constraints]
+    known = [(group, at) for group, at in found if at is not None]
+    if len(known) < len(found) or _shared(program, known):
+        return False
+    return segment_links(program, known) is not None
+
+
+def _shared(program: Program, groups: list[tuple[ConstraintGroup, SegmentVariables]]) -> bool:
+    """Return whether a variable is in two runs."""
+    uses = np.zeros(program.n_variables, dtype=np.int64)
+    for group, at in groups:
+        base = program.var_ptr[group.example_of]
+        for run, sizes in enumerate((at.n, at.n, at.n * at.longest)):
+            uses += np.bincount(runs(base + at.first[:, run], sizes), minlength=program.n_variables)
+    return bool((uses > 1).any())
