@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from types import FunctionType
 
 from ssvm_dsl.ir import Task
 from ssvm_dsl.plugin_api import Option, RiskForm, RiskSpec, TrainerNeeds, TrainerSpec, hookimpl
@@ -20,6 +21,7 @@ NONE: frozenset[str] = frozenset()
 ORDERS = ("stochastic", "incremental")
 
 _FIRST_STEP = "length of steps in the first pass; None: by the number of steps in a pass"
+_PROJECT = "moves a dict of the weights by factor, in place, to the nearest ones in a convex set"
 _RADIUS = "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"
 
 
@@ -299,6 +301,7 @@ def _online() -> list[TrainerSpec]:
                 Option("step_size", 1.0, "factor of the schedule", float, above=0),
                 Option("averaging", "weighted", "which average is returned", ("weighted", "uniform", "none")),
                 Option("radius", None, _RADIUS, (float, "pegasos"), above=0, optional=True),
+                Option("project", None, _PROJECT, FunctionType, optional=True),
                 Option("best_iterate", True, "return the evaluated iterate with the lowest objective", bool),
                 Option("evaluate_every", 5, "passes between two evaluations of the objective", int, least=1),
                 Option("metric", "identity", "metric in which steps are measured", ("identity", "newton")),

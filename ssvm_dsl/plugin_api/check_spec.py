@@ -129,7 +129,8 @@ def _unfit_options(options: tuple[Option, ...]) -> Iterator[str]:
         seen.add(option.name)
         unknown = [one for one in option.alternatives if isinstance(one, type) and one not in KINDS]
         if unknown or not option.alternatives:
-            yield f"option '{option.name}' is an int, float, str or bool, or one of listed values, not {option.kind!r}"
+            kinds = "an int, float, str, bool or FunctionType, or one of listed values"
+            yield f"option '{option.name}' is {kinds}, not {option.kind!r}"
             continue
         expected = option.expected(option.default)
         if expected:

@@ -7,14 +7,18 @@ that need not be whole.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 #: What an option may be, besides a choice among listed values, in words.
-KINDS: dict[type, str] = {int: "an int", float: "a number", str: "a text", bool: "True or False"}
+KINDS: dict[type, str] = {
+    int: "an int", float: "a number", str: "a text", bool: "True or False", FunctionType: "a function",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,10 @@ class Option:
         A value of the kind.
     doc : str
         One line: what it does, and its unit.
-    kind : int, float, str, bool or tuple
+    kind : int, float, str, bool, types.FunctionType or tuple
         The type of its values, or the values that are allowed.  ``int`` takes whole numbers of 64 bits and no 2.0,
-        ``float`` finite numbers, ints as well.  A tuple may hold a type beside values: ``(float, "auto")``.
+        ``float`` finite numbers, ints as well, ``FunctionType`` whatever can be called.  A function is not kept in
+        files of models; checkpoints keep its name.  A tuple may hold a type beside values: ``(float, "auto")``.
     least, above : float, optional
         Numbers are at least ``least``, and above ``above``.
     optional : bool
@@ -87,6 +92,8 @@ class Option:
         """Whether a value is of a type and in range, or is a listed value."""
         if kind is str or kind is bool:
             return isinstance(value, kind)
+        if kind is FunctionType:
+            return callable(value)
         if not isinstance(kind, type):
             return type(value) is type(kind) and bool(value == kind)
         if not isinstance(value, Integral if kind is int else Real) or isinstance(value, bool):
@@ -94,6 +101,16 @@ class Option:
         number: Any = value
         in_range = bool(abs(number) <= (2**63 - 1 if kind is int else sys.float_info.max))
         return in_range and (self.least is None or number >= self.least) and (self.above is None or number > self.above)
+
+
+def named_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the names of functions in their place, which are the same in every process."""
+    return {key: _name(value) if callable(value) else value for key, value in options.items()}
+
+
+def _name(function: Any) -> str:
+    """Return the name of a function with its module."""
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
 def _plain(value: Any) -> Any:

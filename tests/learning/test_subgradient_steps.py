@@ -9,6 +9,7 @@ from small import Case, Word
 from test_objective import in_blocks
 from test_optimum import fitted, iterates
 
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_trainers.online import online_newton
@@ -115,3 +116,68 @@ def test_pegasos_needs_every_factor_regularised():
     data = Case(Word, regularization={"trans": 0.0}).make(0)
     with pytest.raises(TrainingError, match="every factor regularised"):
         fitted(data, trainer="subgradient", trainer_options={"radius": "pegasos"})
+
+
+class Unbounded(Model):
+    """``small.Bounded`` without its bounds."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y), features=x, form=POTTS)
+    loss = Hamming(y)
+
+
+def non_negative(weights):
+    """Project onto the set that ``nonneg=True`` declares."""
+    np.maximum(weights["trans"], 0.0, out=weights["trans"])
+
+
+def halved(weights):
+    weights["trans"] *= 0.5
+
+
+def shifted(weights):
+    weights["trans"][...] = np.maximum(weights["trans"], 0.1)
+
+
+def unchanged(weights):
+    """Project onto the set of all weights."""
+
+
+@pytest.mark.parametrize("order", ["batch", "incremental"])
+def test_weights_in_a_convex_set_are_the_best_ones_there(order):
+    """Against the quadratic program with the same set as bounds."""
+    data = Case(small.Bounded, n=6, C=1.0).make(3)
+    best, w = data.optimum()
+    assert (w[data.nonneg] <= 1e-9).any()  # the set matters
+    options = {"project": non_negative, "order": order, "batch_size": 3, "evaluate_every": 20}
+    svm = StructuredSVM(
+        Unbounded, C=1.0, trainer="subgradient", trainer_options=options, random_state=0, tol=1e-9, max_passes=600,
+        n_threads=1, regularization=data.case.regularization,
+    )  # fmt: skip
+    svm.fit(data.X, data.Y)
+    assert svm.weights_["trans"].min() >= 0.0
+    assert svm.report_.dual <= best <= svm.report_.primal + 1e-9
+    assert svm.report_.primal == pytest.approx(best, rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(halved, "second projection"), (lambda _: 3, "it returned int"), (shifted, "starts from .* are not in the set")],
+)
+def test_what_is_no_projection_is_refused(function, text):
+    options = {"project": function}
+    with pytest.raises(TrainingError, match=text):
+        fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options=options, max_passes=2)
+    with pytest.raises(OptionError, match="leave out radius and metric"):
+        fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options=options | {"radius": 1.0})
+
+
+def test_a_model_with_a_projection_is_saved_without_it(tmp_path):
+    svm = fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options={"project": unchanged}, max_passes=2)
+    svm.save(tmp_path / "model")
+    again = StructuredSVM.load(tmp_path / "model")
+    assert again.trainer_options == {}
+    np.testing.assert_array_equal(again.coef_, svm.coef_)

@@ -21,16 +21,18 @@ far, and steps that overshoot meet large subgradients, which shorten all later o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 import numpy as np
 
-from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.ir import F64, I64, stretches
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.cutting.lower_bound import PlaneHull
 from ssvm_trainers.guard import checked, steps_of
+from ssvm_trainers.online.convex_set import ConvexSet
 from ssvm_trainers.online.online_newton import OnlineNewton
 from ssvm_trainers.resumable import Resumable, Run, Stateful
 from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
@@ -69,6 +71,9 @@ class Subgradient(Resumable):
         Project onto the ball ``|w| <= radius`` after each step.  The optimum lies in the ball of radius
         ``sqrt(R(0) / (lam min scale))`` with the mean risk R(0) of no weights at all, which is ``"pegasos"``: for
         losses of at most 1 it is the ``1/sqrt(lam)`` of Shalev-Shwartz et al. (2007).
+    project : callable, optional
+        Project onto a convex set after each step: changes a dict of the weights by factor in place, to the nearest ones
+        in the set (:mod:`ssvm_trainers.online.convex_set`).
     metric : {"identity", "newton"}
         Steps along the subgradient, or along its online Newton direction (:mod:`ssvm_trainers.online.online_newton`).
     ridge : float
@@ -95,8 +100,11 @@ class Subgradient(Resumable):
         metric: str = "identity",
         ridge: float = 1.0,
         random_state: int | None = None,
+        project: Callable[[dict[str, F64]], object] | None = None,
     ) -> None:
-        self.order, self.batch_size = order, batch_size
+        if project is not None and (radius is not None or metric != "identity"):
+            raise OptionError("project= is a projection of its own, by Euclidean distance: leave out radius and metric")
+        self.order, self.batch_size, self.project = order, batch_size, project
         self.schedule, self.step_size = schedule, step_size
         self.averaging, self.radius = averaging, radius
         self.best_iterate, self.evaluate_every = best_iterate, evaluate_every
@@ -113,6 +121,7 @@ class Subgradient(Resumable):
         if state is not None:
             run.go_on(state)
         run.ball = 0.0  # that of another problem
+        run.confine(problem)
         with run.guard():
             run.one_pass(problem)
         return run.weights().copy(), run.state()
@@ -127,6 +136,7 @@ class SubgradientRun(Run):
     def __init__(self, options: Subgradient, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem = options, problem
         self.descent, self.hull = Descent(options, problem.dim, start), PlaneHull(problem.objective)
+        self.descent.confine(problem)
         self.warm = start is not None
 
     def iterate(self, stop: StopRule) -> Iterate:
@@ -185,6 +195,12 @@ class Descent(Stateful):
         self.start, self.reach, self.squares = start, 0.0, 0.0
         self.newton = OnlineNewton(dim, options.ridge) if options.metric == "newton" else None
         self.random = np.random.default_rng(options.random_state)
+        self.convex_set: ConvexSet | None = None
+
+    def confine(self, problem: TrainProblem) -> None:
+        """Keep the weights of a problem in the set of the option ``project``."""
+        if self.options.project is not None:
+            self.convex_set = ConvexSet(self.options.project, problem)
 
     def guard(self) -> AbstractContextManager[None]:
         """Return what reports steps that are too long."""
@@ -238,7 +254,7 @@ class Descent(Stateful):
         from ssvm_trainers.online.subgradient_pass import applies
 
         plain = self.options.batch_size == 1 and self.options.radius is None and self.newton is None
-        plain = plain and self.schedule(problem) != DISTANCE
+        plain = plain and self.convex_set is None and self.schedule(problem) != DISTANCE
         return plain and problem.objective.power == 1.0 and applies(problem)
 
     def schedule(self, problem: TrainProblem) -> str:
@@ -272,6 +288,8 @@ class Descent(Stateful):
 
     def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
         """Take one step against a subgradient of the mean risk of a few examples."""
+        if self.convex_set is not None and not self.t:
+            self.convex_set.require(self.w)
         objective = problem.objective
         lengths, shares = self.next_steps(1, problem)
         step, share, n = float(lengths[0]), float(shares[0]), len(found.value)
@@ -293,6 +311,8 @@ class Descent(Stateful):
         np.maximum(self.w, objective.lower, out=self.w)
         if self.options.radius is not None:
             self.w *= min(1.0, self._radius(problem) / max(float(np.linalg.norm(self.w)), 1e-300))
+        if self.convex_set is not None:
+            self.convex_set.project(self.w)
         if self.options.averaging != "none":
             self.add_to_average(share * self.w, share)
 

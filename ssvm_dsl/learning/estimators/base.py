@@ -44,7 +44,7 @@ from ssvm_dsl.learning.estimators.latent import (
     hidden_variables,
 )
 from ssvm_dsl.learning.estimators.predictor import Predictor
-from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall
+from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall, warn_of
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
 from ssvm_dsl.learning.estimators.stream import Stream, check_weights
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
@@ -59,6 +59,7 @@ from ssvm_dsl.learning.risks.kinds import (
 )
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
@@ -201,11 +202,7 @@ class Learner(Predictor):
             self._stream: Stream | None = None
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
-        text = shortfall(self.report_, self.tol, spec, goal.risk, problem, progress)
-        if text:
-            from sklearn.exceptions import ConvergenceWarning
-
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warn_of(shortfall(self.report_, self.tol, spec, goal.risk, problem, progress))
 
     def _asked(self, grounded: Grounded, fit: _Fit, executor: Executor) -> tuple[Problem, Outlook, Goal]:
         """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
@@ -320,8 +317,8 @@ class Learner(Predictor):
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
         goal, name = goal_of(grounded), spec.name
-        fingerprint: dict[str, Any] = {"trainer": name, "trainer_options": options, "random_state": self._seed}
-        fingerprint |= {"risk": goal.risk.name, "power": float(self.power)}
+        fingerprint: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
+        fingerprint |= {"random_state": self._seed, "risk": goal.risk.name, "power": float(self.power)}
         if stream is not None:
             stream.check(fingerprint)
             if self._blocks != grounded.parameters.blocks:
@@ -403,9 +400,10 @@ class Learner(Predictor):
         if not spec.resumable:
             able = [other.name for other in registry().specs(TrainerSpec) if other.resumable]
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
-        facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": options, "random_state": self._seed}
+        facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": named_options(options)}
         chosen = problem.session.plan
-        facts |= {"risk": goal.risk.name, "backend": chosen.backend, "backend_options": dict(chosen.options)}
+        facts |= {"random_state": self._seed, "risk": goal.risk.name}
+        facts |= {"backend": chosen.backend, "backend_options": dict(chosen.options)}
         facts |= {"C": float(self.C)} if self.lam is None else {"lam": float(self.lam)}
         facts |= {} if start is None else {"weights to start from": start}
         facts |= goal.facts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from ssvm_dsl.errors import DataError
@@ -48,6 +50,14 @@ def shortfall(
     if report.reason in ("passes", "seconds") and spec.needs.strongly_convex:
         return _limit(report, tol, spec, risk, problem)
     return ""
+
+
+def warn_of(text: str) -> None:
+    """Warn the caller of ``fit``, unless there is nothing to say."""
+    if text:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(text, ConvergenceWarning, stacklevel=5)
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:

@@ -43,6 +43,8 @@ def to_saved(svm: Any) -> SavedModel:
     parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
     scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
     parameters["regularization"] = scales or None
+    if svm.trainer_options:  # functions among them are not kept
+        parameters["trainer_options"] = {key: one for key, one in svm.trainer_options.items() if not callable(one)}
     parameters["scoring"] = svm.scoring if isinstance(svm.scoring, str) else None
     try:
         declaration = svm.model.to_json()

@@ -1,0 +1,81 @@
+"""A user's convex set of weights: the function that projects onto it, and what is held against the function.
+
+Ratliff, Bagnell and Zinkevich (2007) end each step with a projection onto a convex set W of weights,
+
+    P(w) = argmin_{v in W} |v - w| .
+
+Its subgradient method converges to the best weights in W.  A lower bound of the optimum over all weights stays one of
+the optimum over W, but the gap between the two stays open where the set keeps the weights from the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import TrainProblem
+
+#: What a second projection, or one of weights in the set, may move them by, relative to their size.
+STILL = 1e-6
+
+
+class ConvexSet:
+    """The set that a function projects onto.
+
+    Parameters
+    ----------
+    project : callable
+        Takes a dict of the weights by factor, arrays of the shapes that ``svm.weights_`` shows, and changes the arrays
+        in place to those of the nearest weights in the set.
+    problem : TrainProblem
+        Whose weights they are.
+    """
+
+    def __init__(self, project: Callable[[dict[str, F64]], object], problem: TrainProblem) -> None:
+        self.function, self.blocks = project, problem.parameters.blocks
+        self.lower, self.tried = problem.objective.lower, False
+
+    def require(self, w: F64) -> None:
+        """Refuse weights to start from that are not in the set.
+
+        Raises
+        ------
+        TrainingError
+            The function moves them.
+        """
+        moved = w.copy()
+        self.project(moved)
+        if np.linalg.norm(moved - w) > STILL * (1.0 + np.linalg.norm(w)):
+            text = "the weights that training starts from (0, or those of warm_start) are not in the set of 'project'"
+            raise TrainingError(f"{text}; choose a set that holds them, or start from weights in it")
+
+    def project(self, w: F64) -> None:
+        """Move weights to the nearest ones in the set, in place.
+
+        Raises
+        ------
+        TrainingError
+            What the function did is no projection: it returned something, left numbers that are none, made ``nonneg``
+            weights negative, or moves weights again that it has just projected.
+        """
+        before = None if self.tried else w.copy()
+        self._apply(w)
+        if before is None:
+            return
+        again = w.copy()
+        self._apply(again)
+        self.tried = bool((before != w).any())
+        if np.linalg.norm(again - w) > STILL * (1.0 + np.linalg.norm(w)):
+            raise TrainingError("option 'project': a second projection moves the weights again; it is none")
+
+    def _apply(self, w: F64) -> None:
+        returned = self.function({block.name: block.view(w) for block in self.blocks})
+        if returned is not None:
+            raise TrainingError(f"option 'project' changes the arrays in place; it returned {type(returned).__name__}")
+        if not np.isfinite(w).all():
+            raise TrainingError("option 'project' left weights that are no numbers")
+        if (w < self.lower).any():
+            raise TrainingError("option 'project' made weights of a nonneg factor negative; keep them at 0 or above")
