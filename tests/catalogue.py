@@ -105,6 +105,26 @@ class Graph(Model):
     loss = Hamming(y)
 
 
+class Hyper(Model):
+    """Edges between two labels, hyperedges of three positions, and edges of both."""
+
+    N, K, M, E, D = Dim(), Dim(), Dim(), Dim(), Dim()
+    x = Input(N, 2)
+    z = Input(K, 2)
+    e = Edges(M, over=(N, K))
+    h = Edges(E, over=N, arity=3)
+    d = Edges(D, over=[N, K, K])
+    f = Input(M, 2)
+    y = Label(N, 2)
+    t = Label(K, "abc")
+    node = Factor(y, features=x)
+    tail = Factor(t, features=z)
+    link = Factor(along((y, t), e), features=f)
+    triple = Factor(along(y, h), form=POTTS)
+    both = Factor(along((y, t, t), d))
+    loss = Hamming(y) + Hamming(t)
+
+
 class Layers(Model):
     """Two label layers, cross edges with and without shared axes, a third single label."""
 
@@ -186,11 +206,11 @@ def make_inputs(model, rng, ragged=(1, 2, 4)):
     edges = {}
     for symbol in declaration.inputs:
         if type(symbol).__name__ == "Edges":
-            n = sizes[symbol.over.name]
-            every = [(i, j) for i in range(n) for j in range(n) if i != j]
+            spots = np.ndindex(*(sizes[dim.name] for dim in symbol.ends))
+            every = [row for row in spots if all(row[a] != row[b] for a, b in declaration.apart(symbol))]
             m = min(len(every), int(rng.integers(0, 5)))
             picked = rng.permutation(len(every))[:m]
-            edges[symbol.name] = np.array([every[k] for k in picked], dtype=int).reshape(-1, 2)
+            edges[symbol.name] = np.array([every[k] for k in picked], dtype=int).reshape(-1, symbol.arity)
             sizes[symbol.dim.name] = m
     out = {}
     for symbol in declaration.inputs:
@@ -253,4 +273,4 @@ def make_data(model, n, seed, ragged=(1, 2, 4)):
     return X, Y, inputs, labels
 
 
-ALL = [Word, Rich, Seg, Scene, Graph, Layers, Tokens, Observed, Sparse, Fitted, White]
+ALL = [Word, Rich, Seg, Scene, Graph, Hyper, Layers, Tokens, Observed, Sparse, Fitted, White]

@@ -66,8 +66,10 @@ def scopes(target, sizes, inputs):
         return [([(y.name, spots[i]) for i in members], {}) for members in target.sets]
     if target.kind == "along":
         edges = inputs[target.edges.name]
+        labels = target.labels if len(target.labels) > 1 else (y,) * target.edges.arity
         return [
-            ([(y.name, (int(a),)), (y.name, (int(b),))], {target.edges.dim.name: m}) for m, (a, b) in enumerate(edges)
+            ([(label.name, (int(end),)) for label, end in zip(labels, row)], {target.edges.dim.name: m})
+            for m, row in enumerate(edges)
         ]
     if target.kind == "cross":
         a, b = target.labels

@@ -272,8 +272,7 @@ class _Work:
         wrong = np.flatnonzero(~_left(rule)[number] & (states >= 0).all(axis=1))
         if len(wrong):
             example, target = int(owners(shapes.ptr)[wrong[0]]), rule.target
-            labels = target.labels if target.kind == "cross" else (target.label,) * target.arity
-            names = [label.classes or range(label.n_states) for label in labels]
+            names = [label.classes or range(label.n_states) for label in target.members]
             joint = np.unravel_index(table_states(target).index(int(number[wrong[0]])), target.cards)
             found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
             place = self._place(int(variables[wrong[0], 0]))

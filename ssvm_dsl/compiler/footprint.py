@@ -194,7 +194,7 @@ def _read_bytes(declaration: Declaration, examples: Examples, judged: bool) -> f
     total = 0.0
     for symbol in declaration.inputs if judged else declaration.scored_inputs:
         if isinstance(symbol, Edges):
-            total += 16.0 * float(examples.size((symbol.dim,)).sum()) + EDGES_READ * examples.n
+            total += 8.0 * symbol.arity * float(examples.size((symbol.dim,)).sum()) + EDGES_READ * examples.n
         elif isinstance(symbol, Input) and symbol.sparse:
             total += SPARSE_READ * examples.n
     return total
@@ -233,7 +233,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     _, chosen = shapes_of(target, sizes.layout, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
     shaped = {name: size[chosen] for name, size in examples.sizes.items()}
-    keys = FOUND * examples.n + (16.0 * m if target.edges is not None else 0.0)
+    keys = FOUND * examples.n + (0.0 if target.edges is None else 8.0 * target.edges.arity * m)
     scopes = (4 * r + 16) * m + 4 * examples.n
     meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r, shaped)))
     feature_bytes = 0
@@ -273,7 +273,7 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64
     if target.kind == "grid":
         return 84.0 * n + 40.0 * _n_lines(target, counts, sizes)
     if target.kind == "along":
-        return 52.0 * n
+        return (16.0 * r + 20) * n
     local = {"complete": 8.0 * r + 16, "cliques": 8.0 * r}.get(target.kind, 24.0 * r + 16) * longest
     kinds, times = np.unique(counts, return_counts=True)
     alike = float((kinds * times).max(initial=0)) if target.kind != "cliques" else float(n)

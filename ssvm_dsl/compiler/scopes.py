@@ -262,8 +262,8 @@ def _patterned(
 def _along(target: Target, layout: Layout, lists: Lists) -> _Laid:
     assert target.edges is not None
     counts = np.array([len(edges) for edges in lists], dtype=np.int64)
-    start = np.repeat(layout.start(target.label), counts)
-    return _Laid(np.concatenate(lists) + start[:, None], counts, (target.edges.dim,))
+    first = [np.repeat(layout.start(label), counts) for label in target.members]
+    return _Laid(np.concatenate(lists) + np.stack(first, axis=1), counts, (target.edges.dim,))
 
 
 def _agreement(target: Target, layout: Layout, lists: Lists) -> _Laid:

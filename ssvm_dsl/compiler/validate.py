@@ -130,7 +130,7 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
             raw[symbol.name] = _read_attributes(symbol, raw[symbol.name], sizes)
     for symbol in inputs:
         if isinstance(symbol, Edges):
-            raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, judged)
+            raw[symbol.name] = _read_edges(symbol, raw[symbol.name], sizes, declaration.apart(symbol), judged)
     for dim in (dim for label in declaration.labels for dim in label.dims if dim.origin.name in sizes.known):
         sizes.known[dim.name] = sizes.known[dim.origin.name]
     return Examples(len(examples), sizes.known, raw)
@@ -285,59 +285,77 @@ def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> li
     return lists
 
 
-def _read_edges(symbol: Edges, values: list[Any], sizes: _Sizes, judged: bool) -> list[I64]:
-    """Return the edges of each example as int64, ``shape (m, 2)``."""
-    what, over = f"input '{symbol.name}'", symbol.over.name
+def _read_edges(
+    symbol: Edges, values: list[Any], sizes: _Sizes, apart: list[tuple[int, int]], judged: bool
+) -> list[I64]:
+    """Return the edges of each example as int64, ``shape (m, arity)``; ends in ``apart`` are different positions."""
+    what, ends = f"input '{symbol.name}'", [dim.name for dim in symbol.ends]
     arrays = [_edge_rows(symbol, value, what, i) for i, value in enumerate(values)]
     counts = np.fromiter(map(len, arrays), np.int64, len(arrays))
     sizes.tell(symbol.dim, counts, what)
-    if over not in sizes.known:
-        raise DataError(what, expected=f"another input that tells the size of {over}", found="none")
-    joined = np.concatenate(arrays)
-    wrong = np.flatnonzero(_misplaced(joined, np.repeat(sizes.known[over], counts)))
+    for over in ends:
+        if over not in sizes.known:
+            raise DataError(what, expected=f"another input that tells the size of {over}", found="none")
+    joined, limits = np.concatenate(arrays), np.stack([sizes.known[over] for over in ends], axis=1)
+    wrong = np.flatnonzero(_misplaced(joined, np.repeat(limits, counts, axis=0), apart))
     if len(wrong):
         ptr = pointers(counts)
         i = int(np.searchsorted(ptr, wrong[0], side="right")) - 1
-        n, edge = int(sizes.known[over][i]), tuple(joined[wrong[0]].tolist())
-        expected = f"two different positions in 0..{n - 1} ({over}={n})"
+        edge = tuple(joined[wrong[0]].tolist())
         found = f"edge {edge} at row {wrong[0] - ptr[i]}"
-        turned = arrays[i].shape == (2, 2) and not _misplaced(arrays[i].T, n).any()
-        raise DataError(what, example=i, expected=expected, found=found, hint=_TRANSPOSED if turned else "")
-    if judged and (counts == 2).all():
-        _mention_reading(values, arrays, sizes.known[over], what)
+        square = arrays[i].shape[0] == symbol.arity
+        hint = _TRANSPOSED if square and not _misplaced(arrays[i].T, limits[i], apart).any() else ""
+        expected = _ends_words(symbol, limits[i].tolist(), apart)
+        raise DataError(what, example=i, expected=expected, found=found, hint=hint)
+    if judged and symbol.arity == 2 and (counts == 2).all():
+        _mention_reading(values, arrays, limits, apart, what)
     return arrays
 
 
 _TRANSPOSED = "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
 
 
+def _ends_words(symbol: Edges, limits: list[int], apart: list[tuple[int, int]]) -> str:
+    """Return in words what the ends of an edge may be."""
+    if not symbol.several:
+        count = "two" if symbol.arity == 2 else str(symbol.arity)
+        return f"{count} different positions in 0..{limits[0] - 1} ({symbol.ends[0].name}={limits[0]})"
+    places = [f"0..{n - 1} ({dim.name}={n})" for dim, n in zip(symbol.ends, limits, strict=True)]
+    alike = "".join(f", {a} and {b} different" for a, b in apart)
+    return f"an edge from positions in {', '.join(places)}{alike}"
+
+
 def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
-    array = value if type(value) is np.ndarray else checked(plain_array, value, what, i)
-    if array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == 2:
+    array, r = value if type(value) is np.ndarray else checked(plain_array, value, what, i), symbol.arity
+    if array.dtype.kind == "i" and array.ndim == 2 and array.shape[1] == r:
         return array.astype(np.int64)  # a copy: users' functions must not change it
     if array.size == 0:
-        return np.zeros((0, 2), dtype=np.int64)
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind != "u":
+        return np.zeros((0, r), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != r or array.dtype.kind != "u":
         found = f"shape {array.shape}, dtype {array.dtype}"
-        hint = _TRANSPOSED if array.ndim == 2 and array.shape[0] == 2 else ""
-        raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, 2)", found=found, hint=hint)
+        hint = _TRANSPOSED if array.ndim == 2 and array.shape[0] == r else ""
+        raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, {r})", found=found, hint=hint)
     whole, exact = whole_numbers(array)
     return np.where(exact, whole, -1)
 
 
-def _misplaced(edges: I64, n: I64 | int) -> NDArray[np.bool_]:
-    """Return which edges do not join two different ones of n positions."""
-    first, second = edges[:, 0], edges[:, 1]
-    return np.asarray((first < 0) | (second < 0) | (first >= n) | (second >= n) | (first == second))
+def _misplaced(edges: I64, limits: I64, apart: list[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Return which edges do not join positions below limits, different ones where ends must be."""
+    wrong = np.asarray(((edges < 0) | (edges >= limits)).any(axis=1))
+    for a, b in apart:
+        wrong |= edges[:, a] == edges[:, b]
+    return wrong
 
 
-def _mention_reading(values: list[Any], arrays: list[I64], n: I64, what: str) -> None:
+def _mention_reading(
+    values: list[Any], arrays: list[I64], limits: I64, apart: list[tuple[int, int]], what: str
+) -> None:
     """Warn where every example has two edges, as an array that could be read the other way round as well.
 
     Other libraries keep edges as two rows of ends; arrays of any other number of edges would have been refused.
     """
-    for array, value, size in zip(arrays, values, n.tolist(), strict=True):
-        if array.shape != (2, 2) or type(value) is list or _misplaced(array.T, size).any():
+    for array, value, limit in zip(arrays, values, limits, strict=True):
+        if array.shape != (2, 2) or type(value) is list or _misplaced(array.T, limit, apart).any():
             return
     if any(array[0, 1] != array[1, 0] for array in arrays):
         text = f"{what}: every example has edges of shape (2, 2), which are read as rows: edge k joins e[k, 0] and "

@@ -116,7 +116,7 @@ def _read_table(goal: Target, table: Any, mistakes: list[Mistake]) -> str | tupl
     if n * n > MOST:
         mistakes.append(f"Cost: a table has at most {MOST} prices")
     if isinstance(table, str) and table in (WRONG, BOUNDARY):
-        if table == BOUNDARY and (len(cards) < 2 or len({label.classes for label in goal.labels}) > 1):
+        if table == BOUNDARY and (len(cards) < 2 or len({(one.classes, one.n_states) for one in goal.members}) > 1):
             mistakes.append("Cost: 'boundary' is about several variables of the same classes, as chain(y) joins")
         return table
     expected = f"{(*cards, *cards)}" + (f", {(n, n)} or {cards}" if len(cards) > 1 else f" or {cards}")

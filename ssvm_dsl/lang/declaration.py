@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from typing import TypeVar
 
@@ -132,6 +133,22 @@ class Declaration:
         scored: tuple[Factor | Given, ...] = (*self.factors, *self.given)
         return tuple(source for one in scored for source in walk_sources(one.features))
 
+    @property
+    def targets(self) -> Iterator[Target]:
+        """The targets of everything that is declared."""
+        about: tuple[Factor | Given | Forbid, ...] = (*self.factors, *self.given, *self.rules)
+        yield from (one.target for one in about)
+        yield from (literal.target for one in self.constraints for literal in one.literals)
+        yield from (term.target for loss in self._of(Loss) for _, term in loss.terms if isinstance(term, Cost))
+
+    def apart(self, edges: Edges) -> list[tuple[int, int]]:
+        """Return the pairs of ends of an edge that are different positions: those of one label, if not all of them."""
+        pairs = list(combinations(range(edges.arity), 2))
+        if not edges.several:
+            return pairs
+        members = [target.members for target in self.targets if target.edges is not None and target.edges == edges]
+        return [(a, b) for a, b in pairs if any(labels[a] is labels[b] for labels in members)]
+
     @cached_property
     def loss(self) -> Loss | None:
         """The loss, if one is declared."""
@@ -239,10 +256,7 @@ def _own_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
 
 
 def _stray_mistakes(declaration: Declaration, strays: tuple[tuple[str, Target], ...]) -> Iterator[tuple[str, str]]:
-    about: tuple[Factor | Given | Forbid, ...] = (*declaration.factors, *declaration.given, *declaration.rules)
-    used = [one.target for one in about]
-    used += [literal.target for one in declaration.constraints for literal in one.literals]
-    used += [term.target for loss in declaration._of(Loss) for _, term in loss.terms if isinstance(term, Cost)]
+    used = list(declaration.targets)
     for key, stray in strays:
         if not any(stray is target for target in used):
             for text in stray.mistakes:
@@ -327,7 +341,7 @@ def _parts(symbol: Symbol) -> Iterator[tuple[str, Symbol]]:
         if isinstance(symbol, Label) and symbol.allowed is not None:
             yield "the input", symbol.allowed
     elif isinstance(symbol, Edges):
-        yield from (("the axis", dim) for dim in (symbol.dim, symbol.over))
+        yield from (("the axis", dim) for dim in (symbol.dim, *dict.fromkeys(symbol.ends)))
     elif isinstance(symbol, Constraint):
         yield from (("the label", _declared(label)) for label in symbol.labels)
         yield from (("the input", given) for given in symbol.inputs)

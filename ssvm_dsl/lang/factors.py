@@ -187,7 +187,7 @@ class Factor(Symbol):
 
 def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
     """Whether auxiliary variables stand for the table of a factor."""
-    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY
+    return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.labels) == 1
 
 
 def _as_source(features: object, mistakes: list[Mistake]) -> Source | None:

@@ -143,24 +143,52 @@ class Edges(Symbol):
     ----------
     axis : Dim
         The axis of the edges themselves (edge features are ``Input(M, 5)``).
-    over : Dim
-        The axis whose positions the edges join.
+    over : Dim or tuple of Dim
+        The axis whose positions the edges join, which are different ones; or an axis for each end, as of a bipartite
+        graph: column c of the list holds positions on the c-th of them.
+    arity : int, optional
+        How many positions an edge joins, 2 by default: hyperedges are rows of an ``(m, arity)`` list.  With several
+        axes it is their number.
 
     Examples
     --------
     >>> e = Edges(M, over=N)
+    >>> e = Edges(M, over=N, arity=3)          # along(y, e) joins three variables of Label(N, ...)
+    >>> e = Edges(M, over=(N, K))              # along((y, z), e): from Label(N, ...) to Label(K, ...)
     """
 
     dim: Dim
-    over: Dim
+    ends: tuple[Dim, ...]
+    several: bool
 
-    def __init__(self, axis: Dim, *, over: Dim) -> None:
+    def __init__(self, axis: Dim, *, over: Dim | tuple[Dim, ...], arity: int | None = None) -> None:
         mistakes: list[Mistake] = []
-        axes = check_axes((axis, over), "Edges", mistakes)
-        if len(axes) < 2:
-            axes = (Dim(), Dim())
-        self._fill(mistakes, dim=axes[0], over=axes[1])
+        several = isinstance(over, tuple | list)
+        given: tuple[object, ...] = tuple(over) if isinstance(over, tuple | list) else (over,)
+        size = plain(arity)
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 2):
+            mistakes.append(got("Edges: arity is an int of at least 2", arity))
+            size = None
+        if several and (len(given) < 2 or size not in (None, len(given))):
+            mistakes.append(got("Edges: over is an axis, or one for each of two ends or more, as many as arity", over))
+        apart = tuple({id(one): one for one in given}.values())  # without names yet, different ones are equal
+        axes = check_axes((axis, *apart), "Edges", mistakes)
+        if len(axes) < 1 + len(apart):
+            axes, several = (Dim(), Dim()), False
+        ends = tuple(one for one in given if isinstance(one, Dim)) if several else (axes[1],) * (size or 2)
+        self._fill(mistakes, dim=axes[0], ends=ends, several=several)
+
+    @property
+    def arity(self) -> int:
+        """How many positions an edge joins."""
+        return len(self.ends)
+
+    @property
+    def over(self) -> Dim | tuple[Dim, ...]:
+        """The axis of all ends, or that of each."""
+        return self.ends if self.several else self.ends[0]
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
-        return (self.dim,), {"over": self.over}
+        more = {"arity": self.arity} if self.arity != 2 and not self.several else {}
+        return (self.dim,), {"over": self.over} | more

@@ -118,7 +118,10 @@ class Author:
 
     def edges(self):
         first, second = (self.made["dim"] * 2)[:2]
-        return s.Edges(self.arg(first), over=self.arg(second))
+        if self.rng.random() < 0.3:
+            return s.Edges(self.arg(first), over=self.arg([second, first], (second, self.old("dim"))))
+        size = {"arity": self.arg(2, 3, 4)} if self.rng.random() < 0.3 else {}
+        return s.Edges(self.arg(first), over=self.arg(second), **size)
 
     def source(self):
         """A feature, sometimes of others, now and then very many of them."""
@@ -165,6 +168,7 @@ class Author:
             lambda: s.grid(y),
             lambda: s.complete(y),
             lambda: s.along(y, self.arg(lambda: self.old("edges"))),
+            lambda: s.along((y, self.arg(lambda: self.old("label"))), self.arg(lambda: self.old("edges"))),
             lambda: s.cliques(y, self.arg([(0, 1)], [(0, 1, 2)], [[0], [1]])),
             lambda: s.cross(y, self.arg(lambda: self.old("label"))),
         ])()  # fmt: skip
@@ -247,11 +251,13 @@ class Author:
             fit = [s.Hamming(y, normalize=self.flag()), s.ZeroOne(*self.made["label"])]
             fit += [s.CountLoss(y, positive=self.one(y.classes or (0,)))]
             fit += [s.Hamming(y, weights=range(n)), s.Cost(y, np.ones((n, n)) - np.eye(n))] if n == y.n_states else []
+            fit += [s.Hamming(y) + 0.5 * s.Cost(self.arg(lambda: self.old("target")), "wrong")]
             return self.one(fit)
         nodes = {"node_weights": self.arg(None, None, lambda: self.old("input"))}
         made = self.one([
             lambda: s.Hamming(y, normalize=self.flag(), weights=self.arg(None, [1, 2], (1, 0.5, 2)), **ignore, **nodes),
             lambda: s.Cost(y, self.arg([[0, 1], [1, 0]], np.ones((3, 3)) - np.eye(3)), normalize=self.flag(), **nodes),
+            lambda: s.Cost(self.arg(lambda: self.old("target")), self.arg("boundary", "wrong", np.eye(4)), **nodes),
             lambda: s.CountLoss(y, self.arg("f1", "iou", count_loss), positive=self.arg(None, 1, "a"), **ignore),
             lambda: s.CountLoss(y, "f_beta", beta=self.arg(0.5, 2), positive=self.arg(None, [1])),
             lambda: s.ZeroOne(*[self.old("label") for _ in range(int(self.rng.integers(3)))]),

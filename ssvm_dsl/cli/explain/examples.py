@@ -145,9 +145,9 @@ def make_examples(
     for _ in range(n):
         sizes = {dim.name: dim.size or given.get(dim.name) or _some_size(rng) for dim in declaration.dims}
         for edges in (one for one in declaration.inputs if isinstance(one, Edges)):
-            n_over = sizes[edges.over.name]
+            n_over = min(sizes[dim.name] for dim in edges.ends)
             if edges.dim.ragged and edges.dim.name not in given:
-                sizes[edges.dim.name] = n_over - 1 if trees else n_over * (n_over > 1)
+                sizes[edges.dim.name] = n_over - 1 if trees else n_over * (n_over >= edges.arity)
         made = {one.name: _value(one, sizes, trees, rng) for one in declaration.inputs}
         X.append({name: np.ceil(np.abs(value)) if name in counts else value for name, value in made.items()})
         for one in declaration.constraints:
@@ -162,7 +162,7 @@ def _some_size(rng: np.random.Generator) -> int:
 def _value(source: Input | Attributes | Edges, sizes: Mapping[str, int], trees: bool, rng: np.random.Generator) -> Any:
     """Return one input of one example."""
     if isinstance(source, Edges):
-        return _edges(sizes[source.dim.name], sizes[source.over.name], trees, rng)
+        return _edges(sizes[source.dim.name], [sizes[dim.name] for dim in source.ends], trees, rng)
     shape = tuple(sizes[dim.origin.name] for dim in source.dims)
     if isinstance(source, Attributes):
         tokens = [[f"made-up={rng.integers(10)}", "bias"] for _ in range(shape[0] if shape else 1)]
@@ -176,14 +176,15 @@ def _value(source: Input | Attributes | Edges, sizes: Mapping[str, int], trees: 
     return rng.standard_normal((*shape, *source.shape))
 
 
-def _edges(m: int, n: int, trees: bool, rng: np.random.Generator) -> Any:
-    """Return m edges over n positions: to a random earlier one (a tree), or from anywhere to anywhere."""
-    if m and n < 2:
-        raise OptionError(f"an edge joins two positions, and there is {n}; give a larger --size")
-    if trees:
+def _edges(m: int, limits: list[int], trees: bool, rng: np.random.Generator) -> Any:
+    """Return m edges: each to a random earlier position (a tree), or between any that are different."""
+    n, r = min(limits), len(limits)
+    if m and n < r:
+        count = "two" if r == 2 else str(r)
+        raise OptionError(f"an edge joins {count} positions, and there is {n}; give a larger --size")
+    if trees and r == 2:
         if m >= n:
             raise OptionError(f"{m} edges over {n} positions are no tree; leave out --trees or give other sizes")
         child = np.arange(1, m + 1)
         return np.stack([child, (rng.random(m) * child).astype(np.int64)], axis=1)
-    first = rng.integers(n, size=m)
-    return np.stack([first, (first + rng.integers(1, max(n, 2), size=m)) % n], axis=1)
+    return np.array([rng.permutation(n)[:r] for _ in range(m)], dtype=np.int64).reshape(m, r)

@@ -301,8 +301,7 @@ def _number(goal: Target, state: Any) -> int | None:
     parts = (state,) if goal.arity == 1 and not isinstance(state, list | tuple) else state
     if not isinstance(parts, list | tuple) or len(parts) != goal.arity:
         return None
-    labels = goal.labels if goal.kind == "cross" else (goal.label,) * goal.arity
-    at = [label.index(plain(one)) for label, one in zip(labels, parts, strict=True)]
+    at = [label.index(plain(one)) for label, one in zip(goal.members, parts, strict=True)]
     if None in at:
         return None
     number = 0
@@ -313,8 +312,7 @@ def _number(goal: Target, state: Any) -> int | None:
 
 def _names(goal: Target, numbers: Iterable[int]) -> list[Any]:
     """Return the class names of joint states, in tuples for several variables."""
-    labels = goal.labels if goal.kind == "cross" else (goal.label,) * goal.arity
-    names = [label.classes or range(label.n_states) for label in labels]
+    names = [label.classes or range(label.n_states) for label in goal.members]
     out = []
     for number in numbers:
         state = np.unravel_index(number, goal.cards)

@@ -88,6 +88,8 @@ class _Route(Constraint):
         found = as_literal(literal, what, mistakes)
         if not isinstance(edges, Edges):
             mistakes.append(got(f"{what}: the second argument is a list of edges, such as e = Edges(M, over=N)", edges))
+        elif edges.several or edges.arity != 2:
+            mistakes.append(got(f"{what}: the edges join two positions of one axis, as Edges(M, over=N)", edges))
         elif not mistakes and (len(found.label.dims) != 1 or found.label.dims[0] is not edges.dim):
             mistakes.append(
                 lambda: f"{what}: the label has one variable for each edge, as Label({edges.dim.name}, 2) has"
@@ -95,7 +97,7 @@ class _Route(Constraint):
         if mistakes or not isinstance(edges, Edges):
             self._declare(mistakes, kind, (found,), (), ())
             return
-        meta = (Parameter("n_nodes", edges.over, whole=True), *more)
+        meta = (Parameter("n_nodes", edges.ends[0], whole=True), *more)
         ends = (Parameter("tail", EdgeEnd(edges, 0)), Parameter("head", EdgeEnd(edges, 1)))
         self._declare(mistakes, kind, (found,), (), meta, (ends,))
 
@@ -127,7 +129,7 @@ class Path(_Route):
     def __init__(self, literal: Any, edges: Edges, source: int | Input, target: int | Input) -> None:
         mistakes: list[Mistake] = []
         ends = {"source": _node(source, "source", mistakes), "target": _node(target, "target", mistakes)}
-        over = edges.over if isinstance(edges, Edges) else None
+        over = edges.ends[0] if isinstance(edges, Edges) else None
         more = tuple(Parameter(name, value, whole=True, below=over) for name, value in ends.items())
         self._route("path", literal, edges, mistakes, more)
 

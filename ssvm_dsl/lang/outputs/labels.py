@@ -281,8 +281,8 @@ class Target(Node):
         ``"cliques"``, ``"cross"``, ``"spans"`` or ``"starts"``; of the compiler ``"agreement"`` and ``"members"``,
         the auxiliary variables of other factors alone and with each of their variables.
     labels : tuple of Label
-        The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise); with auxiliary variables
-        their own and that of the factors they belong to.
+        The label arrays joined (two for ``"cross"`` and ``"members"``, one otherwise, or of ``"along"`` one for each
+        end of an edge); with auxiliary variables their own and that of the factors they belong to.
     state : class name, optional
         The class an indicator tests for.
     axis : Dim, optional
@@ -346,14 +346,20 @@ class Target(Node):
             return 1
         if self.kind == "chain":
             return self.order + 1
+        if self.kind == "along" and self.edges is not None:
+            return self.edges.arity
         return len(self.sets[0]) if self.kind == "cliques" else 2
+
+    @property
+    def members(self) -> tuple[Label, ...]:
+        """The label of each variable of a factor."""
+        several = self.kind in ("cross", "members") or (self.kind == "along" and len(self.labels) > 1)
+        return self.labels if several else (self.label,) * self.arity
 
     @property
     def cards(self) -> tuple[int, ...]:
         """Number of states of each variable of a factor."""
-        if self.kind in ("cross", "members"):
-            return tuple(label.n_states for label in self.labels)
-        return (self.label.n_states,) * self.arity
+        return tuple(label.n_states for label in self.members)
 
     @property
     def inner(self) -> Target:
@@ -456,7 +462,7 @@ class Target(Node):
         if self.kind == "pairs":
             return (*self.labels, self.axis), {}
         if self.kind == "along":
-            return (*self.labels, self.edges), {}
+            return (self.labels if len(self.labels) > 1 else self.label, self.edges), {}
         if self.kind == "cliques":
             return (*self.labels, self.sets), {}
         return self.labels, ({"order": self.order} if self.order != 1 else {})

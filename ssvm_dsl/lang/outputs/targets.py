@@ -61,15 +61,33 @@ def complete(y: Label) -> Target:
     return Target("complete", (y,))
 
 
-def along(y: Label, edges: Edges) -> Target:
-    """Join the variables at the two ends of each edge of an example's edge list."""
-    mistakes = []
+def along(y: Label | Sequence[Label], edges: Edges) -> Target:
+    """Join the variables at the ends of each edge (or hyperedge) of an example's edge list.
+
+    Parameters
+    ----------
+    y : Label or sequence of Label
+        The label that all ends are positions of, or one for each end: ``along((y, z), e)`` joins ``y[e[m, 0]]`` with
+        ``z[e[m, 1]]``.
+    edges : Edges
+        ``Edges(M, over=N)``, ``Edges(M, over=N, arity=3)``, or ``Edges(M, over=(N, K))``.
+    """
+    labels = tuple(y) if isinstance(y, tuple | list) else (y,)
     if not isinstance(edges, Edges):
-        mistakes.append(got("along: the second argument is an Edges input", edges))
-        edges = Edges(Dim(), over=Dim())
-    elif len(_dims(y)) != 1 or _dims(y)[0] is not edges.over:
-        mistakes.append("along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)")
-    return Target("along", (y,), edges=edges, mistakes=mistakes)
+        text = got("along: the second argument is an Edges input", edges)
+        return Target("along", labels[:1] or (Label(1),), edges=Edges(Dim(), over=Dim()), mistakes=[text])
+    mistakes: list[Mistake] = []
+    if len(labels) not in (1, edges.arity):
+        mistakes.append(got(f"along: one label, or one for each of the {edges.arity} ends of an edge", y))
+        labels = labels[:1] or (Label(1),)
+    for label, end in zip(labels * (edges.arity if len(labels) == 1 else 1), edges.ends, strict=False):
+        if not mistakes and (len(_dims(label)) != 1 or _dims(label)[0] is not end):
+            if edges.several or len(labels) > 1:
+                mistakes.append(lambda: f"along: {show(edges)} runs over {show(edges.over)}, the axis of each label")
+            else:
+                text = "along: the edges must run over the label's only axis: Edges(M, over=N) and Label(N, ...)"
+                mistakes.append(text)
+    return Target("along", labels, edges=edges, mistakes=mistakes)
 
 
 def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
