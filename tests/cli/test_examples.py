@@ -15,12 +15,15 @@ from ssvm_dsl import datasets
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
     "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
+    "bio": r"Free +[1-9]\d* tags that cannot.*\nLegal +0 tags that cannot stand there; F1 of phrases 0\.[78]",
     "budget": r"Free +chain .*%\nBudget +chain .* 0\.0%\nTaxonomy +ilp .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
     "counting": r"ncg: .*right subsets 100%\nsgd: .* 0\.\d\d% above .*\n16064 tours.*\ncosine .*: 0\.[89](.*\n){3}",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
+    "horses": r"Pixels +chain +right pixels: 8\d.*\nRegions +graph-cut +right pixels: 9[1-9]",
     "latent_parts": r"without parts: [45]\d.*\nwith parts: +(9\d|100)",
     "multilabel": r"Together +junction-tree",
+    "network_scores": r"alone gets wrong: (3[8-9]|4\d).*\nwith transitions .* 313 words: (2\d|3[0-6])",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
