@@ -1,7 +1,7 @@
 """Several labels with a budget: at most k of twelve tags, where k comes with each example (`AtMost`).
 
 Every labelling that is predicted, or that training holds against the truth, keeps the budget: what is known need not be
-learnt.  One budget is a matter of counting, so `auto` stays with dynamic programming.  A second piece of knowledge,
+learnt.  One budget over tags without pairs is a matter of sorting, and `auto` says so.  A second piece of knowledge,
 that each tag needs a broader one (`Implies`), is more than counting takes, and `auto` plans integer programs.
 
     python examples/budget.py

@@ -50,6 +50,8 @@ _SPEED = {
     "semi-markov": 1e9,
     "shortest-path": 1e9,
     "circuit": 8e9,
+    "cardinality": 1e9,
+    "decompose": 1e9,
     "brute-force": 4e8,
 }
 
@@ -203,6 +205,34 @@ _DUAL = (
     ),
 )
 
+_MIXED = (
+    BackendSpec(
+        "decompose",
+        "ssvm_backends.decomposition.decompose:Decompose",
+        "dual decomposition: any set of oracles of structures, counts, forests: certified bounds and good labellings",
+        requires=("ortools",),
+        install_hint="pip install ortools",
+        options=(
+            Option("max_iterations", 200, "most calls of the oracles in each node of the search", int, least=1),
+            Option("max_nodes", 200, "most nodes of the search of an example; 1: no search", int, least=1),
+            Option(
+                "tol",
+                1e-6,
+                "a node ends when its bound can fall by less, relative to what scores can differ by",
+                float,
+                least=0,
+            ),
+            Option("max_entries", 2**14, "entries of tables up to which all factors are one part", int, least=1),
+        ),
+        caps=replace(
+            _BEST_LABELLING,
+            guarantee=Guarantee.BOUND,
+            max_arity=16,
+            constraint_kinds=frozenset({"count", "matching", "arborescence", "projective-tree", "path", "circuit"}),
+        ),
+    ),
+)
+
 _CUTS = (
     BackendSpec(
         "graph-cut",
@@ -340,6 +370,12 @@ _STRUCTURES = (
         ),
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"circuit"})),
     ),
+    BackendSpec(
+        "cardinality",
+        "ssvm_backends.structures.counts.cardinality:Cardinality",
+        "any number of bounds on counts over different variables, without pairs: by sorting",
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"count"})),
+    ),
 )
 
 _REFERENCE = (
@@ -380,6 +416,8 @@ _ALIASES = {
         "arborescence": ("chu-liu-edmonds",),
         "semi-markov": ("segmental-viterbi",),
         "shortest-path": ("bellman-ford", "dijkstra"),
+        "cardinality": ("top-k",),
+        "decompose": ("dual-decomposition", "lagrangian"),
         "brute-force": ("exhaustive",),
     }.items()
 }
@@ -388,5 +426,5 @@ _ALIASES = {
 @hookimpl
 def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
-    bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_REFERENCE)
+    bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_MIXED, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_REFERENCE)
     return [replace(spec, speed=_SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]

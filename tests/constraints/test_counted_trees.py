@@ -12,7 +12,7 @@ from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -72,8 +72,13 @@ def test_long_chains_with_budgets(lower, upper):
         assert solution.score[i] == pytest.approx(theta.node.reshape(2, 200, 2)[i, :, 0].sum() + best)
 
 
-def test_auto_plans_counts_by_dynamic_programming():
-    assert plan(Need.of(budget(20, 3))).backend == "chain"
+def test_auto_plans_counts_by_dynamic_programming_and_without_pairs_by_sorting():
+    program = budget(20, 1)
+    assert plan(Need.of(program)).backend == "cardinality"
+    first = np.arange(19, dtype=np.int32)
+    scope = np.stack([first, first + 1], axis=1)
+    links = Group.of("link", (2, 2), scope, np.array([0, 19]), np.zeros(19, np.int32), 1, program.var_ptr)
+    assert plan(Need.of(replace(program, groups=(links,)))).backend == "chain"
 
 
 def test_what_they_do_not_take_is_refused_with_its_reason():

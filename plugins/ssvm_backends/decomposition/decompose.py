@@ -1,0 +1,87 @@
+"""``decompose``: labellings and certified bounds of mixed structures, by dual decomposition.
+
+Constraints and tables become parts that have exact oracles each (:mod:`ssvm_backends.decomposition.parts`); prices make
+them agree (:mod:`ssvm_backends.decomposition.bundle`).  The sum of the parts' best scores is an upper bound at any
+prices, and the labellings of the parts, held against all constraints, improved and scored anew, are the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.graphs.graph import build_graph, graph_bytes
+from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
+from ssvm_dsl.plugin_api import Clock, Verdict
+
+#: Labellings that each part of an example keeps; a mixture of few variables of a count needs as many.
+MOST_PLANES = 48
+
+#: Message passing is that much faster where there are only tables, as a rule.
+WITHOUT_CONSTRAINTS = 100.0
+
+
+class Decompose:
+    """Dual decomposition into parts with oracles."""
+
+    def check(self, need: Need) -> Verdict:
+        """Accept all constraints that have oracles, but paths in graphs with cycles."""
+        if need.cyclic and "path" in need.constraint_kinds:
+            text = "takes paths in graphs without cycles: prices make cycles of positive score"
+            return Verdict(False, reasons=(text,))
+        each = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
+        cost = (1.0 if need.constraint_kinds else WITHOUT_CONSTRAINTS) * need.n_examples * 1e4 * (each + 30.0) ** 1.5
+        states, parts = need.n_variables * need.max_card, 2.0 + need.n_factors / max(need.n_variables, 1)
+        n_bytes = graph_bytes(need) + parts * (4.0 * MOST_PLANES * need.n_variables + 32.0 * states)
+        return Verdict(True, cost, n_bytes=n_bytes)
+
+    def open(self, program: Program, options: Mapping[str, Any]) -> DecomposeSession:
+        """Return a session."""
+        return DecomposeSession(program, options)
+
+
+class DecomposeSession:
+    """Parts of one program.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+    """
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        from ssvm_backends.decomposition.parts import split
+
+        self.program, self.options = program, options
+        self.parts = split(program, int(options["max_entries"]))
+        self.graph = build_graph(program)
+
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        from ssvm_backends.decomposition.branching import Branching
+        from ssvm_backends.decomposition.bundle import new_bundle
+        from ssvm_backends.decomposition.descent import Descent
+        from ssvm_backends.decomposition.incumbents import Incumbents
+
+        program, clock = self.program, Clock.start(question.limits)
+        ids = question.ids(program)
+        theta = Theta(question.open_node(program), question.theta.pool, question.theta.tables, question.theta.const)
+        members = np.stack([part.member for part in self.parts])
+        bundle = new_bundle(program.var_ptr, program.state_ptr, members, MOST_PLANES)
+        descent = Descent(program, self.parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
+        best = Incumbents(program, self.graph, self.parts, theta)
+        bound, stop = np.full(program.n_examples, np.inf), np.full(program.n_examples, Stop.FINISHED, dtype=np.int8)
+        most = int(self.options["max_iterations"])
+        n_nodes = int(self.options["max_nodes"])
+        if question.limits.iterations is not None:
+            most, n_nodes = min(most, max(question.limits.iterations, 1)), 1
+        tree = Branching(program, descent, theta, best)
+        tree.run(ids, clock, most, n_nodes, bound, stop)
+        score = best.score[ids]
+        bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
+        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
+        labels = best.labels[positions(program.var_ptr, ids)]
+        stats = {"oracle_calls": descent.calls}
+        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), stats=stats)

@@ -1,0 +1,182 @@
+"""Lower the bounds of a batch of examples: oracles, planes, prices, until bound and labelling meet or nothing moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ssvm_backends.decomposition.bundle import (
+    Bundle,
+    add_planes,
+    choose_prices,
+    clear,
+    move_center,
+    write_scores,
+)
+from ssvm_backends.decomposition.incumbents import Incumbents
+from ssvm_backends.decomposition.parts import Part
+from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Limits, Program, Question, Stop, Terms, Theta, pointers
+from ssvm_dsl.plugin_api import Clock
+
+#: The center moves where the bound falls by this share of what the planes promise; the step grows above the other one.
+SERIOUS, GOOD = 0.1, 0.5
+
+#: By how much steps grow and shrink.
+LONGER, SHORTER, MUCH_LONGER = 1.5, 0.7, 10.0
+
+#: Squared distance between the parts' combinations below which they agree.
+AGREED = 1e-4
+
+#: Rounding of one operation, relative to its result.
+UNIT = 2.0**-53
+
+
+@dataclass(eq=False)
+class Calls:
+    """What the oracles of all parts say at the trial prices of some examples.
+
+    Parameters
+    ----------
+    bound : ndarray of float64, shape (n,)
+        Certified; ``inf`` where an oracle was cut short without one, ``-inf`` where there is no labelling.
+    labels : list of ndarray of int32
+        Of each part.
+    whole : ndarray of bool, shape (n,)
+        Where every part has a labelling.
+    stop : ndarray of int8, shape (n,)
+        What cut an oracle short.
+    """
+
+    bound: F64
+    labels: list[I32]
+    whole: Bools
+    stop: I8
+
+
+class Descent:
+    """Runs the method; its state is a bundle and the step of each example.
+
+    Parameters
+    ----------
+    program : Program
+    parts : list of Part
+    bundle : Bundle
+    terms : Terms
+        Of all examples.
+    tol : float
+        Ends where the planes promise less, relative to what scores can differ by.
+    """
+
+    def __init__(self, program: Program, parts: list[Part], bundle: Bundle, terms: Terms, tol: float) -> None:
+        self.program, self.parts, self.bundle, self.terms, self.tol = program, parts, bundle, terms, tol
+        self.step = terms.spread / np.maximum(terms.count, 1)
+        self.calls = 0
+
+    def run(
+        self, ids: I64, theta: Theta, best: Incumbents, clock: Clock, most: int, bound: F64, stop: I8,
+        share: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Lower bounds and find labellings.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+        theta : Theta
+            Scores, with ``-inf`` at the states that are ruled out here.
+        best : Incumbents
+        clock : Clock
+        most : int
+            Calls of the oracles for each example.
+        bound : ndarray of float64, shape (B,)
+            Lowered; upper bounds on the scores of labellings that are not ruled out.
+        stop : ndarray of int8, shape (B,)
+            Written where time or the number of calls ends the descent.
+        share : float
+            Ends where the planes promise less than this share of the gap.
+        """
+        clear(self.bundle, ids)
+        center = np.full(self.program.n_examples, np.inf)
+        promised = np.full(self.program.n_examples, -np.inf)
+        for round_ in range(most):
+            if clock.over:
+                stop[ids] = Stop.TIME
+                return
+            calls = self._call(ids, theta, clock)
+            np.minimum.at(bound, ids, calls.bound)
+            known = calls.whole
+            if round_ & (round_ - 1) == 0 or round_ % 16 == 0:
+                self._look_closer(ids[known], theta, best)
+            if known.all():
+                best.offer_parts(ids, calls.labels)
+            going = known & ~self.closed(ids, best.score[ids], bound[ids])
+            stop[ids[~known]] = calls.stop[~known]
+            self._judge(ids[going], calls.bound[going], center, promised)
+            ids = ids[going]
+            model, apart = np.zeros(len(ids)), np.zeros(len(ids))
+            choose_prices(self.bundle, ids, self.step[ids], model, apart)
+            promised[ids] = model
+            fall, least = center[ids] - model, self.tol * self.terms.spread[ids]
+            # what short steps promise is little, however far apart the parts are
+            short = (fall <= least) & (apart > AGREED)
+            self.step[ids[short]] *= MUCH_LONGER
+            with np.errstate(invalid="ignore"):
+                worth_it = ~(fall <= share * (center[ids] - best.score[ids]))
+            ids = ids[((fall > least) & worth_it) | short]
+            if not len(ids):
+                return
+        stop[ids] = Stop.ITERATIONS
+
+    def closed(self, ids: I64, score: F64, bound: F64) -> Bools:
+        """Return where no labelling can be better than the one known."""
+        terms = Terms(self.terms.count[ids], self.terms.size[ids], self.terms.spread[ids], self.terms.integers[ids])
+        return np.asarray(terms.closed(score, bound)) | (bound <= score)
+
+    def _call(self, ids: I64, theta: Theta, clock: Clock) -> Calls:
+        """Ask all oracles at the trial prices, and take their labellings in as planes."""
+        program, n = self.program, len(ids)
+        ptr = pointers(program.var_ptr[ids + 1] - program.var_ptr[ids])
+        bound, size, whole = theta.const[ids].copy(), np.zeros(n), np.ones(n, dtype=bool)
+        labels, scores, stop = [], np.zeros(program.n_states), np.zeros(n, dtype=np.int8)
+        for k, part in enumerate(self.parts):
+            write_scores(self.bundle, k, theta.node, ids, scores, size)
+            limits = Limits(time=None if clock.end == np.inf else max(clock.left, 1e-3))
+            found = part.session.solve(Question(part.theta(theta, scores), ids, limits=limits))
+            bound += np.where(np.isnan(found.bound), np.inf, found.bound)
+            whole &= found.score > -np.inf
+            stop = np.maximum(stop, found.stop)
+            labels.append(found.labels)
+            done = np.flatnonzero(found.score > -np.inf)
+            if len(done) == n:
+                add_planes(self.bundle, k, ids, ptr, found.labels, found.score)
+            else:
+                for e in done:
+                    mine = found.labels[ptr[e] : ptr[e + 1]]
+                    ends = np.array([0, len(mine)], dtype=np.int64)
+                    add_planes(self.bundle, k, ids[e : e + 1], ends, mine, found.score[e : e + 1])
+        self.calls += n
+        # each oracle adds up as many terms as there are, and prices sum to zero up to rounding
+        operations = self.terms.count[ids] + 2 * len(self.parts) + 4
+        bound += UNIT * operations * (self.terms.size[ids] + size)
+        return Calls(np.where(np.isnan(bound), -np.inf, bound), labels, whole, stop)
+
+    def _judge(self, ids: I64, value: F64, center: F64, promised: F64) -> None:
+        """Move centers where the bound fell enough; lengthen and shorten steps."""
+        before, hoped = center[ids], promised[ids]
+        with np.errstate(invalid="ignore"):
+            share = np.where(np.isinf(before), 1.0, (before - value) / np.maximum(before - hoped, 1e-300))
+        serious = share >= SERIOUS
+        move_center(self.bundle, ids[serious])
+        center[ids[serious]] = value[serious]
+        first = np.isinf(before)
+        self.step[ids] *= np.where(first, 1.0, np.where(share >= GOOD, LONGER, np.where(share < 0.0, SHORTER, 1.0)))
+
+    def _look_closer(self, ids: I64, theta: Theta, best: Incumbents) -> None:
+        """Round the combination of planes to labellings, and improve the best ones."""
+        state_ptr = self.program.state_ptr
+        votes = np.where(theta.node > -np.inf, self.bundle.mean, -np.inf)
+        top = np.maximum.reduceat(votes, state_ptr[:-1])
+        at_top = np.flatnonzero(votes == np.repeat(top, self.program.card))
+        others = (at_top[np.searchsorted(at_top, state_ptr[:-1])] - state_ptr[:-1]).astype(np.int32)
+        best.offer_best(ids, votes, others)
+        best.improve(ids)

@@ -1,0 +1,162 @@
+"""The best labellings found so far: candidates are completed, held against all constraints, scored and improved."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.decomposition.parts import Part
+from ssvm_backends.graphs.graph import Graph
+from ssvm_dsl.ir import F64, I32, I64, Bools, Program, Question, Theta, pointers, positions, score_labels
+from ssvm_dsl.kernels import borrow, njit
+
+#: Rounds of improving a labelling by answering it.
+ANSWERS = 4
+
+
+@njit(cache=True, nogil=True)
+def given_others(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32, out: F64) -> None:
+    """Write what each state scores while all other variables keep their labels: the variable's own, and its factors'.
+
+    Parameters
+    ----------
+    graph : Graph
+        Read only.
+    node, pool : ndarray of float64
+        Scores.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    labels : ndarray of int32, shape (V,)
+        Of the whole batch.
+    out : ndarray of float64, shape (S,)
+        Written for the states of these examples.
+    """
+    g, node, pool, labels, out = borrow(graph), borrow(node), borrow(pool), borrow(labels), borrow(out)
+    for i in ids:
+        for s in range(g.state_ptr[g.var_ptr[i]], g.state_ptr[g.var_ptr[i + 1]]):
+            out[s] = node[s]
+        for f in range(g.factor_ptr[i], g.factor_ptr[i + 1]):
+            at = g.table_ptr[f]
+            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+                at += g.stride[k] * labels[g.scope[k]]
+            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
+                v = g.scope[k]
+                start = at - g.stride[k] * labels[v]
+                for s in range(g.card[v]):
+                    out[g.state_ptr[v] + s] += pool[start + g.stride[k] * s]
+
+
+class Incumbents:
+    """The best labelling of each example.
+
+    Parameters
+    ----------
+    program : Program
+    graph : Graph
+        Of the program.
+    parts : list of Part
+    theta : Theta
+        Scores, with ``-inf`` at the states that masks and clamps rule out.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, shape (V,)
+    score : ndarray of float64, shape (B,)
+        ``-inf`` without a labelling.
+    """
+
+    def __init__(self, program: Program, graph: Graph, parts: list[Part], theta: Theta) -> None:
+        self.program, self.graph, self.parts, self.theta = program, graph, parts, theta
+        self.labels = np.zeros(program.n_variables, dtype=np.int32)
+        self.score = np.full(program.n_examples, -np.inf)
+        self.rules = [part for part in parts if part.constrained]
+        self.ruled = np.zeros(program.n_variables, dtype=bool)
+        for part in self.rules:
+            self.ruled |= part.member
+
+    def offer(self, ids: I64, labels: I32) -> Bools:
+        """Take in labellings that satisfy all constraints and are better than those known; return which.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+        labels : ndarray of int32
+            Packed over ``ids``.
+        """
+        program = self.program
+        score = score_labels(program, self.theta, labels, ids)
+        better = score > self.score[ids]
+        if not better.any():
+            return better
+        ptr = pointers(program.var_ptr[ids + 1] - program.var_ptr[ids])
+        some = np.flatnonzero(better)
+        mine = labels[positions(ptr, some)]
+        mine_ptr = pointers(np.diff(ptr)[some])
+        for group in program.constraints:
+            taken = group.take(ids[some])
+            better[some[taken.example_of[taken.broken(mine, mine_ptr)]]] = False
+        some = np.flatnonzero(better)
+        self.labels[positions(program.var_ptr, ids[some])] = labels[positions(ptr, some)]
+        self.score[ids[some]] = score[some]
+        return better
+
+    def offer_parts(self, ids: I64, found: list[I32]) -> None:
+        """Offer the labelling of each part, completed by those of the parts before and after it.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+        found : list of ndarray of int32
+            The labelling of each part, packed over ``ids``.
+        """
+        where = positions(self.program.var_ptr, ids)
+        members = [part.member[where] for part in self.parts]
+        complete = found[-1].copy()
+        for labels, member in zip(reversed(found), reversed(members), strict=True):
+            complete[member] = labels[member]
+        for number in range(len(self.rules) or len(self.parts)):
+            self.offer(ids, np.where(members[number], found[number], complete))
+
+    def offer_best(self, ids: I64, worth: F64, others: I32) -> Bools:
+        """Offer the labelling of largest worth under each part's constraints; return which labellings became better.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+        worth : ndarray of float64, shape (S,)
+            A number for each state, ``-inf`` where it is ruled out.
+        others : ndarray of int32, shape (V,)
+            The labels of the variables that a part does not have.
+        """
+        where, better = positions(self.program.var_ptr, ids), np.zeros(len(ids), dtype=bool)
+        labels = others[where]
+        for part in self.rules:
+            member = np.repeat(part.member, self.program.card)
+            theta = part.theta(self.theta, np.where(member, worth, 0.0))
+            labels = np.where(part.member[where], part.session.solve(Question(theta, ids)).labels, labels)
+            better |= self.offer(ids, labels)
+        return better
+
+    def improve(self, ids: I64) -> None:
+        """Improve the labellings of some examples: constraints answer the labels of all others, free variables move."""
+        from ssvm_backends.local.search import improve
+
+        ids = ids[self.score[ids] > -np.inf]
+        worth = np.zeros(self.program.n_states)
+        for _ in range(ANSWERS):
+            if not len(ids):
+                return
+            before = self.score[ids].copy()
+            if self.rules:
+                given_others(self.graph, self.theta.node, self.theta.pool, ids, self.labels, worth)
+                self.offer_best(ids, worth, self.labels)
+            if not self.ruled.all():
+                labels = self.labels[positions(self.program.var_ptr, ids)]
+                improve(self.graph, self._pinned(), self.theta.pool, ids, labels)
+                self.offer(ids, labels)
+            ids = ids[self.score[ids] > before]
+
+    def _pinned(self) -> F64:
+        """Return the unary scores with variables under constraints pinned to their labels."""
+        chosen = np.zeros(self.program.n_states, dtype=bool)
+        chosen[self.program.state_ptr[:-1] + self.labels] = True
+        return np.where(np.repeat(self.ruled, self.program.card) & ~chosen, -np.inf, self.theta.node)

@@ -1,0 +1,51 @@
+"""The kernel of ``cardinality``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_backends.structures.literals import Literals, settle, write_gains
+from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_dsl.kernels import borrow, njit
+
+
+@njit(cache=True, nogil=True)
+def choose_counts(
+    literals: Literals, lower: I64, upper: I64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+) -> None:
+    """Write the labels of largest score whose numbers of true literals are within their bounds.
+
+    Parameters
+    ----------
+    literals : Literals
+        Read only.
+    lower, upper : ndarray of int64, shape (m,)
+        Bounds of each constraint.
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    ids : ndarray of int64, shape (n,)
+        The examples.
+    label_ptr : ndarray of int64, shape (at least n,)
+        Where the labels of each start.
+    labels : ndarray of int32
+        Written.
+    feasible : ndarray of bool, shape (n,)
+        Set to false where no count is within its bounds, or a variable has no state.
+    """
+    literals, node, labels = borrow(literals), borrow(node), borrow(labels)
+    for e in range(len(ids)):
+        lo = literals.var_ptr[ids[e]]
+        for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
+            n = literals.literal_ptr[k + 1] - literals.literal_ptr[k]
+            gain, chosen = np.empty(n), np.zeros(n, dtype=np.bool_)
+            write_gains(literals, node, lo, k, False, gain)
+            count, failed = 0, False
+            for l in np.argsort(-gain):  # those that have to be true first, nan last
+                failed = failed or np.isnan(gain[l])
+                wanted = gain[l] > 0.0 or (gain[l] > -np.inf and count < lower[k])
+                if gain[l] == np.inf or (wanted and count < upper[k]):
+                    chosen[l] = True
+                    count += 1
+            if failed or count < lower[k] or count > upper[k]:
+                feasible[e] = False
+            settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])

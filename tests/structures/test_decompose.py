@@ -1,0 +1,180 @@
+"""``decompose`` and ``cardinality`` against every labelling, and against linear programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from constraints.small import group_of, random_constraints, unlinked
+from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.planner import plan, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta, pointers
+from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.problems import Recipe, Scores, seeded
+
+KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit")
+RECIPES = (
+    Recipe(max_variables=5, n_examples=3, masks=True, empty=True),
+    Recipe(max_variables=4, max_arity=3, forbidden=True, scores=Scores.INTEGER),
+    Recipe(max_arity=1, max_variables=7, max_card=2),
+)
+
+#: Checks of the kit that take little time; ``ssvm plugins check decompose`` runs all of them.
+BRIEFLY = ("answer form", "map", "bounds", "constraints", "empty examples", "inputs unchanged")
+
+
+def asked(program, question, backend="decompose", **options):
+    need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
+    return open_plan(plan(need, backend, options), program).solve(question)
+
+
+def with_pairs(program, theta, rng):
+    """The problem with a table over some pairs of variables of each example, of their own scores."""
+    by_cards = {}
+    for i in range(program.n_examples):
+        lo, hi = program.var_ptr[i : i + 2]
+        for _ in range(int(hi - lo) // 2):
+            a, b = np.sort(rng.choice(np.arange(lo, hi), 2, replace=False)).tolist()
+            by_cards.setdefault((int(program.card[a]), int(program.card[b])), []).append((i, a, b))
+    groups, tables = [], []
+    for cards, found in by_cards.items():
+        owner = np.array([i for i, _, _ in found])
+        scope, rows = np.array([one[1:] for one in found], np.int32), np.arange(len(found), dtype=np.int32)
+        ptr = pointers(np.bincount(owner, minlength=program.n_examples))
+        groups.append(Group.of(f"pair {cards}", cards, scope, ptr, rows, len(found), program.var_ptr))
+        tables.append(rng.normal(size=(len(found), cards[0] * cards[1])))
+    mixed = replace(program, groups=tuple(groups)).validate()
+    return with_rules(mixed, registry()), Theta.of(mixed, theta.node, tables, theta.const)
+
+
+def holds(program, question, **options):
+    """Compare with every labelling: score <= best <= bound; return how many best ones were found and proved."""
+    best, found = BruteForceSession(program).solve(question), asked(program, question, **options)
+    impossible = best.primal == Primal.INFEASIBLE
+    assert (impossible | (found.primal != Primal.INFEASIBLE)).all()
+    size = Terms.of(program, question.theta, question.ids(program)).size
+    assert (found.bound[~impossible] >= (best.score - 1e-12 * size)[~impossible]).all()
+    assert (found.score <= best.score + 1e-12 * size)[~impossible].all()
+    assert (found.score[impossible] == -np.inf).all()
+    np.testing.assert_allclose(found.score[found.optimal()], best.score[found.optimal()], rtol=1e-9, atol=1e-9)
+    return found.optimal() | (impossible & (found.primal == Primal.INFEASIBLE))
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_counts_over_graphs(seed):
+    made = seeded(RECIPES[seed % len(RECIPES)], seed)
+    rng = np.random.default_rng(seed)
+    counts = random_constraints(rng, made.program, "count")
+    program = with_rules(replace(made.program, constraints=(counts,)), registry())
+    clamp = np.where(rng.random(program.n_variables) < 0.3, rng.integers(0, program.card), -1).astype(np.int32)
+    entries = 1 if seed % 2 else 2**14  # forests, or all factors in one part
+    assert holds(program, Question(made.theta), max_entries=entries).all()
+    assert holds(program, Question(made.theta, task=Task.MAP_CLAMPED, clamp=clamp), max_entries=entries).all()
+    assert holds(program, Question(made.theta, np.array([1, 0])), max_nodes=1).shape == (2,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_structures_with_tables_over_pairs(kind):
+    make = registry().load(registry().find(ConstraintSpec, kind))().problem
+    proved = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        program, theta = with_pairs(*make(rng), rng)
+        if kind == "path" and Need.of(program).cyclic:
+            continue
+        proved += holds(program, Question(theta), max_entries=4).tolist()
+    assert len(proved) > 5
+    assert np.mean(proved) > 0.9
+
+
+def test_several_kinds_at_once():
+    rng = np.random.default_rng(0)
+    make = registry().load(registry().find(ConstraintSpec, "matching"))().problem
+    for _ in range(4):
+        program, theta = with_pairs(*make(rng), rng)
+        counts = random_constraints(rng, program, "count")
+        program = with_rules(replace(program, constraints=(*program.constraints, counts)), registry())
+        assert holds(program, Question(theta), max_entries=4).all()
+
+
+def dense(rng, n_examples, n, budget):
+    """Binary variables with tables over all pairs and a budget."""
+    literals = [(v, 1) for v in range(n)]
+    program = unlinked([[2] * n] * n_examples, group_of("count", [[literals]] * n_examples, lower=[0] * n_examples,
+                                                        upper=[budget] * n_examples))  # fmt: skip
+    edges = np.array([(a, b) for a in range(n) for b in range(a)], dtype=np.int32)
+    scope = np.concatenate([edges + lo for lo in program.var_ptr[:-1]]).astype(np.int32)
+    m = len(scope)
+    ptr, rows = np.arange(n_examples + 1) * len(edges), np.arange(m, dtype=np.int32)
+    group = Group.of("pair", (2, 2), scope, ptr, rows, m, program.var_ptr)
+    program = replace(program, groups=(group,)).validate()
+    return program, Theta.of(program, rng.normal(size=program.n_states), [0.3 * rng.normal(size=(m, 4))])
+
+
+def test_bounds_are_those_of_linear_programs():
+    program, theta = dense(np.random.default_rng(0), 3, 8, 3)
+    relaxed = asked(program, Question(theta), "lp").bound
+    forests = asked(program, Question(theta), max_entries=1, max_nodes=1)
+    np.testing.assert_allclose(forests.bound, np.maximum(relaxed, forests.score), atol=1e-3)
+    whole = asked(program, Question(theta), max_nodes=1).bound  # all pairs in one part: at least as tight
+    assert (whole <= relaxed + 1e-6).all()
+
+
+def test_limits_leave_certified_bounds():
+    program, theta = dense(np.random.default_rng(1), 2, 10, 3)
+    best = asked(program, Question(theta), "ilp").score
+    for limits in (Limits(iterations=1), Limits(iterations=5), Limits(time=1e-9)):
+        found = asked(program, Question(theta, limits=limits), max_entries=1)
+        known = ~np.isnan(found.bound)
+        assert (found.bound[known] >= best[known]).all()
+        assert (found.stop != Stop.FINISHED).all()
+        assert (found.score <= best + 1e-9).all()
+    assert asked(program, Question(theta), max_entries=1).optimal().all()
+
+
+def test_the_planner_offers_it_for_bounds_of_mixed_structures():
+    program, _ = dense(np.random.default_rng(1), 2, 10, 3)
+    for guarantee in (Guarantee.BOUND, Guarantee.EXACT):
+        fits = {one.name for one in plan_program(program, Need.of(program, guarantee=guarantee)).candidates if one.ok}
+        assert ("decompose" in fits) == (guarantee is Guarantee.BOUND)
+    tables = replace(program, constraints=())
+    assert plan_program(tables, Need.of(tables, guarantee=Guarantee.BOUND)).backend != "decompose"
+
+
+def test_what_no_oracle_takes_is_refused():
+    literals = {"literal_meta": ("row", "col")}
+    limits = {name: [1] for name in ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")}
+    twice = [(0, 0, False, 0, 0), (0, 1, False, 0, 0)]
+    program = with_rules(unlinked([[3]], group_of("matching", [[twice]], **literals, **limits)), registry())
+    with pytest.raises(TooLargeError, match="constraint 'c' has several literals of one variable"):
+        asked(program, Question(Theta.zeros(program)))
+    linear = unlinked([[2]], group_of("linear", [[[(0, 1, False, 1.0)]]], literal_meta=("coefficient",), lower=[0.0],
+                                      upper=[1.0]))  # fmt: skip
+    with pytest.raises(NoBackendError, match="does not handle constraints linear"):
+        asked(linear, Question(Theta.zeros(linear)))
+
+
+def test_sorting_many_counts():
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        rows = [[(3 * r + c, int(rng.integers(0, 2)), bool(rng.random() < 0.3)) for c in range(3)] for r in range(3)]
+        lower = rng.integers(-1, 4, 6)
+        group = group_of("count", [rows, rows], lower=lower, upper=lower + rng.integers(0, 3, 6))
+        allowed = rng.random(36) < 0.9
+        program = with_rules(unlinked([[2] * 9, [2] * 9], group, allowed=allowed), registry())
+        theta = Theta.of(program, rng.integers(-2, 3, program.n_states))
+        best, found = BruteForceSession(program).solve(Question(theta)), asked(program, Question(theta), "cardinality")
+        np.testing.assert_array_equal(found.score, best.score)
+        assert found.primal.tolist() == best.primal.tolist()
+    assert plan_program(program, Need.of(program)).backend == "cardinality"
+
+
+@pytest.mark.parametrize(("name", "checks"), [("decompose", BRIEFLY), ("cardinality", ())])
+def test_conformance(name, checks, backend_conformance):
+    backend_conformance(name, n_problems=1, seed=0, only=checks)
