@@ -107,6 +107,16 @@ class _Pattern:
         of = np.repeat(np.arange(len(parts)), [part[0].shape[1] for part in parts])
         return cls(n, variable, of, slices, places, sizes)
 
+    def positions(self, values: list[Sum]) -> I32:
+        """Return for each literal the sum of positions and sizes that belongs to the written one."""
+        out = np.empty(self.variable.shape, dtype=np.int32)
+        ends = pointers(np.bincount(self.of, minlength=len(values))).tolist()  # written ones stand one after the other
+        for value, lo, hi in zip(values, ends[:-1], ends[1:], strict=True):
+            out[:, lo:hi] = value.plus + sum(self.sizes[dim.name] for dim in value.sizes)
+            for dim in value.positions:
+                out[:, lo:hi] += self.places[dim.name][:, lo:hi].astype(np.int32)
+        return out.ravel()
+
     def rows(self, source: Input, where: Mapping[str, I64], shape: tuple[int, ...]) -> I64:
         """Return the row of an input at each of some positions."""
         flat = np.zeros(shape, dtype=np.int64)
@@ -245,6 +255,11 @@ class _Values:
 
     def of_literals(self, place: int, written: I64) -> NDArray[Any]:
         """Return the number for each literal that stands at a place among those of the written literals."""
+        placed = [one[place].value for one in self.constraint.literal_meta]
+        sums = [Sum((value,)) if isinstance(value, Dim) else value for value in placed]
+        if all(isinstance(value, Sum) for value in sums):  # the same in all examples of equal sizes
+            found = [one.positions([value for value in sums if isinstance(value, Sum)]) for one in self.patterns]
+            return np.concatenate(found)[members(pointers(self.literals), self.of)]
         chosen = [np.flatnonzero(written == number) for number in range(len(self.constraint.literals))]
         parts = [
             self._literals(of_literal[place], mine)
@@ -261,27 +276,12 @@ class _Values:
         if isinstance(value, Input):
             rows = [one.rows(value, one.places, one.variable.shape).ravel() for one in self.patterns]
             return self._read(parameter, rows, self.literals, mine)
-        if isinstance(value, Dim):
-            parts = [one.places[value.name].ravel() for one in self.patterns]
-            found: I32 = np.concatenate(parts)[members(pointers(self.literals), self.of)[mine]].astype(np.int32)
-            return found
-        if isinstance(value, Sum):
-            sums = [self._sum(value, one) for one in self.patterns]
-            return np.concatenate(sums)[members(pointers(self.literals), self.of)[mine]].astype(np.int32)
         if isinstance(value, EdgeEnd):
             lists = self.examples.raw[value.edges.name]
             rows = [one.places[value.edges.dim.name].ravel() for one in self.patterns]
             sizes = np.array([len(edges) for edges in lists], dtype=np.int64)
             return self._at(np.concatenate(lists)[:, value.end], sizes, rows, self.literals, mine).astype(np.int32)
         return np.full(len(mine), value, dtype=_dtype(parameter))
-
-    @staticmethod
-    def _sum(value: Sum, pattern: _Pattern) -> I64:
-        """Return a sum of positions and sizes for each literal of a pattern."""
-        total = np.full(pattern.variable.shape, value.plus, dtype=np.int64)
-        for dim in value.positions:
-            total += pattern.places[dim.name]
-        return total.ravel() + sum(pattern.sizes[dim.name] for dim in value.sizes)
 
     def _read(self, parameter: Parameter, rows: list[I64], lengths: I64, mine: I64) -> NDArray[Any]:
         """Return numbers of an input for some of the constraints or literals, at rows counted in each example."""

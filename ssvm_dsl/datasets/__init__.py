@@ -9,7 +9,7 @@ from ssvm_dsl.lazy_api import lazy_names
 _HOMES = {
     "ssvm_dsl.datasets.conll2000": (
         *("CHUNK_TAGS", "Conll2000", "Sentence"),
-        *("chunk_attributes", "chunk_f1", "load_conll2000", "phrases"),
+        *("chunk_attributes", "chunk_f1", "chunk_segments", "chunk_tags", "load_conll2000", "phrases"),
     ),
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.conll2000 import Sentence as Sentence
     from ssvm_dsl.datasets.conll2000 import chunk_attributes as chunk_attributes
     from ssvm_dsl.datasets.conll2000 import chunk_f1 as chunk_f1
+    from ssvm_dsl.datasets.conll2000 import chunk_segments as chunk_segments
+    from ssvm_dsl.datasets.conll2000 import chunk_tags as chunk_tags
     from ssvm_dsl.datasets.conll2000 import load_conll2000 as load_conll2000
     from ssvm_dsl.datasets.conll2000 import phrases as phrases
     from ssvm_dsl.datasets.counting import Tours as Tours

@@ -127,6 +127,35 @@ def phrases(tags: Iterable[str]) -> list[Phrase]:
     return found
 
 
+def chunk_segments(tags: Iterable[str], longest: int | None = None) -> list[tuple[int, int, str]]:
+    """Return a tagged sentence as segments ``(start, end, type)`` for a label with ``segments=``.
+
+    Phrases are segments of their type, and each token in no phrase is one of type ``"O"``.
+
+    Parameters
+    ----------
+    tags : iterable of str
+        Such as ``"B-NP"``, ``"I-NP"``, ``"O"``.
+    longest : int, optional
+        Longer phrases are cut into segments of so many tokens, and what is left.
+    """
+    tags = list(tags)
+    found = {phrase.first: (phrase.last + 1, phrase.kind) for phrase in phrases(tags)}
+    out, start = [], 0
+    while start < len(tags):
+        end, kind = found.get(start, (start + 1, "O"))
+        step = longest or end - start
+        out += [(first, min(first + step, end), kind) for first in range(start, end, step)]
+        start = end
+    return out
+
+
+def chunk_tags(segments: Iterable[tuple[int, int, str]]) -> list[str]:
+    """Return segments as chunk tags, one for each token: the inverse of :func:`chunk_segments`."""
+    places = ((kind, "B" if t == start else "I") for start, end, kind in segments for t in range(start, end))
+    return ["O" if kind == "O" else f"{place}-{kind}" for kind, place in places]
+
+
 def chunk_f1(truth: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]]) -> float:
     """Return F1 over the phrases of all sentences, 0 .. 1 (1 when there are no phrases in either).
 

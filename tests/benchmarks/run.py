@@ -13,6 +13,7 @@ BENCHMARKS = {
     "crf": ("crf_speed", "OCR letters beside CRFsuite: log-loss to one objective, margins to one test error"),
     "cuts": ("cut_speed", "minimum cuts, expansion and swap on grids beside PyMaxflow and gco; small graphs"),
     "chunking": ("chunking_speed", "CoNLL-2000 chunking with 335674 attributes: time, memory and F1 beside CRFsuite"),
+    "segments": ("segment_speed", "CoNLL-2000 chunking by segments beside tokens; semi-markov by length"),
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
     "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
     "meshi": ("meshi", "relaxed training: dual losses, subgradient and cutting planes with an LP, ours (Meshi 2010)"),

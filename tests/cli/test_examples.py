@@ -25,6 +25,7 @@ SHOWS = {
     "multilabel": r"Together +junction-tree",
     "network_scores": r"alone gets wrong: (3[8-9]|4\d).*\nwith transitions .* 313 words: (2\d|3[0-6])",
     "ocr": r"OCR +│ 4004 +│ 0\.21",
+    "names": r"backend semi-markov, gap 0\.\d%\nsegments found in 40 new sentences: 9\d.*\n.*\(company\)",
     "own_backend": r"all \d+ checks passed.*\nright pixels: (8|9).*certified: False",
     "planning": r"backend shortest-path.*\neffort on 20 larger maps: 4\d\d, the least is 443",
     "ranking": r"backend assignment.*\ndocuments at their place in 50 new lists: 9",

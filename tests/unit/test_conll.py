@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from ssvm_dsl import datasets
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000, phrases
 from ssvm_dsl.errors import DataError
 
@@ -143,3 +144,12 @@ def test_the_published_counts(data_dir):
     assert len(names) == 335674
     flat = list(itertools.chain.from_iterable(s.pos for s in train))
     assert len(set(flat)) == 44
+
+
+def test_segments_of_tags_and_back():
+    tags = ["B-NP", "I-NP", "O", "O", "B-NP", "B-VP", "I-VP", "I-VP"]
+    found = datasets.chunk_segments(tags)
+    assert found == [(0, 2, "NP"), (2, 3, "O"), (3, 4, "O"), (4, 5, "NP"), (5, 8, "VP")]
+    assert datasets.chunk_tags(found) == tags
+    assert datasets.chunk_segments(tags, longest=2)[-2:] == [(5, 7, "VP"), (7, 8, "VP")]
+    assert datasets.chunk_segments([]) == datasets.chunk_tags([]) == []
