@@ -17,7 +17,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, Part, agreements_of, parts_of
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.outputs.tables import in_tables
+from ssvm_dsl.lang.outputs.tables import in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
 
@@ -103,7 +103,7 @@ class Factor(Symbol):
         mistakes += [*goal.mistakes, *shape.problems(goal.cards)]
         nonneg = as_flag(nonneg, "nonneg", mistakes)
         if not _by_agreement(goal, shape, nonneg):
-            mistakes += goal.table_mistakes()
+            mistakes += table_mistakes(goal)
         if tie is not None and nonneg != tie.nonneg:
             mistakes.append("nonneg: set it on the factor whose weights are shared, and here the same")
         if not (isinstance(weights, str) and weights in (ALL, OBSERVED)):

@@ -12,6 +12,7 @@ from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features import Feature
 from ssvm_dsl.lang.inputs import Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, Symbol, got
 
@@ -55,7 +56,7 @@ class Given(Symbol):
                 mistakes.append(f"Given: expected {words}, {number_text(width)} are declared")
         else:
             table = self._read_table(goal, scores, n, mistakes)
-        mistakes += [f"Given: {text}" for text in goal.table_mistakes()]
+        mistakes += [f"Given: {text}" for text in table_mistakes(goal)]
         self._fill([*goal.mistakes, *mistakes], target=goal, features=source, table=table)
 
     @staticmethod

@@ -7,7 +7,7 @@ the actual sizes of each example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -366,14 +366,6 @@ class Target(Node):
         """The factors that auxiliary variables belong to."""
         of: Target = self.label.of  # type: ignore[attr-defined]
         return of
-
-    def table_mistakes(self) -> Iterator[str]:
-        """Yield why there is no table of scores over the variables of a factor."""
-        if self.arity > MAX_ARITY:
-            text = f"{self.kind}: a set has at most {MAX_ARITY} positions, got one of {self.arity}"
-            yield f"{text} (any number with form=POTTS, nonneg=True)"
-        elif prod(self.cards) > MOST:
-            yield f"{self!r}: a factor has more than {MOST} joint states; no table can hold them"
 
     @property
     def table_cards(self) -> tuple[int, ...]:

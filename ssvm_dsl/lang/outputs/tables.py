@@ -1,13 +1,24 @@
-"""Where the joint states that a target scores are in the tables of its factors: most are those tables, some a part."""
+"""Tables of scores of the factors of a target: whether there can be one, and where its joint states are in it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.arrays import MOST
+from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Target
+
+
+def table_mistakes(target: Target) -> Iterator[str]:
+    """Yield why there is no table of scores over the variables of a factor."""
+    if target.arity > MAX_ARITY:
+        text = f"{target.kind}: a set has at most {MAX_ARITY} positions, got one of {target.arity}"
+        yield f"{text} (any number with form=POTTS, nonneg=True)"
+    elif prod(target.cards) > MOST:
+        yield f"{target!r}: a factor has more than {MOST} joint states; no table can hold them"
 
 
 def table_states(target: Target) -> range:
