@@ -13,7 +13,7 @@ _HOMES = {
     ),
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
-    "ssvm_dsl.datasets.multilabel": ("MultiLabel", "load_reuters", "load_scene", "load_yeast"),
+    "ssvm_dsl.datasets.multilabel": ("MultiLabelData", "load_reuters", "load_scene", "load_yeast"),
     "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain"),
     "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.letters import Letters as Letters
     from ssvm_dsl.datasets.letters import Split as Split
     from ssvm_dsl.datasets.letters import load_letters as load_letters
-    from ssvm_dsl.datasets.multilabel import MultiLabel as MultiLabel
+    from ssvm_dsl.datasets.multilabel import MultiLabelData as MultiLabelData
     from ssvm_dsl.datasets.multilabel import load_reuters as load_reuters
     from ssvm_dsl.datasets.multilabel import load_scene as load_scene
     from ssvm_dsl.datasets.multilabel import load_yeast as load_yeast

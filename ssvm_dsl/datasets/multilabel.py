@@ -23,7 +23,7 @@ from ssvm_dsl.errors import DataError
 N_FREQUENT, N_TRAIN = 30, 3000
 
 
-class MultiLabel(NamedTuple):
+class MultiLabelData(NamedTuple):
     """A multi-label set: ``X_train, Y_train, X_test, Y_test = load_yeast()``.
 
     Parameters
@@ -39,7 +39,7 @@ class MultiLabel(NamedTuple):
     Y_test: list[NDArray[np.int64]]
 
 
-def load_yeast() -> MultiLabel:
+def load_yeast() -> MultiLabelData:
     """Return Yeast (Elisseeff and Weston 2001): 1500 and 917 genes, 103 features, 14 labels.
 
     Raises
@@ -51,7 +51,7 @@ def load_yeast() -> MultiLabel:
     return _dense(stored["X_train"], stored["Y_train"], stored["X_test"], stored["Y_test"])
 
 
-def load_scene() -> MultiLabel:
+def load_scene() -> MultiLabelData:
     """Return Scene (Boutell et al. 2004): 1211 and 1196 pictures, 294 features, 6 labels.
 
     Raises
@@ -63,7 +63,7 @@ def load_scene() -> MultiLabel:
     return _dense(stored["X_train"], stored["y_train"], stored["X_test"], stored["y_test"])
 
 
-def load_reuters(n_labels: int = N_FREQUENT) -> MultiLabel:
+def load_reuters(n_labels: int = N_FREQUENT) -> MultiLabelData:
     """Return Reuters (RCV1, subset 1): 3000 and 3000 documents, 47235 sparse features, the most frequent labels.
 
     Parameters
@@ -84,12 +84,12 @@ def load_reuters(n_labels: int = N_FREQUENT) -> MultiLabel:
     kept = np.sort(np.argsort(-stored["Y"].sum(axis=0, dtype=np.int64), kind="stable")[:n_labels])
     labels = stored["Y"][:, kept].astype(np.int64)
     X = [rows[i] for i in range(rows.shape[0])]
-    return MultiLabel(X[:N_TRAIN], list(labels[:N_TRAIN]), X[N_TRAIN:], list(labels[N_TRAIN:]))
+    return MultiLabelData(X[:N_TRAIN], list(labels[:N_TRAIN]), X[N_TRAIN:], list(labels[N_TRAIN:]))
 
 
-def _dense(X_train: Any, Y_train: Any, X_test: Any, Y_test: Any) -> MultiLabel:
+def _dense(X_train: Any, Y_train: Any, X_test: Any, Y_test: Any) -> MultiLabelData:
     """Return a set with dense features."""
-    return MultiLabel(
+    return MultiLabelData(
         list(X_train.astype(np.float64)), list(Y_train.astype(np.int64)),
         list(X_test.astype(np.float64)), list(Y_test.astype(np.int64)),
     )  # fmt: skip

@@ -21,8 +21,8 @@ STEPS = np.array([(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-
 #: Features of a step: its length, and that times slope up, slope down, slope across, and roughness of the ground ahead.
 STEP_FEATURES = ("length", "up", "down", "across", "rough")
 
-#: Features of the value alone: 1, the distance to the goal, the height of the goal above the start, and one half of 1
-#: minus the cosine of the angle between the heading and the goal.
+#: Features of the value alone: 1, the distance to the goal over the longer side of the map, the height of the goal
+#: above the start, and one half of 1 minus the cosine of the angle between the heading and the goal.
 VALUE_FEATURES = ("one", "distance", "rise", "turned")
 
 #: What a unit of each step feature costs, what its square costs, and what a turn by 45 degrees costs.
@@ -163,7 +163,7 @@ class Plan:
         distance = float(np.hypot(*apart))
         cosine = float(apart @ ahead) / (distance * float(np.hypot(*ahead)))
         rise = float(np.diff(self.planner.heights.ravel()[self.squares[[0, -1]]])[0])
-        return np.array([1.0, distance, rise, 0.5 * (1.0 - cosine)])
+        return np.array([1.0, distance / max(self.planner.shape), rise, 0.5 * (1.0 - cosine)])
 
 
 class Plans(NamedTuple):

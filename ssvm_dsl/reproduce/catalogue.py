@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.reproduce import ocr, sequences
+from ssvm_dsl.reproduce import counting, ocr, sequences, value_functions
 from ssvm_dsl.reproduce.experiment import Experiment
 
 #: In the order of the papers.
-EXPERIMENTS: tuple[Experiment, ...] = (*ocr.EXPERIMENTS, *sequences.EXPERIMENTS)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *ocr.EXPERIMENTS, *value_functions.EXPERIMENTS, *counting.EXPERIMENTS, *sequences.EXPERIMENTS,
+)  # fmt: skip
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

@@ -45,8 +45,8 @@ class CountingReport:
         Of the solver: steps of conjugate gradient, examples that stochastic descent looked at.
     reason : str
         Why it ended: a key of :data:`REASONS`.
-    seconds, certificate_seconds : float
-        Wall time of the solver, kernels included, and of the certificate.
+    seconds, processor_seconds, certificate_seconds : float
+        Wall time and processor time of the solver, kernels included, and wall time of the certificate.
     n_examples, n_features, n_support : int
         Examples, features of outputs, and examples with coefficients that are not zero.
     convention : str
@@ -63,6 +63,7 @@ class CountingReport:
     n_iterations: int
     reason: str
     seconds: float
+    processor_seconds: float
     certificate_seconds: float
     n_examples: int
     n_features: int
