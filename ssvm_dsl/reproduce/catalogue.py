@@ -9,13 +9,19 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.reproduce import counting, ocr, sequences, value_functions
+from ssvm_dsl.reproduce import counting, dual_losses, ocr, sequences, solvers, stripes, value_functions
 from ssvm_dsl.reproduce.experiment import Experiment
 
 #: In the order of the papers.
 EXPERIMENTS: tuple[Experiment, ...] = (
-    *ocr.EXPERIMENTS, *value_functions.EXPERIMENTS, *counting.EXPERIMENTS, *sequences.EXPERIMENTS,
-)  # fmt: skip
+    *ocr.EXPERIMENTS,
+    *value_functions.EXPERIMENTS,
+    *counting.EXPERIMENTS,
+    *solvers.EXPERIMENTS,
+    *sequences.EXPERIMENTS,
+    *stripes.EXPERIMENTS,
+    *dual_losses.EXPERIMENTS,
+)
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

@@ -16,7 +16,6 @@ BENCHMARKS = {
     "segments": ("segment_speed", "CoNLL-2000 chunking by segments beside tokens; semi-markov by length"),
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
     "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
-    "meshi": ("meshi", "relaxed training: dual losses, subgradient and cutting planes with an LP, ours (Meshi 2010)"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),

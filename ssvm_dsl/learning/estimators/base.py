@@ -126,16 +126,9 @@ class Learner(Predictor):
 
     @classmethod
     def from_weights(
-        cls,
-        model: type[Model],
-        weights: Mapping[Any, Any],
-        *,
-        fitted_on: Sequence[Any] | None = None,
-        **parameters: Any,
+        cls, model: type[Model], weights: Mapping[Any, Any], *, fitted_on: Any = None, **parameters: Any
     ) -> Self:
-        """Return an estimator that predicts with given weights.
-
-        A fit with ``warm_start=True`` goes on from them.
+        """Return an estimator that predicts with given weights; a fit with ``warm_start=True`` goes on from them.
 
         Parameters
         ----------
@@ -154,8 +147,7 @@ class Learner(Predictor):
 
         Examples
         --------
-        >>> svm = StructuredSVM.from_weights(OCR, {OCR.emit: emit, OCR.trans: trans})
-        >>> svm.predict(X)
+        >>> StructuredSVM.from_weights(OCR, {OCR.emit: emit, OCR.trans: trans}).predict(X)
         """
         made = cls(model, **parameters)
         made._check()
