@@ -11,24 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, StructuredSVM
+from ssvm_dsl import Cost, Dim, Factor, Input, Label, Matching, Model, StructuredSVM
 
 
 class Align(Model):
     I, J = Dim(), Dim()
-    x = Input(I, J, 9)
+    x = Input(I, J, 19)
     y = Label(I, J, 2)
     sim = Factor(y.is_(1), features=x)
     one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
+    loss = Cost(y, [[0, 1], [3, 0]])  # a missing link is worse than a wrong one
 
 
 def read(folder):
     """Return sentence pairs, and of each the sure links, and all that are possible."""
     if folder:
         texts, golds = ((Path(folder) / f"alignment/enfr.{name}").read_text() for name in ("src-tgt", "gold"))
-        lines = [line.split() for line in golds.splitlines()]
-        links = [{text: tuple(int(n) - 1 for n in re.split("[-p]", text)) for text in line} for line in lines]
+        links = [{w: tuple(int(n) - 1 for n in re.split("[-p]", w)) for w in one.split()} for one in golds.splitlines()]
         sure = [{link for text, link in one.items() if "-" in text} for one in links]
         pairs = [tuple(side.split() for side in line.split("|||")) for line in texts.splitlines()]
         return pairs, sure, [set(one.values()) for one in links]
@@ -42,12 +41,24 @@ def read(folder):
 
 
 def features(s, t, seen, met):
-    """Return what tells words that belong together: how often they meet, where they stand, how they begin."""
+    """Return what tells words that belong together: how often they meet, and beside whom, places, letters."""
     dice = np.array([[2 * met[a, b] / (seen[0][a] + seen[1][b]) for b in t] for a in s])
-    apart = abs(np.arange(len(s))[:, None] / len(s) - np.arange(len(t)) / len(t))
-    alike = [np.array([[a[:n] == b[:n] for b in t] for a in s]) for n in (4, 99)]
     rare = np.array([[min(seen[0][a], seen[1][b]) < 4 for b in t] for a in s])
-    return np.stack([rare, ~rare, dice * rare, dice * ~rare, dice**2, apart, apart**0.5, *alike], axis=2).astype(float)
+    apart = abs(np.arange(len(s))[:, None] / len(s) - np.arange(len(t)) / len(t))
+    near, around = np.exp(-apart * len(s) / 2), np.pad(dice, 1)
+    best = [dice / dice.max(axis=axis, keepdims=True) for axis in (0, 1)]
+    alike = [np.array([[a[:n] == b[:n] for b in t] for a in s]) for n in (2, 3, 4, 99)]
+    met_often = [rare, ~rare, dice * rare, dice * ~rare, dice**2, near * dice, *best, *(one == 1 for one in best)]
+    places = [around[:-2, :-2], around[2:, 2:], apart, apart**0.5, near]
+    return np.stack([*met_often, *places, *alike], axis=2).astype(float)
+
+
+def known(shape, sure, possible):
+    """Return the links to learn from: 1, 0, and -1 where a link is possible, or one of several of a word."""
+    y = np.zeros(shape, dtype=int)
+    for i, j in [*sorted(sure), *possible]:
+        y[i, j] = y[i, j] or (1 if (i, j) in sure and max(*y[i], *y[:, j]) < 1 else -1)
+    return y
 
 
 def main():
@@ -56,10 +67,7 @@ def main():
     seen = [Counter(word for pair in pairs for word in set(pair[side])) for side in (0, 1)]
     met = Counter((a, b) for source, target in pairs for a in set(source) for b in set(target))
     X = [features(*pair, seen, met) for pair in pairs]
-    Y = [np.zeros(x.shape[:2], dtype=int) for x in X]
-    for y, links in zip(Y, sure, strict=True):
-        for i, j in sorted(links):  # a matching has one link of a word at most
-            y[i, j] = not y[i].any() and not y[:, j].any()
+    Y = [known(x.shape[:2], *links) for x, *links in zip(X, sure, possible, strict=True)]
     svm = StructuredSVM(Align, C=1.0, tol=0.01).fit(X[:n], Y[:n])
     found = [set(map(tuple, np.argwhere(y).tolist())) for y in svm.predict(X[n:])]
     hits = [sum(len(f & links) for f, links in zip(found, right[n:], strict=True)) for right in (sure, possible)]
