@@ -177,6 +177,20 @@ def test_stochastic_descent_approaches_the_optimum():
         asked.set_params(delay=0, lam=1e-9, step=1e6).fit(X[:50], Y[:50])
 
 
+def test_limits_are_kept():
+    X, Y = make_identity(50)
+    for options, reason in (
+        ({"solver": "ncg", "tol": 0.0, "max_iter": 1}, "iterations"),
+        ({"solver": "ncg", "tol": 0.0, "max_seconds": 1e-9}, "seconds"),
+        ({"solver": "sgd", "max_seconds": 1e-9}, "seconds"), ({"solver": "sgd"}, "passes"),
+    ):  # fmt: skip
+        report = CountingPredictor(MultiLabel(5), lam=1e-3, **options).fit(X, Y).report_
+        assert report.reason == reason
+        assert report.lower_bound <= report.objective
+        assert str(report).count("\n") == 6
+        assert report.summary()["solver"] == options["solver"]
+
+
 def test_one_step_is_the_papers():
     """A new coefficient -eta gradient, the old ones times 1 - lam eta, with eta = p / (lam t)."""
     X, Y = make_identity(3, 2, random_state=3)
