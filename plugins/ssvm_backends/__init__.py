@@ -329,7 +329,7 @@ _STRUCTURES = (
     BackendSpec(
         "assignment",
         "ssvm_backends.structures.matchings.assignment:Assignment",
-        "matchings and permutations: assignment problems by SciPy, other limits by minimum-cost flow",
+        "matchings and permutations: shortest augmenting paths, other limits by minimum-cost flow",
         requires=("ortools",),
         install_hint="pip install ortools",
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"matching"})),

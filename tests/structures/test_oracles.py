@@ -7,11 +7,13 @@ import itertools
 import networkx
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
+from ssvm_backends.structures.matchings.augmenting_paths import match_all
 from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Task, Theta
+from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Task, Theta, pointers
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 
@@ -127,6 +129,30 @@ def test_cycles_are_refused_by_name():
     with pytest.raises(OptionError, match="example 0: a cycle of positive score can be reached from the source"):
         open_plan(plan, program).solve(Question(theta))
     assert asked(program, "ilp", Question(theta))[0].score.tolist() == [2.0]
+
+
+def test_assignment_problems_are_those_of_scipy():
+    """Rectangular ones, with ties, with matches that are not allowed, and without any solution."""
+    rng = np.random.default_rng(0)
+    shapes = [tuple(shape) for shape in rng.integers(1, 9, (60, 2)).tolist()]
+    matrices = [np.round(rng.normal(size=shape), k % 3) for k, shape in enumerate(shapes)]
+    for matrix in matrices[::2]:
+        matrix[rng.random(matrix.shape) < 0.3] = np.inf
+    rows, cols = np.array(shapes, dtype=np.int64).T.copy()
+    start, match_start = pointers(rows * cols), pointers(rows)
+    match, possible = np.full(int(match_start[-1]), -1, np.int32), np.ones(len(shapes), dtype=bool)
+    match_all(np.concatenate([one.ravel() for one in matrices]), start, rows, cols, match_start, match, possible)
+    assert 0 < possible.sum() < len(shapes)
+    for matrix, lo, hi, found in zip(matrices, match_start, match_start[1:], possible, strict=False):
+        try:
+            expected = matrix[linear_sum_assignment(matrix)].sum()
+        except ValueError:
+            assert not found
+            continue
+        mine = np.flatnonzero(match[lo:hi] >= 0)
+        taken = match[lo:hi][mine]
+        assert len(set(taken.tolist())) == len(mine) == min(matrix.shape)
+        assert matrix[mine, taken].sum() == pytest.approx(expected)
 
 
 def test_tours_against_all_orders():
