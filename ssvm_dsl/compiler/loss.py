@@ -71,7 +71,7 @@ def build_loss(
             continue
         assert isinstance(term, LabelLoss)
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in _judged(term.label):
+            for part in _judged(term):
                 _add(node, weight, term, part, layout, truth, ignored, custom, weights or {})
     largest = [node, *(one.largest() for one in factors)]
     if not all(np.isfinite(part.max(initial=0.0)) for part in largest):
@@ -168,9 +168,12 @@ def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: La
     return np.where(total > 0.0, total, 1.0)
 
 
-def _judged(label: Label) -> tuple[Label, ...]:
-    """Return the parts of a label that a loss looks at: of segments, which follow from them, not the spans."""
-    return (label, *label.parts) if label.segments is None else (label, label.begins)
+def _judged(term: LabelLoss) -> tuple[Label, ...]:
+    """Return the parts of its label that a loss looks at: of segments either the spans or all else."""
+    label = term.label
+    if label.segments is None:
+        return (label, *label.parts)
+    return (label.spans,) if isinstance(term, Cost) else (label, label.begins)
 
 
 def _prices(term: LabelLoss, label: Label, states: I32) -> F64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -29,6 +30,7 @@ class Cost(WeighedLoss):
 
     Of a label, f runs over its variables; of a target such as ``chain(y)``, ``pairs(y, W)``, ``along(y, e)``,
     ``cross(a, b)`` or ``cliques(y, sets)`` over the factors that it makes, and y_f are their true joint states.
+    ``Cost(spans(y), "wrong")``, of a label of segments, is the number of segments in truth or answer, but not in both.
 
     Parameters
     ----------
@@ -74,10 +76,14 @@ class Cost(WeighedLoss):
         if not isinstance(target, Label | Target):
             mistakes.append(got("Cost: the first argument is a Label, or joins labels as chain(y) does", target))
         else:
-            mistakes += [*goal.mistakes, *structure_mistakes("Cost", goal.label)]
+            mistakes += goal.mistakes
+            of_spans = goal.kind == "spans"
+            mistakes += (
+                _span_mistakes(table, normalize, node_weights) if of_spans else structure_mistakes("Cost", goal.label)
+            )
         if goal.kind == "indicator":
             mistakes.append("Cost: of single variables it takes the label: Cost(y, matrix)")
-        stored = _read_table(goal, table, mistakes)
+        stored = WRONG if goal.kind == "spans" else _read_table(goal, table, mistakes)
         joint = goal.kind not in ("each", "indicator")
         axes, whose = (goal.feature_axes, f"features of {goal.kind}") if joint else (goal.label.dims, "the label")
         nodes = self._weights_of(axes, node_weights, "Cost", mistakes, whose)
@@ -100,7 +106,13 @@ class Cost(WeighedLoss):
         return self.target.arity > 1
 
     def prices(self) -> F64:
-        """Return the price of each joint state (column) by the true one (row), in C order; ``shape (n, n)``."""
+        """Return the price of each joint state (column) by the true one (row), in C order; ``shape (n, n)``.
+
+        The first state of spans is "no segment": a segment of a wrong class is one that is missed and one too many.
+        """
+        if self.target.kind == "spans":
+            segment = np.arange(self.target.label.n_states + 1) > 0
+            return (1.0 - np.eye(len(segment))) * (1.0 + np.outer(segment, segment))
         return _prices(self.target.cards, self.table)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -108,6 +120,14 @@ class Cost(WeighedLoss):
         options = {"normalize": self.normalize, "node_weights": self.node_weights}
         goal = self.label if self.target.kind == "each" else self.target
         return (goal, self.table), {key: value for key, value in options.items() if value}
+
+
+def _span_mistakes(table: object, normalize: object, node_weights: object) -> Iterator[Mistake]:
+    """Yield what prices of whole segments do not have."""
+    if not (isinstance(table, str) and table == WRONG):
+        yield got("Cost: of spans(y) the table is 'wrong', the number of segments in truth or answer only", table)
+    if normalize is not False or node_weights is not None:
+        yield "Cost: of spans(y) it has no normalize and no node_weights"
 
 
 def _read_table(goal: Target, table: Any, mistakes: list[Mistake]) -> str | tuple[Any, ...]:

@@ -101,9 +101,11 @@ def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[M
     """Yield what a loss of a pointer label, or of segments, does not have."""
     if not label.pointer and label.segments is None:
         return
-    what, counts = ("a pointer label", "wrong pointers") if label.pointer else ("segments", "wrong classes and ends")
+    what, loss = "a pointer label", "Hamming(y), the number of wrong pointers"
+    if label.segments is not None:
+        what, loss = "segments", "Hamming(y), wrong classes and beginnings, or Cost(spans(y), 'wrong'), wrong segments"
     if name != "Hamming":
-        yield f"{name}: the loss of {what} is Hamming(y), the number of {counts}"
+        yield f"{name}: the loss of {what} is {loss}"
     for option, value in options.items():
         if value is not None:
             yield f"{name}: of {what} it has no {option}"

@@ -111,6 +111,8 @@ class Author:
     def label(self):
         if self.rng.random() < 0.2:
             return s.Label(*self.axes(1), over=self.arg(lambda: self.old("dim")), null=self.flag())
+        if self.rng.random() < 0.2:
+            return s.Label(*self.axes(1), self.arg(2, "abc", 40000), segments=self.arg(1, 2, 8))
         made = s.Latent if self.rng.random() < 0.1 else s.Label
         mask = {"allowed": self.arg(lambda: self.old("input"))} if self.rng.random() < 0.5 * self.oddness else {}
         states = self.arg(2, 2, 3, "ab", "abc", ["no", "yes"], (5, -7), 10**9, 40000, range(4), ["O", "B-a", "I-a"])
@@ -143,6 +145,8 @@ class Author:
             lambda: inner,
             lambda: s.Feature(self.arg(double), self.arg(lambda: self.old("target")), width=self.arg(1, 2)),
             lambda: s.JointFeature(self.arg(double), width=self.arg(1, 2)),
+            lambda: s.SpanLength(self.arg(lambda: self.old("target"))),
+            lambda: self.one([s.SpanMean, s.SpanSum])(inner, self.arg(lambda: self.old("target"))),
         ])()  # fmt: skip
 
     def tower(self):
@@ -158,6 +162,7 @@ class Author:
             n = len(y.dims)
             fit = [y, y.is_(y.classes[0] if y.classes else 0), s.complete(y)]
             fit += [s.chain(y)] * 2 if n == 1 else []
+            fit += [s.spans(y), s.starts(y)] * 2 if y.segments is not None else []
             fit += [s.grid(y), s.pairs(y, y.dims[0])] if n == 2 else []
             return self.one(fit)
         return self.one([
@@ -171,6 +176,8 @@ class Author:
             lambda: s.along((y, self.arg(lambda: self.old("label"))), self.arg(lambda: self.old("edges"))),
             lambda: s.cliques(y, self.arg([(0, 1)], [(0, 1, 2)], [[0], [1]])),
             lambda: s.cross(y, self.arg(lambda: self.old("label"))),
+            lambda: s.spans(y),
+            lambda: s.starts(y),
         ])()  # fmt: skip
 
     def factor(self):

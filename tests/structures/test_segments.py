@@ -10,6 +10,7 @@ import pytest
 
 from ssvm_dsl import (
     Attributes,
+    Cost,
     CountLoss,
     Dim,
     Factor,
@@ -170,6 +171,20 @@ def test_rules_and_given_scores_of_segments():
         StructuredSVM(Ruled).fit([x], [[(0, 3, "PER")]])
 
 
+def test_the_loss_of_spans_counts_segments_missed_and_invented():
+    class Whole(Names):
+        loss = 2 * Cost(spans(Names.y), "wrong")
+
+    X, truth = [np.zeros((4, 2))] * 3, [[(0, 2, "O"), (2, 4, "PER")]] * 3
+    grounded = ground(Whole, X, truth)
+    other = [[(0, 2, "O"), (2, 3, "PER"), (3, 4, "PER")], [(0, 2, "PER"), (2, 4, "PER")], truth[0]]
+    states, _ = grounded.layout.encode(other)
+    assert grounded.loss.value(grounded.program, states).tolist() == [6.0, 4.0, 0.0]  # of 3, and of 2
+    assert StructuredSVM(Whole, max_passes=2).fit(X, truth).report_.plan.backend == "semi-markov"
+    again = Model.from_json(Whole.to_json(), trusted=True)
+    assert again.declaration == Whole.declaration
+
+
 @pytest.mark.parametrize("model", [Names, Plain])
 def test_declarations_come_back_from_json_and_pickle(model):
     again = Model.from_json(model.to_json(), trusted=True)
@@ -198,6 +213,7 @@ def test_mistakes_are_reported_together():
             y = Label(T, 3, segments=2)
             grid = Label(T, I, 2, segments=2)
             none = Label(T, 2, segments=0)
+            many = Label(T, 40000, segments=2)
             plain = Label(T, 2)
             whole = Factor(spans(plain))
             far = Factor(chain(y, order=2))
@@ -208,11 +224,14 @@ def test_mistakes_are_reported_together():
             joint = Factor(starts(y), features=JointFeature(rise, width=1))
             named = Factor(spans(y), features=Feature(rise, spans(y), width=2))
             loss = CountLoss(y, "f1", positive=[1])
+            more = Cost(spans(y), np.eye(3), normalize=True)
+            chained = Cost(chain(y), "boundary")
 
     text = str(caught.value)
     for part in (
         "grid: Label: segments divide one axis",
         "none: Label: segments is the most positions of a segment, an int of at least 1, got 0",
+        "many: Label: segments have at most 1024 classes, got 40000",
         "whole: spans: a label of segments, such as y = Label(T, states, segments=8), got plain",
         "far: chain: of segments the order is 1",
         "untied: a factor of segments has no per",
@@ -221,7 +240,10 @@ def test_mistakes_are_reported_together():
         "sparse: SpanMean: the source is a dense Input",
         "joint: a factor of segments has no per",
         "named: in a function of spans the parameter 'end' is where spans are",
-        "loss: CountLoss: the loss of segments is Hamming(y)",
+        "loss: CountLoss: the loss of segments is Hamming(y), wrong classes and beginnings, or Cost(spans(y), 'wrong')",
+        "more: Cost: of spans(y) the table is 'wrong'",
+        "more: Cost: of spans(y) it has no normalize",
+        "chained: Cost: the loss of segments is Hamming(y)",
     ):
         assert part in text, part
 

@@ -129,7 +129,7 @@ class Path(_Route):
     def __init__(self, literal: Any, edges: Edges, source: int | Input, target: int | Input) -> None:
         mistakes: list[Mistake] = []
         ends = {"source": _node(source, "source", mistakes), "target": _node(target, "target", mistakes)}
-        over = edges.ends[0] if isinstance(edges, Edges) else None
+        over = edges.ends[0] if isinstance(edges, Edges) and edges.ends else None
         more = tuple(Parameter(name, value, whole=True, below=over) for name, value in ends.items())
         self._route("path", literal, edges, mistakes, more)
 

@@ -16,7 +16,7 @@ from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName, read_states
-from ssvm_dsl.lang.outputs.segment_lengths import n_spans, read_longest
+from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, n_spans, read_longest
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 
 
@@ -90,6 +90,7 @@ class Label(Symbol):
             allowed = None
         longest = None if segments is None else read_longest(segments, dims, n_states, mistakes)
         dims = dims if segments is None else dims[:1] or (Dim(1),)
+        n_states, classes = (1, None) if segments is not None and n_states > MOST_CLASSES else (n_states, classes)
         self._fill(
             mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False,
             segments=longest,

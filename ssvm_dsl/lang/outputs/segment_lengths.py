@@ -7,8 +7,8 @@ from typing import Any
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.symbols import Mistake, got, plain
 
-#: Classes of a segment, times the lengths it may have.
-MOST_SEGMENTS = 2**20
+#: Classes of a segment at most, and classes times the lengths it may have.
+MOST_CLASSES, MOST_SEGMENTS = 2**10, 2**20
 
 
 def read_longest(segments: object, dims: tuple[Dim, ...], n_states: int, mistakes: list[Mistake]) -> int:
@@ -30,6 +30,8 @@ def read_longest(segments: object, dims: tuple[Dim, ...], n_states: int, mistake
         mistakes.append(f"Label: segments divide one axis, as in Label(T, states, segments=8); here are {len(dims)}")
     if not isinstance(longest, int) or isinstance(longest, bool) or longest < 1:
         mistakes.append(got("Label: segments is the most positions of a segment, an int of at least 1", segments))
+    elif n_states > MOST_CLASSES:
+        mistakes.append(f"Label: segments have at most {MOST_CLASSES} classes, got {n_states}")
     elif longest * n_states > MOST_SEGMENTS:
         mistakes.append(f"Label: segments times the number of states is at most {MOST_SEGMENTS}")
     else:
