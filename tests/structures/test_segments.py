@@ -180,7 +180,7 @@ def test_the_loss_of_spans_counts_segments_missed_and_invented():
     other = [[(0, 2, "O"), (2, 3, "PER"), (3, 4, "PER")], [(0, 2, "PER"), (2, 4, "PER")], truth[0]]
     states, _ = grounded.layout.encode(other)
     assert grounded.loss.value(grounded.program, states).tolist() == [6.0, 4.0, 0.0]  # of 3, and of 2
-    assert StructuredSVM(Whole, max_passes=2).fit(X, truth).report_.plan.backend == "semi-markov"
+    assert StructuredSVM(Whole, tol=0.9, max_passes=9).fit(X, truth).report_.plan.backend == "semi-markov"
     again = Model.from_json(Whole.to_json(), trusted=True)
     assert again.declaration == Whole.declaration
 
