@@ -3,6 +3,8 @@
 The labellings other than the best one y fall into parts: those that agree with y on the first j variables and
 differ at the next.  Each part is a problem of the same graph with fewer states, so its best labelling comes from
 the same plan.  The best of all parts is the next labelling; its part is split in the same way.
+
+No maintained library for Python was found that offers it for graphs with cycles.
 """
 
 from __future__ import annotations

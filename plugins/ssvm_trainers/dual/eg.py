@@ -19,6 +19,8 @@ The best q_i of the log-loss is inside the simplex, and convergence is linear; t
 where t_i grows without end, and convergence is sublinear.  The dual value is a true bound all the same.
 
 Memory is two vectors of all weights for each example, so this is for small problems; the certificate is the dual.
+
+No maintained library for Python offers it for structures.
 """
 
 from __future__ import annotations
