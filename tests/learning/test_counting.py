@@ -28,6 +28,9 @@ class Classes(OutputSpace):
     def __init__(self, k, size=None):
         self.n_features, self.claimed = k, k if size is None else size
 
+    def __repr__(self):
+        return f"Classes({self.n_features})"
+
     @property
     def size(self):
         return self.claimed
