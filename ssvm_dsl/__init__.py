@@ -32,6 +32,7 @@ _HOMES = {
     ),
     "ssvm_dsl.lang.kernel_features": ("Nystroem", "RandomFourier"),
     "ssvm_dsl.lang.span_features": ("SpanLength", "SpanMean", "SpanSum"),
+    "ssvm_dsl.lang.constraints.custom": ("Custom",),
     "ssvm_dsl.lang.cost": ("Cost",),
     "ssvm_dsl.lang.losses": ("CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.io.networkx_graph import from_networkx as from_networkx
     from ssvm_dsl.io.networkx_graph import to_networkx as to_networkx
     from ssvm_dsl.io.read_problem import read_problem as read_problem
+    from ssvm_dsl.lang.constraints.custom import Custom as Custom
     from ssvm_dsl.lang.constraints.forbidden import BIO as BIO
     from ssvm_dsl.lang.constraints.forbidden import BIOES as BIOES
     from ssvm_dsl.lang.constraints.forbidden import Allow as Allow

@@ -52,6 +52,8 @@ _SPEED = {
     "circuit": 8e9,
     "cardinality": 1e9,
     "decompose": 1e9,
+    "custom-exact": 1e9,
+    "custom": 1e9,
     "brute-force": 4e8,
 }
 
@@ -111,6 +113,7 @@ _PROGRAMS = (
             tasks=_BEST_LABELLING.tasks | {Task.KBEST},
             guarantee=Guarantee.EXACT,
             every_constraint=True,
+            by_rows=True,
             warm=Warm.LABELS,
             score_atol=1e-6,
         ),
@@ -130,6 +133,7 @@ _PROGRAMS = (
             tasks=_WITH_RELAXED,
             guarantee=Guarantee.BOUND,
             every_constraint=True,
+            by_rows=True,
             warm=Warm.STATE,
         ),
     ),
@@ -378,6 +382,26 @@ _STRUCTURES = (
     ),
 )
 
+_OWN = (
+    BackendSpec(
+        "custom-exact",
+        "ssvm_backends.structures.own:OwnExact",
+        "asks the user's class of a Custom constraint that is proved exact on small problems",
+        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"custom-exact"}), thread_safe=False),
+    ),
+    BackendSpec(
+        "custom",
+        "ssvm_backends.structures.own:Own",
+        "asks the user's class of a Custom constraint: a labelling, without a bound",
+        caps=replace(
+            _STRUCTURE,
+            constraint_kinds=frozenset({"custom", "custom-exact"}),
+            guarantee=Guarantee.HEURISTIC,
+            thread_safe=False,
+        ),
+    ),
+)
+
 _REFERENCE = (
     BackendSpec(
         "brute-force",
@@ -426,5 +450,6 @@ _ALIASES = {
 @hookimpl
 def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
-    bundled = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_MIXED, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_REFERENCE)
+    mine = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_MIXED, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_OWN)
+    bundled = (*mine, *_REFERENCE)
     return [replace(spec, speed=_SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]

@@ -17,9 +17,10 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples, stack_dense
 from ssvm_dsl.errors import DataError, TooLargeError
-from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.constraints import ConstraintGroup, OwnOracle
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.arrays import MOST
+from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import EdgeEnd, Parameter, Sum
 from ssvm_dsl.lang.declaration import Declaration
@@ -183,7 +184,16 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
             one.name: values.of_literals(place, written)
             for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
         },
+        oracle=_own_oracle(constraint) if isinstance(constraint, Custom) else None,
     )
+
+
+def _own_oracle(constraint: Custom) -> OwnOracle:
+    """Return the record of the user's class."""
+    (label,), ref = constraint.labels, constraint.ref
+    assert ref.function is not None
+    sizes = tuple(dim.size or 0 for dim in label.dims)
+    return OwnOracle(ref.path, ref.function, constraint.options, sizes, label.n_states, constraint.kind == CUSTOM_EXACT)
 
 
 def _state(literal: Literal) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.inference.own_structures import OwnStructure
 from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
@@ -37,6 +38,8 @@ def with_rules(program: Program, plugins: Registry) -> Program:
 
 
 def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
+    if group.oracle is not None:
+        return replace(group, rules=OwnStructure(group.oracle))
     spec = plugins.find(ConstraintSpec, group.kind)
     for given, expected in ((group.meta, spec.parameters), (group.literal_meta, spec.literal_parameters)):
         if set(given) != set(expected):

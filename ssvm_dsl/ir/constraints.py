@@ -7,7 +7,7 @@ literal can state it by linear rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -88,6 +88,33 @@ class ConstraintRules(Protocol):
         """Return the linear description of constraint k: x is feasible exactly where ``violated`` says no."""
 
 
+@dataclass(frozen=True)
+class OwnOracle:
+    """A user's own class that judges and finds structures: those of ``Custom`` constraints.
+
+    Parameters
+    ----------
+    path : str
+        Its import path.
+    factory : class
+        A :class:`~ssvm_dsl.plugin_api.StructureOracle`.
+    options : tuple of (name, value)
+        What it is made with.
+    sizes : tuple of int
+        The sizes of the label's axes; 0 for ragged ones.
+    n_states : int
+    exact : bool
+        Whether it says that what it finds is the best.
+    """
+
+    path: str
+    factory: Callable[..., Any]
+    options: tuple[tuple[str, Any], ...]
+    sizes: tuple[int, ...]
+    n_states: int
+    exact: bool
+
+
 @dataclass(frozen=True, eq=False)
 class ConstraintGroup:
     """All constraints of one declared symbol over a batch of B examples; immutable.
@@ -113,6 +140,8 @@ class ConstraintGroup:
         What the kind needs to know of each literal.
     rules : ConstraintRules, optional
         What the kind says; the host fills it in before a backend is opened.
+    oracle : OwnOracle, optional
+        The user's class that says it, in place of a kind.
     """
 
     kind: str
@@ -125,6 +154,7 @@ class ConstraintGroup:
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     literal_meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rules: ConstraintRules | None = None
+    oracle: OwnOracle | None = None
 
     @property
     def n_constraints(self) -> int:
@@ -211,7 +241,8 @@ class ConstraintGroup:
 
     def signature(self) -> str:
         """Return everything that is no array, in words."""
-        return repr((self.kind, self.name, sorted(self.meta), sorted(self.literal_meta)))
+        own = () if self.oracle is None else (self.oracle.path, self.oracle.options)
+        return repr((self.kind, self.name, sorted(self.meta), sorted(self.literal_meta), *own))
 
     def mistakes(self, var_ptr: I64, card: I32) -> list[str]:
         """Return what is wrong with the arrays, in words, for a program of these variables."""

@@ -131,6 +131,8 @@ class Need:
         (:mod:`ssvm_dsl.ir.analysis.segments`).
     free_variables : bool
         Whether some variable is in no literal of a hard constraint.
+    without_rows : bool
+        Whether some hard constraint is a user's own class (``Custom``), of which no linear rows are known.
     cyclic : bool
         Whether literals that are arcs of a graph (``tail``, ``head``) can form a cycle.
     abilities : frozenset of Ability
@@ -171,6 +173,7 @@ class Need:
     shared_literals: bool = False
     segmented: bool = False
     free_variables: bool = True
+    without_rows: bool = False
     cyclic: bool = False
     abilities: frozenset[Ability] = frozenset()
     guarantee: Guarantee = Guarantee.EXACT
@@ -209,6 +212,7 @@ class Need:
             shared_literals=bool((uses > 1).any()),
             segmented=any(one.kind == SEGMENTATION for one in program.constraints) and are_segmented(program),
             free_variables=bool((uses == 0).any()),
+            without_rows=any(one.oracle is not None for one in program.constraints),
             cyclic=any(_has_cycle(group) for group in program.constraints),
             abilities=abilities,
             guarantee=guarantee,
@@ -308,6 +312,8 @@ class Caps:
     every_constraint : bool
         Whether it takes hard constraints of every kind, those of other plug-ins as well, by what their kinds say
         (``ConstraintGroup.rules``): which are broken, or their linear rows.
+    by_rows : bool
+        Whether it is the linear rows that it takes.
     abilities : frozenset of Ability
         What its sessions do beyond ``solve``.
     requires : frozenset of str
@@ -327,6 +333,7 @@ class Caps:
     max_arity: int = 2
     constraint_kinds: frozenset[str] = frozenset()
     every_constraint: bool = False
+    by_rows: bool = False
     abilities: frozenset[Ability] = frozenset()
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
@@ -347,6 +354,8 @@ class Caps:
         if need.constraint_kinds - self.constraint_kinds and not self.every_constraint:
             kinds = sorted(need.constraint_kinds - self.constraint_kinds)
             out.append(f"does not handle constraints {', '.join(kinds)}")
+        if need.without_rows and self.by_rows:
+            out.append("takes constraints by their linear rows, and a Custom has none")
         if need.constraint_kinds and need.abilities:
             words = " and ".join(one.word for one in sorted(need.abilities))
             out.append(f"with hard constraints no backend is asked to {words}")

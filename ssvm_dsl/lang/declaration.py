@@ -10,6 +10,7 @@ from math import prod
 from typing import TypeVar
 
 from ssvm_dsl.errors import ModelError
+from ssvm_dsl.lang.constraints.custom import Custom
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.constraints.pointers import OneEach, PointerStructure
@@ -173,6 +174,7 @@ class Declaration:
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions the model calls."""
         refs = tuple(s.ref for s in self.sources if isinstance(s, Feature | JointFeature))
+        refs += tuple(one.ref for one in self.constraints if isinstance(one, Custom))
         return refs if self.loss is None else refs + self.loss.functions
 
     def n_weights(self) -> int | None:

@@ -33,6 +33,7 @@ from ssvm_dsl.plugin_api.specs import (
     TrainerNeeds,
     TrainerSpec,
 )
+from ssvm_dsl.plugin_api.structures import StructureOracle, StructureRules
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,
@@ -88,6 +89,8 @@ __all__ = [
     "RiskWorld",
     "Session",
     "StopRule",
+    "StructureOracle",
+    "StructureRules",
     "SumSession",
     "TrainProblem",
     "Trainer",

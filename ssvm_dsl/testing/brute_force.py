@@ -40,6 +40,9 @@ MAX_LABELLINGS = 2**20
 #: Times as many operations that it takes to judge constraints, as operations of integer programming count.
 JUDGING = 400.0
 
+#: Largest number of labellings of an example that a user's own class judges one by one, about 10 us each.
+MAX_ASKED = 2**14
+
 #: Labellings whose constraints are judged at once.
 JUDGED = 4096
 
@@ -52,8 +55,9 @@ class BruteForce:
 
     def check(self, need: Need) -> Verdict:
         """Refuse examples of more than ``2**20`` labellings; the cost is that of scoring every labelling."""
-        if need.max_labellings > MAX_LABELLINGS * (1 + _ROUNDING):
-            text = f"an example has {need.max_labellings:.7g} labellings; it tries {MAX_LABELLINGS}"
+        most = MAX_ASKED if need.without_rows else MAX_LABELLINGS
+        if need.max_labellings > most * (1 + _ROUNDING):
+            text = f"an example has {need.max_labellings:.7g} labellings; it tries {most}"
             return Verdict(False, reasons=(text,))
         terms = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
         terms = max(terms, 1.0) * (JUDGING if need.constraint_kinds else 1.0)

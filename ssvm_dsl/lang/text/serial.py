@@ -13,6 +13,7 @@ from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
 from ssvm_dsl.lang import features, inputs, losses
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
+from ssvm_dsl.lang.constraints.custom import Custom
 from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
@@ -47,7 +48,15 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     )
 }
 CONSTRUCTORS["indicator"] = lambda label, state: label.is_(state)
+CONSTRUCTORS["Custom"] = lambda label, *, oracle, **options: _custom(label, oracle, options)
 CONSTRUCTORS["at"] = lambda label, position: label.at(position)
+
+
+def _custom(label: Label, oracle: object, options: dict[str, Any]) -> Custom:
+    """Return a structure of a class that was loaded as trusted: a path alone would be imported."""
+    if not isinstance(oracle, features.FunctionRef):
+        raise TypeError("the oracle of a Custom is a function")
+    return Custom(label, oracle, **options)
 
 
 def to_json(declaration: Declaration) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Caps, Guarantee, Need, Task
 from ssvm_dsl.ir.analysis.properties import table_properties
+from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
 from ssvm_dsl.plugin_api import Backend, BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
@@ -25,6 +26,7 @@ from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
 from ssvm_dsl.testing.constraints.problems import kind_problems
 from ssvm_dsl.testing.corner_cases import catalogue
+from ssvm_dsl.testing.own_oracles import own_problems
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 
@@ -84,6 +86,7 @@ def check_backend(
     if run.load():
         n = max(4, n_problems // 8)
         constrained = [p for kind in _kinds(spec.caps, known) for p in kind_problems(kind, n, seed, known)]
+        constrained += [p for kind in _own_kinds(spec.caps) for p in own_problems(kind, n, seed)]
         run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
         for number, rule in enumerate(RULES):
             if not only or rule.name in only:
@@ -98,6 +101,11 @@ def _kinds(caps: Caps, plugins: Registry) -> list[str]:
     """Return the registered kinds of constraints that a backend claims."""
     names = [spec.name for spec in plugins.specs(ConstraintSpec)]
     return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
+
+
+def _own_kinds(caps: Caps) -> list[str]:
+    """Return the kinds of users' own structures that a backend claims."""
+    return [name for name in (CUSTOM, CUSTOM_EXACT) if name in caps.constraint_kinds]
 
 
 def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
