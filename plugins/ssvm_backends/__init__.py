@@ -93,6 +93,7 @@ _PROGRAMS = (
         ),
         caps=replace(
             _BEST_LABELLING,
+            tasks=_BEST_LABELLING.tasks | {Task.KBEST},
             guarantee=Guarantee.EXACT,
             max_arity=16,
             score_atol=1e-8,

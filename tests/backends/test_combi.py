@@ -14,6 +14,7 @@ from lp_problems import complete, grid, interruptible
 from clocks import looks_of
 from kit import keeps_its_promises
 from naive import proved
+from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_backends.graphs.graph import Instance, build_graph, instance_of
 from ssvm_backends.search import combi
 from ssvm_backends.search.combi import Combi
@@ -25,7 +26,7 @@ from ssvm_backends.search.solve import solve_task
 from ssvm_backends.search.split import components, single, split
 from ssvm_backends.search.subproblem import Setup, Subproblem, TimeUp
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Theta
+from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -371,3 +372,30 @@ def test_without_time_the_answer_is_a_labelling_with_a_bound(max_arity, tied, mo
     assert (solution.bound >= best).all()
     assert (solution.score <= best + 1e-9).all()
     assert (solution.score > -np.inf).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_k_best_are_those_among_all_labellings(seed):
+    recipes = (
+        Recipe(max_variables=5, n_examples=3, masks=True, empty=True),
+        Recipe(max_variables=4, max_arity=3, forbidden=True, scores=Scores.INTEGER),
+    )
+    made = seeded(recipes[seed % 2], seed)
+    for k in (1, 2, 7):
+        question = Question(made.theta, task=Task.KBEST, k=k)
+        right = BruteForce().open(made.program, {}).solve(question)
+        found = Combi().open(made.program, OPTIONS).solve(question)
+        np.testing.assert_allclose(found.score, right.score, atol=1e-9)
+        assert found.primal.tolist() == right.primal.tolist()
+
+
+@pytest.mark.parametrize(("height", "width", "card", "scale"), [(12, 9, 2, 1.0), (9, 6, 3, 2.0)])
+def test_k_best_of_grids_are_those_of_elimination(height, width, card, scale):
+    program, theta = rough_grid(height, width, card, scale)
+    question = Question(theta, task=Task.KBEST, k=4)
+    right = JunctionTree().open(program, {"max_entries": 2**22, "marginals": "all"}).solve(question)
+    found = Combi().open(program, OPTIONS).solve(question)
+    np.testing.assert_allclose(found.score, right.score, rtol=1e-12)
+    late = Combi().open(program, OPTIONS).solve(question.but(limits=Limits(time=1e-9)))
+    assert late.stop.tolist() == [Stop.TIME]
+    assert late.primal.tolist() == [Primal.NONE]

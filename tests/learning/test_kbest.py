@@ -6,8 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, ZeroOne, chain, pairs
 from ssvm_dsl.errors import OptionError, TooLargeError
 
 
@@ -27,7 +28,7 @@ def fitted():
     return StructuredSVM(Word, max_passes=5, random_state=0).fit(X, [rng.integers(0, 3, size=len(x)) for x in X])
 
 
-@pytest.mark.parametrize("backend", ["chain", "junction-tree"])
+@pytest.mark.parametrize("backend", ["chain", "junction-tree", "combi"])
 @pytest.mark.parametrize("k", [7, 80, 81, 82, 10**9])
 def test_all_labellings_and_no_more(fitted, backend, k):
     rng = np.random.default_rng(k)
@@ -39,7 +40,7 @@ def test_all_labellings_and_no_more(fitted, backend, k):
         np.testing.assert_allclose([score for _, score in ranked], best[:k], atol=1e-9)
 
 
-@pytest.mark.parametrize("backend", ["chain", "junction-tree"])
+@pytest.mark.parametrize("backend", ["chain", "junction-tree", "combi"])
 def test_lists_that_do_not_fit_are_refused(fitted, backend):
     x = np.zeros((60, 3))
     fitted.set_params(backend=backend)
@@ -49,3 +50,26 @@ def test_lists_that_do_not_fit_are_refused(fitted, backend):
     for k in (0, -1, 1.5, "2"):
         with pytest.raises(OptionError, match="k is a positive int"):
             fitted.predict_kbest([x], k)
+
+
+@pytest.mark.parametrize("zero_one", [False, True])
+def test_margins_that_leave_the_truth_out_on_a_grid(zero_one):
+    """Risks that need the second best labelling train where elimination takes too much: 20 by 20, three states."""
+
+    class Image(Model):
+        H, W = Dim(), Dim()
+        x = Input(H, W, 3)
+        y = Label(H, W, 3)
+        data = Factor(y, features=x)
+        horiz = Factor(pairs(y, W))
+        vert = Factor(pairs(y, H))
+        loss = ZeroOne(y) if zero_one else Hamming(y)
+
+    truth = np.add.outer(np.arange(20), np.arange(20)) // 14
+    image = np.eye(3)[truth] + 0.5 * np.random.default_rng(0).normal(size=(20, 20, 3))
+    svm = StructuredSVM(Image, risk="margin" if zero_one else "hm", max_passes=2, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        svm.fit([image], [truth])
+    assert svm.plan_.backend == "combi"
+    assert svm.report_.certified
+    assert 0.0 <= svm.report_.dual <= svm.report_.primal

@@ -7,42 +7,9 @@ import numpy as np
 from ssvm_backends.decomposition.parts import Part
 from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import F64, I32, I64, Bools, Program, Question, Theta, pointers, positions, score_labels
-from ssvm_dsl.kernels import borrow, njit
 
 #: Rounds of improving a labelling by answering it.
 ANSWERS = 4
-
-
-@njit(cache=True, nogil=True)
-def given_others(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32, out: F64) -> None:
-    """Write what each state scores while all other variables keep their labels: the variable's own, and its factors'.
-
-    Parameters
-    ----------
-    graph : Graph
-        Read only.
-    node, pool : ndarray of float64
-        Scores.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    labels : ndarray of int32, shape (V,)
-        Of the whole batch.
-    out : ndarray of float64, shape (S,)
-        Written for the states of these examples.
-    """
-    g, node, pool, labels, out = borrow(graph), borrow(node), borrow(pool), borrow(labels), borrow(out)
-    for i in ids:
-        for s in range(g.state_ptr[g.var_ptr[i]], g.state_ptr[g.var_ptr[i + 1]]):
-            out[s] = node[s]
-        for f in range(g.factor_ptr[i], g.factor_ptr[i + 1]):
-            at = g.table_ptr[f]
-            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
-                at += g.stride[k] * labels[g.scope[k]]
-            for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
-                v = g.scope[k]
-                start = at - g.stride[k] * labels[v]
-                for s in range(g.card[v]):
-                    out[g.state_ptr[v] + s] += pool[start + g.stride[k] * s]
 
 
 class Incumbents:
@@ -138,6 +105,7 @@ class Incumbents:
 
     def improve(self, ids: I64) -> None:
         """Improve the labellings of some examples: constraints answer the labels of all others, free variables move."""
+        from ssvm_backends.graphs.neighbours import given_others
         from ssvm_backends.local.search import improve
 
         ids = ids[self.score[ids] > -np.inf]

@@ -14,19 +14,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_backends.elimination.max import maximise
 from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import PlanCache
+from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.reduce import Reduced
-from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import F64, I32, I64, Primal, Solution, Stop, Theta, label_ptr, score_labels
+from ssvm_dsl.ir import I32, I64, Solution, Stop, Theta
 from ssvm_dsl.plugin_api import Clock
-
-#: Bytes that the parts of one example may take, and what a part takes besides its labels.
-MEMORY, PART = 2.0**31, 500.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +88,8 @@ class _Splitter:
 def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Clock, k: int) -> Solution:
     """Answer the task ``kbest``; examples that time or the user cut short have no labelling at all."""
     program, n = plans.program, len(ids)
-    _check_size(np.diff(reduced.label_ptr), k)
-    ptr, full_ptr = reduced.label_ptr, label_ptr(program, ids)
-    left = np.zeros((k, int(ptr[-1])), dtype=np.int32)
-    there = np.zeros((k, n), dtype=bool)
+    check_lists(np.diff(reduced.label_ptr), k)
+    listed: list[list[I32]] = [[] for _ in range(n)]
     stop = np.where(reduced.feasible, Stop.TIME, Stop.FINISHED).astype(np.int8)
     try:
         for key, positions in plans.by_structure(reduced):
@@ -105,37 +99,7 @@ def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Cl
                 compiled = plans.plan(key, False)
                 found, complete = _Splitter(compiled, reduced.instance, int(reduced.ids[i]), clock).best(k)
                 if complete:
-                    stop[i] = Stop.FINISHED
-                    there[: len(found), i] = True
-                    for rank, labels in enumerate(found):
-                        left[rank, ptr[i] : ptr[i + 1]] = labels
+                    stop[i], listed[i] = Stop.FINISHED, found
     except KeyboardInterrupt:
         stop[stop == Stop.TIME] = Stop.INTERRUPTED
-    labels = np.stack([reduced.lift(row) for row in left]) if k else np.zeros((0, int(full_ptr[-1])), np.int32)
-    score = np.stack([score_labels(program, theta, row, ids) for row in labels])
-    score[~there] = -np.inf
-    _sort(labels, score, full_ptr)
-    primal = np.where(there[0], Primal.FEASIBLE, Primal.INFEASIBLE)
-    late = stop != Stop.FINISHED
-    primal[late] = Primal.NONE
-    bound = np.where(late, np.nan, score[0])
-    return Solution(labels, score, bound, stop, primal.astype(np.int8))
-
-
-def _check_size(n_variables: I64, k: int) -> None:
-    """Refuse a k whose parts do not fit: each labelling splits off one for each variable."""
-    longest = float(n_variables.max(initial=1))
-    each = max(longest, 1.0) * (4.0 * longest + PART)
-    if k * each > MEMORY:
-        text = f"the {k} best labellings of {longest:.0f} variables may need {k * each / 2**30:.1f} GiB"
-        text += f" ({MEMORY / 2**30:g} are allowed); ask for at most {int(MEMORY // each)}"
-        raise TooLargeError(text)
-
-
-def _sort(labels: I32, score: F64, ptr: I64) -> None:
-    """Put labellings of equal score up to rounding in the order of their scores computed anew."""
-    for i in np.flatnonzero((score[1:] > score[:-1]).any(axis=0)):
-        order: NDArray[np.intp] = np.argsort(-score[:, i], kind="stable")
-        score[:, i] = score[order, i]
-        mine = slice(int(ptr[i]), int(ptr[i + 1]))
-        labels[:, mine] = labels[order, mine]
+    return pack_ranked(program, theta, ids, reduced, listed, stop, k)

@@ -16,11 +16,14 @@ import numpy as np
 
 from ssvm_backends.graphs.by_example import ReducedSession
 from ssvm_backends.graphs.graph import Instance, graph_bytes
-from ssvm_dsl.ir import I32, Need, Program, Stop
+from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
 #: Seconds for each number of an example that must be left for it to be looked at at all.
 LAYING_OUT = 8e-8
+
+#: How many times as long the second best labelling takes as the best, as a rule.
+RANKING = 10.0
 
 
 class Combi:
@@ -29,6 +32,7 @@ class Combi:
     def check(self, need: Need) -> Verdict:
         """Accept every graph; the cost is a guess, for there is none that holds."""
         cost = 1e4 * (need.n_variables * need.max_card + need.n_factors * float(need.max_table))
+        cost *= RANKING if Task.KBEST in need.tasks else 1.0
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CombiSession:
@@ -41,6 +45,14 @@ class Combi:
 
 class CombiSession(ReducedSession):
     """Solves example by example; see :mod:`ssvm_backends.search.solve`."""
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        if question.task is Task.KBEST:
+            from ssvm_backends.search.ranking import k_best
+
+            return k_best(self.program, self.graph, question, self.options)
+        return super().solve(question)
 
     def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> ExampleAnswer:
         """Return the optimum, or the best labelling and bound at the time limit."""
