@@ -238,7 +238,9 @@ def test_it_is_a_scikit_learn_estimator():
         ({"space": 5}, "MultiLabel"), ({"kernel": "sigmoid"}, "polynomial"), ({"gamma": 0}, "positive"),
         ({"solver": "adam"}, "ncg, sgd"), ({"decoder": "greedy"}, "exact"), ({"truncation": 0}, "positive"),
         ({"delay": -1}, "auto"), ({"certificate": "best"}, "gradient"), ({"lam": 1.0, "C": 2.0}, "same thing"),
-        ({"kernel": lambda A, B: A}, "shape"), ({"step": True}, "step"), ({"tol": -1}, "tol"),
+        ({"kernel": lambda A, B: A}, "shape"), ({"kernel": lambda A, B: -A @ B.T}, "positive definite"),
+        ({"kernel": lambda A, B: A @ B.T + A[:, :1]}, "symmetric"), ({"truncation": 1.5}, "share"),
+        ({"step": True}, "step"), ({"tol": -1}, "tol"),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_refused(change, word):
@@ -253,7 +255,8 @@ def test_bad_data_are_refused():
     every = list(MultiLabel(3).outputs())
     for given, where in (
         ((X, Y[:4]), "Y: expected 5"), ((X, [*Y[:4], [1, 2, 3]]), "Y, example 4"),
-        ((X, [[Y[0], Y[0]], *Y[1:]]), "twice"), ((X, [*Y[:4], []]), "example 4"),
+        ((X, [[Y[0], Y[0]], *Y[1:]]), "twice"), ((X, [*Y[:4], 1]), "example 4: expected an output .* found 1"),
+        ((X, [*Y[:4], []]), "example 4"),
         ((X, [*Y[:4], every]), "example 4.*at least one output that is false"),
         ((X[0], Y), "X: expected a table"), ((np.where(X > 5, X, np.nan), Y), "X, example 0"),
     ):  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.learning.counting.objective import CountingObjective, Evaluation
+from ssvm_dsl.learning.counting.objective import CountingObjective
 
 
 @dataclass
@@ -48,16 +48,18 @@ def conjugate_gradient(objective: CountingObjective, tol: float, max_iter: int, 
 
     shape, end = objective.risk.truth.shape, perf_counter() + max_seconds
     trained = Trained(np.zeros(shape), 0, "")
-    last: list[Evaluation] = []
 
     def evaluated(flat: F64) -> tuple[float, F64]:
-        last[:] = [objective.evaluate(flat.reshape(shape))]
-        trained.bound = max(trained.bound, last[0].bound)
-        return last[0].value, last[0].gradient.ravel()
+        there = objective.evaluate(flat.reshape(shape))
+        trained.bound = max(trained.bound, there.bound)
+        return there.value, there.gradient.ravel()
+
+    def close(value: float) -> bool:
+        return value - trained.bound <= tol * abs(value)
 
     def check(intermediate_result: Any) -> None:
         trained.n_iterations += 1
-        if intermediate_result.fun - trained.bound <= tol * abs(intermediate_result.fun):
+        if close(intermediate_result.fun):
             trained.reason = "tolerance"
         elif perf_counter() > end:
             trained.reason = "seconds"
@@ -67,5 +69,7 @@ def conjugate_gradient(objective: CountingObjective, tol: float, max_iter: int, 
     options = {"maxiter": max_iter, "gtol": 0.0}
     found = minimize(evaluated, trained.alpha.ravel(), jac=True, method="CG", callback=check, options=options)
     trained.alpha = np.asarray(found.x).reshape(shape)
-    trained.reason = trained.reason or ("iterations" if trained.n_iterations >= max_iter else "rounding")
+    if not trained.reason:  # no step at all, or one that found nothing lower
+        ended = "iterations" if trained.n_iterations >= max_iter else "rounding"
+        trained.reason = "tolerance" if close(found.fun) else ended
     return trained

@@ -19,6 +19,9 @@ KernelFunction = Callable[[F64, F64], F64]
 #: What users write, and what scikit-learn calls it.
 NAMES = {"linear": "linear", "rbf": "rbf", "polynomial": "polynomial", "poly": "polynomial"}
 
+#: Inputs that a user's function is tried on, and its rounding errors relative to the largest entry.
+SAMPLE, ROUNDING = 200, 1e-10
+
 #: Numbers of a block of a Gram matrix that is not kept.
 BLOCK = 2**22
 
@@ -48,7 +51,7 @@ class InputKernel:
         Raises
         ------
         OptionError
-            They make no sense.
+            They make no sense, or a function is not symmetric and positive definite on the first inputs.
         """
         if not callable(kernel) and kernel not in NAMES:
             names = "linear, rbf, polynomial, or a function of two arrays that returns their Gram matrix"
@@ -61,7 +64,21 @@ class InputKernel:
         if gamma == "scale":
             variance = float(X.var())
             gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        return cls(kernel if callable(kernel) else NAMES[kernel], float(gamma), degree, coef0)
+        found = cls(kernel if callable(kernel) else NAMES[kernel], float(gamma), degree, coef0)
+        if callable(kernel):
+            found._check(X[:SAMPLE])
+        return found
+
+    def _check(self, X: F64) -> None:
+        """Refuse a function that is no positive definite kernel on some inputs."""
+        matrix = self(X, X)
+        largest = float(np.abs(matrix).max())
+        if not np.allclose(matrix, matrix.T, atol=ROUNDING * largest):
+            raise OptionError("kernel: expected a symmetric function, k(x, z) = k(z, x); it is not on the inputs given")
+        least = float(np.linalg.eigvalsh(matrix)[0])
+        if least < -ROUNDING * largest * len(X):
+            text = f"the Gram matrix of the first {len(X)} inputs has the eigenvalue {least:.3g}"
+            raise OptionError(f"kernel: expected a positive definite function; {text}")
 
     def __call__(self, A: F64, B: F64) -> F64:
         """Return the Gram matrix of inputs; ``shape (len(A), len(B))``.

@@ -259,8 +259,10 @@ class CountingPredictor(Estimator):
         for i, value in enumerate(Y):
             try:
                 outputs = [self.space.canonical(one) for one in self.space.true_outputs(value)]
-            except (TypeError, ValueError) as err:
-                raise DataError("Y", example=i, expected=f"outputs of {self.space!r}", found=f"this: {err}") from err
+            except TypeError as err:
+                raise DataError("Y", example=i, expected=f"an output of {self.space!r}", found=repr(value)) from err
+            except ValueError as err:
+                raise DataError("Y", example=i, expected=f"an output of {self.space!r}", found=f"none: {err}") from err
             if not outputs or len(set(outputs)) < len(outputs):
                 text = "an output that is given twice" if outputs else "none"
                 raise DataError("Y", example=i, expected="one or more different outputs", found=text)
@@ -270,8 +272,12 @@ class CountingPredictor(Estimator):
     def _true_features(self, Y: Any, n: int) -> tuple[F64, I64]:
         """Return the features of all true outputs, example by example, and where those of each start."""
         truth = self._true_outputs(Y, n)
-        features = np.array([self.space.features(one) for outputs in truth for one in outputs])
-        return features, np.cumsum([0, *map(len, truth)])
+        features = [np.asarray(self.space.features(one)) for outputs in truth for one in outputs]
+        wrong = next((one for one in features if one.shape != (self.space.n_features,)), None)
+        if wrong is not None:
+            text = f"features of {self.space!r}: expected shape {(self.space.n_features,)}, found {wrong.shape}"
+            raise OptionError(f"{text}; ssvm_dsl.testing.check_output_space looks for such mistakes")
+        return np.array(features, dtype=np.float64).reshape(len(features), -1), np.cumsum([0, *map(len, truth)])
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "dual_coef_"):
@@ -296,6 +302,8 @@ class CountingPredictor(Estimator):
             value = getattr(self, name)
             if value not in plain and not (is_number(value) and 0 < value < np.inf):
                 raise OptionError(f"{name} is a positive number, got {value!r}")
+        if isinstance(self.truncation, float) and self.truncation > 1.0:
+            raise OptionError(f"truncation is a whole number, or a share of at most 1.0; got {self.truncation!r}")
         delay: Any = self.delay
         if delay != "auto" and not (is_number(delay) and 0 <= delay < np.inf):
             raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
