@@ -17,6 +17,13 @@ _HOMES = {
     "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain"),
     "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
+    "ssvm_dsl.datasets.images": ("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo"),
+    "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
+    "ssvm_dsl.datasets.street": ("STREET_CLASSES", "StreetScan", "make_street_scans"),
+    "ssvm_dsl.datasets.texts": (
+        *("AlignedPair", "Grammar", "ParsedSentence"),
+        *("load_alignments", "load_atis_grammar", "load_dependency_treebank"),
+    ),
 }
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
 
@@ -38,6 +45,15 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.counting import Tours as Tours
     from ssvm_dsl.datasets.counting import make_identity as make_identity
     from ssvm_dsl.datasets.counting import make_tours as make_tours
+    from ssvm_dsl.datasets.images import Horses as Horses
+    from ssvm_dsl.datasets.images import StereoPair as StereoPair
+    from ssvm_dsl.datasets.images import load_grid_map as load_grid_map
+    from ssvm_dsl.datasets.images import load_horses as load_horses
+    from ssvm_dsl.datasets.images import load_stereo as load_stereo
+    from ssvm_dsl.datasets.instances import BayesNode as BayesNode
+    from ssvm_dsl.datasets.instances import MapInstance as MapInstance
+    from ssvm_dsl.datasets.instances import load_bayes_net as load_bayes_net
+    from ssvm_dsl.datasets.instances import load_map_instances as load_map_instances
     from ssvm_dsl.datasets.letters import Letters as Letters
     from ssvm_dsl.datasets.letters import Split as Split
     from ssvm_dsl.datasets.letters import load_letters as load_letters
@@ -48,6 +64,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.sequences import GaussianHMM as GaussianHMM
     from ssvm_dsl.datasets.sequences import make_blocks as make_blocks
     from ssvm_dsl.datasets.sequences import make_gaussian_hmm as make_gaussian_hmm
+    from ssvm_dsl.datasets.street import STREET_CLASSES as STREET_CLASSES
+    from ssvm_dsl.datasets.street import StreetScan as StreetScan
+    from ssvm_dsl.datasets.street import make_street_scans as make_street_scans
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
     from ssvm_dsl.datasets.synthetic import make_multilabel as make_multilabel
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes
@@ -56,3 +75,9 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.terrains import Plans as Plans
     from ssvm_dsl.datasets.terrains import make_plans as make_plans
     from ssvm_dsl.datasets.terrains import make_terrain as make_terrain
+    from ssvm_dsl.datasets.texts import AlignedPair as AlignedPair
+    from ssvm_dsl.datasets.texts import Grammar as Grammar
+    from ssvm_dsl.datasets.texts import ParsedSentence as ParsedSentence
+    from ssvm_dsl.datasets.texts import load_alignments as load_alignments
+    from ssvm_dsl.datasets.texts import load_atis_grammar as load_atis_grammar
+    from ssvm_dsl.datasets.texts import load_dependency_treebank as load_dependency_treebank

@@ -11,17 +11,17 @@ A phrase counts as found when its type and both its ends are right (the shared t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
+from ssvm_dsl.datasets.files import data_file
 from ssvm_dsl.errors import DataError
 
 #: Where the archive lies below the folder of environment variable ``SSVM_DATA``.
-ARCHIVE = Path("sequences") / "conll2000.zip"
+ARCHIVE = "sequences/conll2000.zip"
 
 #: Phrase types of the task.
 PHRASES = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
@@ -74,7 +74,7 @@ def load_conll2000() -> Conll2000:
     DataError
         ``SSVM_DATA`` is not set, or the archive is not there or not what it should be.
     """
-    path = _archive()
+    path = data_file("load_conll2000", ARCHIVE)
     try:
         with ZipFile(path) as archive:
             parts = {Path(name).name: name for name in archive.namelist()}
@@ -171,18 +171,6 @@ def chunk_f1(truth: Sequence[Iterable[str]], predicted: Sequence[Iterable[str]])
         right += len(set(one).intersection(other))
         size += len(one) + len(other)
     return 2.0 * right / size if size else 1.0
-
-
-def _archive() -> Path:
-    """Return the path of the archive."""
-    folder = os.environ.get("SSVM_DATA")
-    if not folder:
-        expected = f"environment variable SSVM_DATA to name a folder with {ARCHIVE}"
-        raise DataError("load_conll2000", expected=expected, found="SSVM_DATA is not set")
-    path = Path(folder) / ARCHIVE
-    if not path.is_file():
-        raise DataError("load_conll2000", expected=f"a file {ARCHIVE} in the folder SSVM_DATA", found=f"no {path}")
-    return path
 
 
 def _sentences(text: str, where: str) -> Iterator[Sentence]:

@@ -10,14 +10,12 @@ which is no word.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.datasets.files import data_file
 
 #: Labels of the Reuters set that are kept, and documents that are trained on.
 N_FREQUENT, N_TRAIN = 30, 3000
@@ -97,12 +95,5 @@ def _dense(X_train: Any, Y_train: Any, X_test: Any, Y_test: Any) -> MultiLabelDa
 
 def _read(function: str, name: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file."""
-    folder = os.environ.get("SSVM_DATA")
-    if not folder:
-        expected = f"environment variable SSVM_DATA to name a folder with multilabel/{name}"
-        raise DataError(function, expected=expected, found="SSVM_DATA is not set")
-    path = Path(folder) / "multilabel" / name
-    if not path.is_file():
-        raise DataError(function, expected=f"a file multilabel/{name} in the folder SSVM_DATA", found=f"no {path}")
-    with np.load(path, allow_pickle=False) as stored:
+    with np.load(data_file(function, f"multilabel/{name}"), allow_pickle=False) as stored:
         return dict(stored)

@@ -31,7 +31,7 @@ NOISES = {"low": 0.5, "high": 1.0}
 NEAR_PERFECT = 0.98
 
 #: Passes over all images.
-PASSES = 200
+PASSES = 100
 
 
 class Unaries(Model):

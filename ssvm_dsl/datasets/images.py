@@ -1,0 +1,82 @@
+"""Images with structure: horses with their outlines, a pair of stereo images, grid maps.
+
+All are read from the folder that environment variable ``SSVM_DATA`` names; every loader raises
+:class:`~ssvm_dsl.errors.DataError` when its file is not there, with where it comes from.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import U8, Bools
+from ssvm_dsl.datasets.files import data_file
+from ssvm_dsl.errors import DataError
+
+
+class Horses(NamedTuple):
+    """Images and masks: ``images, masks = load_horses()``.
+
+    Parameters
+    ----------
+    images : list of ndarray of uint8, shape (H, W, 3)
+    masks : list of ndarray of uint8, shape (H, W)
+        1 on the horse, 0 around it.
+    """
+
+    images: list[U8]
+    masks: list[U8]
+
+
+class StereoPair(NamedTuple):
+    """A stereo pair.
+
+    Parameters
+    ----------
+    left, right : ndarray of uint8, shape (H, W, 3)
+    disparity : ndarray of float, shape (H, W)
+        Pixels by which a point of the left image stands further left in the right one; not finite where unknown.
+    """
+
+    left: U8
+    right: U8
+    disparity: NDArray[Any]
+
+
+def load_horses() -> Horses:
+    """Return the 328 Weizmann horses, at most 64 pixels wide or high."""
+    with np.load(data_file("load_horses", "segmentation/weizmann_horse_328_max64.npz"), allow_pickle=False) as stored:
+        rgb, mask, shapes = stored["rgb"], stored["mask"], stored["shapes"].tolist()
+        bounds = list(pairwise(stored["offsets"].tolist()))
+    images = [rgb[lo:hi].reshape(*shape, 3) for (lo, hi), shape in zip(bounds, shapes, strict=True)]
+    return Horses(images, [mask[lo:hi].reshape(shape) for (lo, hi), shape in zip(bounds, shapes, strict=True)])
+
+
+def load_stereo() -> StereoPair:
+    """Return the Middlebury pair Motorcycle, 83 x 123 pixels."""
+    with np.load(data_file("load_stereo", "stereo/motorcycle_div6.npz"), allow_pickle=False) as stored:
+        return StereoPair(*(stored[name] for name in ("left", "right", "disp")))
+
+
+def load_grid_map(name: str) -> Bools:
+    """Return where one can walk on a grid map, shape (H, W), e.g. of ``"arena"``.
+
+    Squares ``.``, ``G`` and ``S`` (swamp) are walked on, all others (out of bounds, trees, water) are not.
+
+    Raises
+    ------
+    DataError
+        There is no such map, or the file is not in octile format.
+    """
+    path = data_file("load_grid_map", f"maps/{name}.map")
+    head, _, body = path.read_text().partition("map\n")
+    sizes = dict(line.split(maxsplit=1) for line in head.splitlines() if line.strip())
+    rows = body.splitlines()
+    expected = (int(sizes.get("height", -1)), int(sizes.get("width", -1)))
+    if len(rows) != expected[0] or {len(row) for row in rows} != {expected[1]}:
+        found = f"{len(rows)} rows of {sorted({len(row) for row in rows})}"
+        raise DataError(str(path), expected=f"a map of {expected[0]} rows of {expected[1]}", found=found)
+    return np.array([[square in ".GS" for square in row] for row in rows])

@@ -1,0 +1,121 @@
+"""Sentences with structure: dependency trees of the Wall Street Journal, word alignments, an air-travel grammar.
+
+All are read from the folder that environment variable ``SSVM_DATA`` names; every loader raises
+:class:`~ssvm_dsl.errors.DataError` when its file is not there, with where it comes from, or is not what it should be.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from ssvm_dsl.array_types import I64
+from ssvm_dsl.datasets.files import data_file
+from ssvm_dsl.errors import DataError
+
+
+class ParsedSentence(NamedTuple):
+    """A sentence with its dependency tree: heads count from 0, -1 is the root."""
+
+    words: list[str]
+    pos: list[str]
+    heads: I64
+
+
+class AlignedPair(NamedTuple):
+    """A sentence and its translation; links are (position in source, position in target), from 0.
+
+    Parameters
+    ----------
+    source, target : list of str
+    sure, possible : set of (int, int)
+        Sure links are possible, too.
+    """
+
+    source: list[str]
+    target: list[str]
+    sure: set[tuple[int, int]]
+    possible: set[tuple[int, int]]
+
+
+class Grammar(NamedTuple):
+    """A context-free grammar with sentences and how many parses each has.
+
+    Parameters
+    ----------
+    start : str
+    rules : list of (str, tuple of str)
+        Left side and right side; words stand in double quotes.
+    sentences : list of list of str
+    n_parses : list of int
+    """
+
+    start: str
+    rules: list[tuple[str, tuple[str, ...]]]
+    sentences: list[list[str]]
+    n_parses: list[int]
+
+
+def load_dependency_treebank() -> list[ParsedSentence]:
+    """Return the 3914 sentences of the Penn Treebank sample with dependency trees, in the order of their files."""
+    path = data_file("load_dependency_treebank", "sequences/dependency_treebank.zip")
+    found: list[ParsedSentence] = []
+    for text in _texts(path, ".dp"):
+        for block in text.strip().split("\n\n"):
+            rows = [line.split() for line in block.splitlines() if line.strip()]
+            if any(len(row) != 3 or not row[2].isdecimal() or int(row[2]) > len(rows) for row in rows):
+                raise DataError(str(path), example=len(found), expected="lines 'word pos head'", found=repr(block[:60]))
+            words, pos, heads = (list(column) for column in zip(*rows, strict=True))
+            found.append(ParsedSentence(words, pos, np.array(heads, dtype=np.int64) - 1))
+    return found
+
+
+def load_alignments() -> list[AlignedPair]:
+    """Return the 447 English and French sentence pairs of the Hansards with hand-made word alignments."""
+    texts, golds = (data_file("load_alignments", f"alignment/enfr.{name}") for name in ("src-tgt", "gold"))
+    pairs, links = texts.read_text().splitlines(), golds.read_text().splitlines()
+    if len(pairs) != len(links):
+        raise DataError(str(golds), expected=f"a line for each of {len(pairs)} pairs", found=f"{len(links)}")
+    found = []
+    for k, (text, line) in enumerate(zip(pairs, links, strict=True)):
+        sides, marks = text.split("|||"), [re.fullmatch(r"(\d+)([-p])(\d+)", one) for one in line.split()]
+        if len(sides) != 2 or not all(marks):
+            expected = "'source ||| target' and links 'i-j', 'ipj'"
+            raise DataError(str(texts), example=k, expected=expected, found=line[:60])
+        each = [(mark[2], (int(mark[1]) - 1, int(mark[3]) - 1)) for mark in marks if mark]
+        sure = {link for kind, link in each if kind == "-"}
+        found.append(AlignedPair(sides[0].split(), sides[1].split(), sure, {link for _, link in each}))
+    return found
+
+
+def load_atis_grammar() -> Grammar:
+    """Return the ATIS grammar (5517 rules) with its 98 test sentences."""
+    path = data_file("load_atis_grammar", "grammar/large_grammars.zip")
+    (grammar,), (tests,) = _texts(path, "/atis.cfg"), _texts(path, "/atis_sentences.txt")
+    start = ""
+    rules: list[tuple[str, tuple[str, ...]]] = []
+    for line in filter(None, map(str.strip, grammar.splitlines())):
+        if line.startswith("%start"):
+            start = line.split()[1]
+        elif not line.startswith("#"):
+            left, _, right = line.partition("->")
+            rules += [(left.strip(), tuple(one.split())) for one in re.split(r"\s\|\s", right)]
+    lines = [line.partition(":") for line in tests.splitlines() if line.strip() and not line.startswith("#")]
+    return Grammar(start, rules, [text.split() for _, _, text in lines], [int(count) for count, _, _ in lines])
+
+
+def _texts(path: Path, ending: str) -> list[str]:
+    """Return the texts of an archive whose names end so, by name."""
+    try:
+        with ZipFile(path) as archive:
+            names = sorted(name for name in archive.namelist() if name.endswith(ending))
+            texts = [archive.read(name).decode(errors="replace") for name in names]
+    except BadZipFile as err:
+        raise DataError(str(path), expected="a zip archive", found=str(err)) from err
+    if not texts:
+        raise DataError(str(path), expected=f"files *{ending} in the archive", found="none")
+    return texts
