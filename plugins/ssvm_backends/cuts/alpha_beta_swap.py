@@ -2,7 +2,8 @@
 
 Each move lets all variables that have label alpha or beta choose again between the two, by a minimum cut, until no
 pair of labels helps (Boykov, Veksler and Zabih, PAMI 2001; moves in :mod:`ssvm_backends.cuts.move_kernels`).  It asks
-less of the tables than expansion (no triangle inequality) and finds weaker optima.
+less of the tables than expansion (no triangle inequality) and finds weaker optima, most of all with P^n Potts factors:
+these are worth something after a move only where all of their variables had one of the two labels.
 """
 
 from __future__ import annotations
