@@ -20,6 +20,7 @@ BENCHMARKS = {
     "assignment": ("assignment_speed", "the assignment oracle on batches beside bare calls of SciPy"),
     "treewidth": ("treewidth_speed", "exact elimination: batches of complete graphs, partition functions of UAI 2014"),
     "loopy": ("loopy_speed", "dual bounds on grids and complete graphs: message passing beside HiGHS"),
+    "mixed": ("mixed_speed", "matchings, trees and budgets with tables: decompose beside ilp; two best of grids"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
