@@ -38,6 +38,7 @@ _SPEED = {
     "msd": 1.4e9,
     "mplp": 1.3e9,
     "ad3": 1.4e9,
+    "cycles": 7e9,
     "graph-cut": 7e7,
     "alpha-expansion": 4e8,
     "alpha-beta-swap": 6e8,
@@ -207,6 +208,17 @@ _DUAL = (
             ),
         ),
         caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED),
+    ),
+    BackendSpec(
+        "cycles",
+        "ssvm_backends.dual.cycles:Cycles",
+        "message passing with clusters of cycles: certified bounds beyond the local polytope, factors of two variables",
+        options=(
+            *_DUAL_OPTIONS,
+            Option("clusters", 20, "clusters that are added at a time", int, least=1),
+            Option("max_clusters", 2000, "most clusters of each example; 0: the local polytope", int, least=0),
+        ),
+        caps=replace(_BEST_LABELLING, guarantee=Guarantee.BOUND, max_arity=2),
     ),
 )
 

@@ -234,6 +234,14 @@ def test_the_report_shows_tightness(case):
     assert f"{report.tightness:.1%} of the answers are proved best" in str(report)
 
 
+def test_cycle_clusters_certify_what_message_passing_leaves_open(case, bounded, exact):
+    """Training by margins with bounds beyond the local polytope ends at the optimum, and proves more of it."""
+    report = fit(case, backend="cycles", risk="margin", tol=1e-3, max_passes=100).report_
+    assert report.dual <= exact.primal <= report.primal * (1 + 1e-9)
+    assert report.estimate == pytest.approx(exact.primal, rel=2e-3)
+    assert report.relative_gap < 0.5 * bounded.relative_gap
+
+
 def test_eta_is_below_the_ratio_of_the_risks_found_to_the_true_ones(case, bounded, exact):
     """The definition of an eta-max, against the risks by brute force at the same weights."""
     svm = fit(case, backend="trws", risk="margin", max_passes=3)
