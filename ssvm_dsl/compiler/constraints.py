@@ -30,8 +30,8 @@ from ssvm_dsl.lang.inputs import Input
 #: Bytes of a literal and of a constraint, without what their kinds need to know.
 LITERAL_BYTES, CONSTRAINT_BYTES = 9, 8
 
-#: Bytes of a number that a kind needs.
-NUMBER_BYTES = 8
+#: Bytes of a number that a kind needs, and of one that is a position or a sum of them, of a literal.
+NUMBER_BYTES, POSITION_BYTES = 8, 4
 
 
 def lower_constraints(declaration: Declaration, layout: Layout, examples: Examples) -> tuple[ConstraintGroup, ...]:
@@ -54,9 +54,14 @@ def constraint_sizes(constraint: Constraint, layout: Layout) -> tuple[int, int, 
     if literals > MOST:
         text = f"constraint '{constraint.name}': {literals:.3g} literals in {layout.n} examples, {MOST} are the most"
         raise TooLargeError(f"{text}; pass fewer examples at a time")
-    per_literal = LITERAL_BYTES + NUMBER_BYTES * max((len(one) for one in constraint.literal_meta), default=0)
+    numbers = (sum(map(_number_bytes, one)) for one in constraint.literal_meta)
+    per_literal = LITERAL_BYTES + max(numbers, default=0)
     n_bytes = n * (CONSTRAINT_BYTES + NUMBER_BYTES * len(constraint.meta)) + literals * per_literal
     return int(n), int(literals), int(n_bytes) + 8 * layout.n
+
+
+def _number_bytes(parameter: Parameter) -> int:
+    return POSITION_BYTES if isinstance(parameter.value, Dim | Sum | EdgeEnd) else NUMBER_BYTES
 
 
 def free_variables(groups: tuple[ConstraintGroup, ...], layout: Layout) -> Bools:

@@ -165,7 +165,7 @@ def footprint(
     meter.keep(4 * v + 8 * examples.n * (1 + len(declaration.labels)))
     for one in declaration.constraints:
         _, literals, n_bytes = constraint_sizes(one, layout)
-        meter.keep(n_bytes, work=24.0 * literals)
+        meter.keep(n_bytes, work=36.0 * literals)
     if judged and declaration.loss is not None:
         most = max(n * label.n_states for n, label in zip(counts, declaration.labels, strict=True))
         meter.keep(8 * s, work=(16 if len(declaration.labels) == 1 else 32) * min(most, PART_STATES) + 32 * v)
