@@ -14,7 +14,7 @@ _HOMES = {
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
     "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabelData", "load_reuters", "load_scene", "load_yeast"),
-    "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain"),
+    "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain", "map_terrain"),
     "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
     "ssvm_dsl.datasets.images": ("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo"),
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.terrains import Plans as Plans
     from ssvm_dsl.datasets.terrains import make_plans as make_plans
     from ssvm_dsl.datasets.terrains import make_terrain as make_terrain
+    from ssvm_dsl.datasets.terrains import map_terrain as map_terrain
     from ssvm_dsl.datasets.texts import AlignedPair as AlignedPair
     from ssvm_dsl.datasets.texts import Grammar as Grammar
     from ssvm_dsl.datasets.texts import ParsedSentence as ParsedSentence

@@ -8,12 +8,14 @@ plan is not linear in the features of its steps, and its turns are not seen on a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.errors import DataError
 
 #: Steps in (rows, columns) by heading, each 45 degrees on from the last.
 STEPS = np.array([(-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1)])
@@ -50,6 +52,48 @@ def make_terrain(
     waves = np.fft.fft2(rng.normal(size=(2 * shape[0], 2 * shape[1]))) / frequency**1.5
     heights = np.fft.ifft2(waves).real[: shape[0], : shape[1]]
     return np.asarray(relief * (heights - heights.mean()) / heights.std())
+
+
+def map_terrain(
+    squares: Bools,
+    shape: tuple[int, int] = (16, 16),
+    *,
+    relief: float = 1.0,
+    blur: float = 1.5,
+    random_state: int | np.random.Generator = 0,
+) -> F64:
+    """Return the heights of a window of a map where what cannot be walked on is high ground with soft slopes.
+
+    The window is drawn among those of which a tenth or more is open, and a tenth or more is not.
+
+    Parameters
+    ----------
+    squares : ndarray of bool, shape (H, W)
+        Which can be walked on, as :func:`~ssvm_dsl.datasets.load_grid_map` returns them.
+    shape : (int, int)
+    relief : float
+        Standard deviation of the heights, in lengths of a square.
+    blur : float
+        Standard deviation of the Gaussian filter that makes slopes of walls, in squares.
+    random_state : int or Generator
+
+    Raises
+    ------
+    DataError
+        No window was found in a thousand draws.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    rng = np.random.default_rng(random_state)
+    rows, columns = (whole - part for whole, part in zip(squares.shape, shape, strict=True))
+    for _ in range(1000 if min(rows, columns) >= 0 else 0):
+        row, column = rng.integers(rows + 1), rng.integers(columns + 1)
+        window = squares[row : row + shape[0], column : column + shape[1]]
+        if 0.1 <= window.mean() <= 0.9:
+            heights = gaussian_filter(np.where(window, 0.0, 1.0), blur, mode="nearest")
+            return np.asarray(relief * (heights - heights.mean()) / heights.std())
+    expected = f"a window of {shape[0]} x {shape[1]} squares that is open in part"
+    raise DataError("map_terrain", expected=expected, found=f"none in a map of {squares.shape[0]} x {squares.shape[1]}")
 
 
 class HeadingPlanner:
@@ -192,6 +236,7 @@ def make_plans(
     per_terrain: int = 10,
     shape: tuple[int, int] = (16, 16),
     headings: bool = False,
+    terrain: Callable[[np.random.Generator], F64] | None = None,
     random_state: int | np.random.Generator = 0,
 ) -> Plans:
     """Return the cheapest plans between random states and squares of random terrains, as paths with values.
@@ -203,15 +248,18 @@ def make_plans(
     per_terrain : int
         Plans on each terrain.
     shape : (int, int)
+        Of the terrains of :func:`make_terrain`.
     headings : bool
         Nodes are squares, with edges to the eight around each and ``STEP_FEATURES``; or, with headings, states (row,
         column, heading) and one node more for the goal, whose edges have the number of turns for a last feature.
+    terrain : callable, optional
+        Draws the heights of one terrain, shape (H, W), in place of :func:`make_terrain`.
     random_state : int or Generator
     """
     rng = np.random.default_rng(random_state)
     plans: list[Plan] = []
     while len(plans) < n:
-        planner = HeadingPlanner(make_terrain(shape, random_state=rng))
+        planner = HeadingPlanner(make_terrain(shape, random_state=rng) if terrain is None else terrain(rng))
         plans += [draw_plan(planner, rng) for _ in range(min(per_terrain, n - len(plans)))]
     found = [_with_headings(plan) if headings else _on_squares(plan) for plan in plans]
     X = [{**x, "far": -plan.value_features()} for (x, _), plan in zip(found, plans, strict=True)]

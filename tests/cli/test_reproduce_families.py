@@ -51,9 +51,11 @@ def test_value_functions(monkeypatch):
     monkeypatch.setattr(
         value_functions, "make_plans", lambda n, **more: make_plans(min(n, 12), shape=(6, 6), **more)
     )
+    monkeypatch.delenv("SSVM_DATA", raising=False)
     (experiment,) = value_functions.EXPERIMENTS
     found = experiment.run(True, quiet)
     assert found.arrays["errors"].shape == (4, 1)
     assert (found.arrays["curves"] > 0).all()
     assert np.isfinite(found.arrays["errors"]).all()
+    assert any("left out" in note for note in found.notes)
     assert drawn(experiment, found.arrays) == 1

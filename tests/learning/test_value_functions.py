@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, Path, StructuredRegressor
-from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, terrains
+from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
+from ssvm_dsl.errors import DataError
 
 
 class Walk(Model):
@@ -59,6 +60,20 @@ def test_steps_have_their_geometry():
     assert np.allclose(down[order], [1, 1, 0, 0, 0, 1 * 0, 0, 1])
     assert np.allclose(across[order], [0, 1, 1, 1, 0, 1, 1, 1])
     assert np.allclose(rough, 0)
+
+
+def test_walls_are_high_ground():
+    squares = np.ones((20, 30), dtype=bool)
+    squares[:, 15:] = False
+    heights = map_terrain(squares, (8, 8), relief=2.0, random_state=1)
+    assert np.isclose(heights.std(), 2.0)
+    assert (np.diff(heights, axis=1) >= -1e-12).all()
+    assert np.allclose(heights, heights[0])
+    plans = make_plans(3, terrain=lambda rng: map_terrain(squares, (6, 7), random_state=rng))
+    assert [len(x["place"]) for x in plans.X] == [42] * 3
+    for closed in (np.ones((9, 9), dtype=bool), np.eye(5) > 0):
+        with pytest.raises(DataError, match="a window of 8 x 8 squares"):
+            map_terrain(closed, (8, 8))
 
 
 @pytest.fixture
