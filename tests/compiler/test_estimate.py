@@ -8,7 +8,23 @@ import numpy as np
 import pytest
 
 import catalogue
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, along, chain, complete, estimate, ground
+from ssvm_dsl import (
+    Dim,
+    Edges,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    SpanLength,
+    SpanMean,
+    along,
+    chain,
+    complete,
+    estimate,
+    ground,
+    spans,
+)
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir.features import NODE, SparseRows
 from ssvm_dsl.ir.theta import Theta
@@ -105,6 +121,18 @@ class Lists(Model):
     loss = Hamming(y)
 
 
+class Segmented(Model):
+    """Spans, and the literals of their constraint."""
+
+    T = Dim()
+    x = Input(T, 4)
+    y = Label(T, 6, segments=8)
+    own = Factor(y, features=x)
+    whole = Factor(spans(y), features=[SpanLength(spans(y)), SpanMean(x, spans(y))])
+    pair = Factor(chain(y))
+    loss = Hamming(y)
+
+
 def lists(n):
     rng = np.random.default_rng(0)
     edges = [np.array(rng.permutation(300)[:200].reshape(100, 2)) for _ in range(n)]
@@ -112,7 +140,12 @@ def lists(n):
 
 
 @pytest.mark.parametrize(
-    ("model", "X", "Y"), [(Dense, [np.zeros(3)] * 400, [np.zeros(60, int)] * 400), (Lists, *lists(200))]
+    ("model", "X", "Y"),
+    [
+        (Dense, [np.zeros(3)] * 400, [np.zeros(60, int)] * 400),
+        (Lists, *lists(200)),
+        (Segmented, [np.zeros((30, 4))] * 300, [[(t, t + 5, 0) for t in range(0, 30, 5)]] * 300),
+    ],
 )
 def test_structure_is_counted_and_so_is_what_is_held_on_the_way(model, X, Y):
     """Scopes and rows of tables of each distinct shape, and what they are computed from."""
