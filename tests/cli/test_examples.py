@@ -20,6 +20,7 @@ SHOWS = {
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",
     "counting": r"ncg: .*right subsets 100%\nsgd: .* 0\.\d\d% above .*\n16064 tours.*\ncosine .*: 0\.[89](.*\n){3}",
     "dependency": r"Heads +arborescence .*new sentences: (9|100).*\nProjective +eisner .*new sentences: (9|100)",
+    "factorial": r"Apart +chain .*; [1-9]\d words.*\nTogether +junction-tree .*; \d words",
     "horses": r"Pixels +chain +right pixels: 8\d.*\nRegions +graph-cut +right pixels: 9[1-9]",
     "latent_parts": r"without parts: [45]\d.*\nwith parts: +(9\d|100)",
     "multilabel": r"Together +junction-tree",
