@@ -30,7 +30,11 @@ def arguments(parser: ArgumentParser) -> None:
         help="experiments or families to run (default: all); 'list' lists them",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer folds and passes")
-    parser.add_argument("--again", action="store_true", help="run what was run before, too")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--again", action="store_true", help="run what was run before, too")
+    which.add_argument(
+        "--kept", action="store_true", help="run nothing: take kept results, quick ones where there are no full ones"
+    )
     parser.add_argument(
         "--results", metavar="DIR", default=FOLDER, help="where results are kept (default: %(default)s)"
     )
@@ -40,7 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Run experiments; the exit status is 1 when an experiment needs data that are not there."""
+    """Run experiments; the exit status is 1 when there is no result of one, e.g. for want of data."""
     from ssvm_dsl.report.plots import new_figure
     from ssvm_dsl.reproduce.catalogue import chosen
     from ssvm_dsl.reproduce.page import write_page
@@ -55,12 +59,16 @@ def run(args: Namespace) -> int:
         new_figure(1.0, 1.0)  # complains now where there is no matplotlib
     results, lacking = [], {}
     for one in experiments:
-        missing = missing_data(one)
+        missing = [] if args.kept else missing_data(one)
         if missing:
             lacking[one.name] = missing
             aside().print(f"{one.name}: needs {', '.join(missing)} in the folder SSVM_DATA", style="yellow")
             continue
         result = _result(one, folder, args)
+        if result is None:
+            lacking[one.name] = []
+            aside().print(f"{one.name}: no result is kept in {folder}", style="yellow")
+            continue
         results.append(result)
         if args.plot:
             _plot(one, result, Path(args.plot))
@@ -93,10 +101,12 @@ def _list(experiments: list[Experiment], as_json: bool) -> None:
     console().print(plain_table("", ("name", "reproduces", "what", "data"), rows))
 
 
-def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result:
-    """Return the result that was kept, or of a run now."""
+def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result | None:
+    """Return the result that was kept, or of a run now; ``None`` where none is kept and none is to be run."""
     from ssvm_dsl.reproduce.running import result_path, run_experiment, save_result, saved_result
 
+    if args.kept:
+        return saved_result(folder, experiment.name, False) or saved_result(folder, experiment.name, True)
     kept = None if args.again else saved_result(folder, experiment.name, args.quick)
     if kept is not None:
         path = result_path(folder, experiment.name, args.quick)

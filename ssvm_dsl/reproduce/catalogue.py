@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.reproduce import counting, dual_losses, ocr, sequences, solvers, stripes, value_functions
+from ssvm_dsl.reproduce import counting, dual_losses, ladar, ocr, sequences, solvers, stripes, value_functions
 from ssvm_dsl.reproduce.experiment import Experiment
 
 #: In the order of the papers.
 EXPERIMENTS: tuple[Experiment, ...] = (
     *ocr.EXPERIMENTS,
+    *ladar.EXPERIMENTS,
     *value_functions.EXPERIMENTS,
     *counting.EXPERIMENTS,
     *solvers.EXPERIMENTS,

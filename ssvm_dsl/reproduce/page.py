@@ -41,7 +41,7 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     path : Path
     results : sequence of Result
     lacking : mapping of str to sequence of str
-        Experiments that could not be run, and the files they need.
+        Experiments that were not run, and the files that they need and that are not there.
     """
     by_name = {one.name: one for one in chosen([])}
     lines = [
@@ -54,7 +54,8 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     for result in results:
         lines += _section(by_name[result.name], result)
     for name, files in lacking.items():
-        lines += [f"## {name}", "", f"Not run: it needs {', '.join(f'`{file}`' for file in files)}.", ""]
+        why = f": it needs {', '.join(f'`{file}`' for file in files)}" if files else ""
+        lines += [f"## {name}", "", f"Not run{why}.", ""]
     lines += _versions(results)
     write_lines(path, lines)
 

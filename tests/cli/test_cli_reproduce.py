@@ -57,6 +57,10 @@ def test_results_are_kept_and_taken_up_again(capsys, runs, tmp_path):
     inside(capsys, *arguments, "--quick")
     inside(capsys, *arguments, "--again")
     assert runs == [("first", False), ("first", True), ("first", False)]
+    status, out, err = inside(capsys, "reproduce", "--kept", "--results", str(tmp_path), "--json")
+    assert (status, len(runs)) == (1, 3)
+    assert not json.loads(out)["results"][0]["quick"]
+    assert "second: no result is kept" in err
     kept = saved_result(tmp_path, "first", quick=False)
     np.testing.assert_array_equal(kept.findings.arrays["curve"], [0.0, 1.0, 2.0])
 
