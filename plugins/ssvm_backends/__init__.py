@@ -340,7 +340,9 @@ _LOCAL_SEARCH = (
 _STRUCTURE = Caps(
     tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=1
 )
-_TREE = replace(_STRUCTURE, tasks=_STRUCTURE.tasks | {Task.MARGINALS})
+#: Those whose oracles are quick also list the k best.
+_RANKED = replace(_STRUCTURE, tasks=_STRUCTURE.tasks | {Task.KBEST})
+_TREE = replace(_RANKED, tasks=_RANKED.tasks | {Task.MARGINALS})
 
 _STRUCTURES = (
     BackendSpec(
@@ -349,7 +351,7 @@ _STRUCTURES = (
         "matchings and permutations: shortest augmenting paths, other limits by minimum-cost flow",
         requires=("ortools",),
         install_hint="pip install ortools",
-        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"matching"})),
+        caps=replace(_RANKED, constraint_kinds=frozenset({"matching"})),
     ),
     BackendSpec(
         "arborescence",
@@ -374,7 +376,7 @@ _STRUCTURES = (
         "ssvm_backends.structures.routes.shortest_path:ShortestPath",
         "paths from a source to a target in acyclic graphs, or without cycles of positive score",
         options=(Option("cycles", "refuse", "what to do about graphs with cycles", ("refuse", "improve")),),
-        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"path"})),
+        caps=replace(_RANKED, constraint_kinds=frozenset({"path"})),
     ),
     BackendSpec(
         "circuit",
@@ -391,7 +393,7 @@ _STRUCTURES = (
         "cardinality",
         "ssvm_backends.structures.counts.cardinality:Cardinality",
         "any number of bounds on counts over different variables, without pairs: by sorting",
-        caps=replace(_STRUCTURE, constraint_kinds=frozenset({"count"})),
+        caps=replace(_RANKED, constraint_kinds=frozenset({"count"})),
     ),
 )
 

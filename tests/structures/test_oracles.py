@@ -63,6 +63,20 @@ def test_best_labellings(kind):
     assert seen == {0, 3}  # feasible and infeasible ones
 
 
+@pytest.mark.parametrize("kind", [kind for kind in ORACLES if kind != "circuit"])
+def test_k_best(kind):
+    n = 0
+    for seed in range(6):
+        program, theta = problem(kind, seed)
+        if kind == "path" and Need.of(program).cyclic:
+            continue
+        question = Question(theta, task=Task.KBEST, k=5)
+        (mine,), (right,) = asked(program, ORACLES[kind], question), asked(program, "brute-force", question)
+        same(mine, right)
+        n += 1
+    assert n > 2
+
+
 @pytest.mark.parametrize("kind", ["arborescence", "projective-tree"])
 def test_marginals(kind):
     for seed in range(40):

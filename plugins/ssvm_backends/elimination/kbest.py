@@ -102,4 +102,4 @@ def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Cl
                     stop[i], listed[i] = Stop.FINISHED, found
     except KeyboardInterrupt:
         stop[stop == Stop.TIME] = Stop.INTERRUPTED
-    return pack_ranked(program, theta, ids, reduced, listed, stop, k)
+    return pack_ranked(program, theta, ids, reduced.label_ptr, reduced.lift, listed, stop, k)

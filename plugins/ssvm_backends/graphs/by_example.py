@@ -8,7 +8,7 @@ A backend that looks at one example at a time fills in :meth:`ReducedSession.sol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,12 +99,17 @@ def pack(program: Program, theta: Theta, ids: I64, reduced: Reduced, answers: li
 
 
 def pack_ranked(
-    program: Program, theta: Theta, ids: I64, reduced: Reduced, found: list[list[I32]], stop: I8, k: int
-) -> Solution:
+    program: Program, theta: Theta, ids: I64, ptr: I64, lift: Callable[[I32], I32], found: list[list[I32]], stop: I8,
+    k: int,
+) -> Solution:  # fmt: skip
     """Return a solution of the task ``kbest`` from labellings of what was left of the examples.
 
     Parameters
     ----------
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of what was left of each example start.
+    lift : callable
+        Makes packed labels of the examples of packed labels of what was left.
     found : list of list of ndarray of int32
         The best labellings of each example, best first up to rounding; they are put in the order of their scores
         computed anew.
@@ -112,13 +117,13 @@ def pack_ranked(
         Lists of examples that were cut short may be incomplete.
     k : int
     """
-    ptr, full_ptr, n = reduced.label_ptr, label_ptr(program, ids), len(ids)
+    full_ptr, n = label_ptr(program, ids), len(ids)
     left, there = np.zeros((k, int(ptr[-1])), dtype=np.int32), np.zeros((k, n), dtype=bool)
     for i, listed in enumerate(found):
         there[: len(listed), i] = True
         for rank, labels in enumerate(listed):
             left[rank, ptr[i] : ptr[i + 1]] = labels
-    labels = np.stack([reduced.lift(row) for row in left]) if k else np.zeros((0, int(full_ptr[-1])), np.int32)
+    labels = np.stack([lift(row) for row in left]) if k else np.zeros((0, int(full_ptr[-1])), np.int32)
     score = np.stack([score_labels(program, theta, row, ids) for row in labels])
     score[~there] = -np.inf
     _sort(labels, score, full_ptr)

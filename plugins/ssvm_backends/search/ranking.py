@@ -262,4 +262,5 @@ def k_best(program: Program, graph: Graph, question: Question, options: Mapping[
 
     answers = answer_each(ids, clock, one, lambda why: Ranked([], why))
     stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(len(ids))
-    return pack_ranked(program, question.theta, ids, reduced, [answer.labels for answer in answers], stop, question.k)
+    found = [answer.labels for answer in answers]
+    return pack_ranked(program, question.theta, ids, reduced.label_ptr, reduced.lift, found, stop, question.k)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ssvm_backends.graphs.deadline import parts_within
 from ssvm_backends.structures.literals import Literals
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, score_labels
+from ssvm_backends.structures.ranking import k_best
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, Task, score_labels
 
 _NONE = np.zeros(0, np.int32)
 _NO_LITERALS = (np.zeros(1, np.int64), np.zeros(1, np.int64), _NONE, _NONE, np.zeros(0, dtype=bool))
@@ -82,9 +83,11 @@ class StructureSession(ABC):
         """
 
     def solve(self, question: Question) -> Solution:
-        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        """Answer ``map``, ``map_clamped`` or ``kbest``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         from ssvm_backends.structures.literals import best_states
 
+        if question.task is Task.KBEST:
+            return k_best(self, question)
         program, theta = self.program, question.theta
         ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
         labels, excess = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids))
@@ -100,3 +103,15 @@ class StructureSession(ABC):
         solution = Solution.exact(labels, score)
         solution.bound += excess
         return solution
+
+    def best_of(self, node: F64, example: int) -> I32 | None:
+        """Return the best labelling of one example for unary scores of all, ``None`` where there is none."""
+        from ssvm_backends.structures.literals import best_states
+
+        ids, ptr, feasible, excess = np.array([example]), np.zeros(1, np.int64), np.zeros(1, dtype=bool), np.zeros(1)
+        first, last = self.program.var_ptr[example : example + 2]
+        labels = np.zeros(int(last - first), dtype=np.int32)
+        best_states(self.places, self.free, node, ids, ptr, labels, feasible)
+        for number in range(len(self.literals)):
+            self.choose(number, node, ids, ptr, labels, feasible, excess)
+        return labels if feasible[0] else None

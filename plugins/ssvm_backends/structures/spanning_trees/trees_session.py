@@ -39,7 +39,7 @@ class TreesSession(StructureSession):
         best(self.literals[group], self.trees[group], node, ids, ptr, labels, feasible)
 
     def solve(self, question: Question) -> Solution:
-        """Answer ``map``, ``map_clamped`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         return self._marginals(question) if question.task is Task.MARGINALS else super().solve(question)
 
     def _marginals(self, question: Question) -> Solution:
