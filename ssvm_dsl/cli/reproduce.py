@@ -84,6 +84,7 @@ def run(args: Namespace) -> int:
 def _list(experiments: list[Experiment], as_json: bool) -> None:
     """List experiments with what they need."""
     from ssvm_dsl.report.tables import plain_table
+    from ssvm_dsl.reproduce.page import authors
     from ssvm_dsl.reproduce.running import missing_data
 
     if as_json:
@@ -97,7 +98,7 @@ def _list(experiments: list[Experiment], as_json: bool) -> None:
     for one in experiments:
         missing = missing_data(one)
         state = f"missing: {', '.join(missing)}" if missing else ", ".join(one.data) or "embedded or generated"
-        rows.append([one.name, f"{one.paper.split(',')[0]}: {one.where}", one.summary, state])
+        rows.append([one.name, f"{authors(one)}; {one.where}", one.summary, state])
     console().print(plain_table("", ("name", "reproduces", "what", "data"), rows))
 
 

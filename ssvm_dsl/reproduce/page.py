@@ -15,6 +15,11 @@ from ssvm_dsl.units import seconds_text
 HEAD = ("what", "published", "ours", "tolerance", "verdict")
 
 
+def authors(experiment: Experiment) -> str:
+    """Return who wrote the paper, which stands before the colon."""
+    return experiment.paper.partition(":")[0]
+
+
 def heading(experiment: Experiment, result: Result) -> str:
     """Return the title of a result."""
     quick = ", quick: smaller data, fewer folds and passes" if result.quick else ""
@@ -66,7 +71,7 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
     for result in results:
         verdicts = [str(row.verdict) for row in result.findings.rows]
         run = f"{result.circumstances.date}{', quick' if result.quick else ''}"
-        where = f"{by_name[result.name].paper.split(',')[0]}, {by_name[result.name].where}"
+        where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
         rows.append((f"[{result.name}](#{result.name})", where, *(str(verdicts.count(one)) for one in
                     ("agrees", "misses", "ours")), run, seconds_text(result.circumstances.seconds)))  # fmt: skip
     return [*_table(("experiment", "reproduces", "agrees", "misses", "ours", "run on", "took"), rows), ""]
@@ -74,7 +79,7 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
 
 def _section(experiment: Experiment, result: Result) -> list[str]:
     """Return the section of a result."""
-    quick = " *Quick run: smaller data, fewer folds and passes.*" if result.quick else ""
+    quick = " *Quick run: smaller data, fewer folds and passes; its verdicts say little.*" if result.quick else ""
     lines = [f"## {experiment.name}", "", f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
     for substitute in experiment.substitutes:
         lines += [f"*Substitute*: {substitute}.", ""]

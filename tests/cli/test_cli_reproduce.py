@@ -29,7 +29,7 @@ def runs(monkeypatch):
         def draw(arrays, figure):
             figure.subplots().plot(arrays["curve"])
 
-        return Experiment(name, "toys", "Somebody, Another (1999)", "Figure 1", "a toy", run, draw, **more)
+        return Experiment(name, "toys", "Somebody, Another: Toys (1999)", "Figure 1", "a toy", run, draw, **more)
 
     toys = (toy("first"), toy("second", data=("no/such.npz",), substitutes=("one for the other",)))
     monkeypatch.setattr(catalogue, "EXPERIMENTS", toys)
@@ -76,7 +76,7 @@ def test_what_lacks_data_is_told_and_the_rest_runs(capsys, runs, tmp_path, monke
     assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | agrees |" in text
     assert "| time \\| all | - | 3 s | - | ours |" in text
     assert "needs `no/such.npz`" in text
-    assert "| [first](#first) | Somebody, Figure 1 | 1 | 0 | 1 |" in text
+    assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 |" in text
 
 
 def test_figures_are_drawn(capsys, runs, tmp_path):
