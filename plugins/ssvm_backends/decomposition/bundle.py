@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.kernels import assign, borrow, njit
 
 #: Passes over the parts between two calls of the oracles, and the share of the first pass's gain at which they end.
 PASSES, SMALL = 10, 1e-2
@@ -104,7 +104,7 @@ def clear(bundle: Bundle, ids: I64) -> None:
         for k in range(len(b.member)):
             b.size[k, i] = 0
             b.nu[k, first:stop] = 0.0
-            b.trial[k, first:stop] = b.center[k, first:stop]
+            assign(b.trial[k, first:stop], b.center[k, first:])
 
 
 @njit(cache=True, nogil=True)
@@ -279,7 +279,7 @@ def forget_idle(bundle: Bundle, k: int, i: int) -> None:
         bundle.idle[k, p, i] = 0 if bundle.weight[k, p, i] > 0.0 else bundle.idle[k, p, i] + 1
         if bundle.idle[k, p, i] > MOST_IDLE:
             last = bundle.size[k, i] - 1
-            bundle.labels[k, p, lo:hi] = bundle.labels[k, last, lo:hi]
+            assign(bundle.labels[k, p, lo:hi], bundle.labels[k, last, lo:])
             bundle.height[k, p, i], bundle.weight[k, p, i] = bundle.height[k, last, i], bundle.weight[k, last, i]
             bundle.idle[k, p, i] = bundle.idle[k, last, i]
             bundle.size[k, i] = last
@@ -339,4 +339,4 @@ def move_center(bundle: Bundle, ids: I64) -> None:
     for i in ids:
         first, stop = b.state_ptr[b.var_ptr[i]], b.state_ptr[b.var_ptr[i + 1]]
         for k in range(len(b.member)):
-            b.center[k, first:stop] = b.trial[k, first:stop]
+            assign(b.center[k, first:stop], b.trial[k, first:])

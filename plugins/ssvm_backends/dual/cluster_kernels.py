@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
-from ssvm_dsl.kernels import njit
+from ssvm_dsl.kernels import assign, njit
 
 
 @njit(cache=True, nogil=True)
@@ -157,8 +157,8 @@ def refresh(
     ends, card, node_at, edge_at, lam_at, lam, cl_edges, cl_at, cl
         As of :func:`sweep`; read only.
     """
-    node[:] = score
-    edge[:] = edge_score
+    assign(node, score)
+    assign(edge, edge_score)
     for k in range(len(cl_edges)):
         for part in range(3):
             e = cl_edges[k, part]
