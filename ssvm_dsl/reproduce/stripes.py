@@ -75,8 +75,8 @@ def run(quick: bool, progress: Progress) -> Findings:
 
 
 NOTES = (
-    "The thesis gives neither its noise levels, nor C, nor how many steps it takes, and has one table for neighbours of "
-    "both directions (so has ours); at the high noise here single pixels stay wrong.",
+    "The thesis gives neither its noise levels, nor C, nor how many steps it takes, and has one table for neighbours "
+    "of both directions (so has ours); at the high noise here single pixels stay wrong.",
 )
 
 
