@@ -19,6 +19,7 @@ _HOMES = {
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
     "ssvm_dsl.datasets.images": ("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo"),
     "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
+    "ssvm_dsl.datasets.pair_features": ("arc_features", "link_features"),
     "ssvm_dsl.datasets.street": ("STREET_CLASSES", "StreetScan", "make_street_scans"),
     "ssvm_dsl.datasets.texts": (
         *("AlignedPair", "Grammar", "ParsedSentence"),
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.multilabel import load_reuters as load_reuters
     from ssvm_dsl.datasets.multilabel import load_scene as load_scene
     from ssvm_dsl.datasets.multilabel import load_yeast as load_yeast
+    from ssvm_dsl.datasets.pair_features import arc_features as arc_features
+    from ssvm_dsl.datasets.pair_features import link_features as link_features
     from ssvm_dsl.datasets.sequences import GaussianHMM as GaussianHMM
     from ssvm_dsl.datasets.sequences import make_blocks as make_blocks
     from ssvm_dsl.datasets.sequences import make_gaussian_hmm as make_gaussian_hmm

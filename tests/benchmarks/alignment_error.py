@@ -1,7 +1,7 @@
 """Hansards word alignment, 300 pairs to learn from and 147 to test: a learnt matching beside links judged one by one.
 
 The alignment error rate is 1 - (|A and S| + |A and P|) / (|A| + |S|), for links A that were found, sure ones S and
-possible ones P.  All learners see the same features: those of ``examples/alignment.py``, and a few more.  The price of
+possible ones P.  All learners see the same features: those of ``link_features``, and a few more.  The price of
 a missing link, and C, are chosen by three folds of the 300 pairs.  Thresholds of baselines are those that are best *on
 the test pairs*, in their favour.
 Needs ``SSVM_DATA``.
@@ -115,15 +115,17 @@ def main() -> None:
     if not folder:
         console.print("needs SSVM_DATA")
         return
-    from alignment import features, known, read
+    from alignment import known, read
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
+    from ssvm_dsl.datasets import link_features
+
     warnings.simplefilter("ignore")
-    pairs, sure, possible = read(folder)
+    pairs, sure, possible = read()
     seen = [Counter(word for pair in pairs for word in set(pair[side])) for side in (0, 1)]
     met = Counter((a, b) for source, target in pairs for a in set(source) for b in set(target))
-    X = [with_more(features(*pair, seen, met), *pair) for pair in pairs]
+    X = [with_more(features, *pair) for features, pair in zip(link_features(pairs), pairs, strict=True)]
     Y = [known(x.shape[:2], *links) for x, *links in zip(X, sure, possible, strict=True)]
     width, right = X[0].shape[2], (sure[N_TRAIN:], possible[N_TRAIN:])
     dice = [np.array([[2 * met[a, b] / (seen[0][a] + seen[1][b]) for b in t] for a in s]) for s, t in pairs[N_TRAIN:]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import runpy
@@ -12,6 +13,7 @@ from snippets import ROOT
 import fresh
 from ssvm_dsl import datasets
 
+DESIGN = ROOT / "tests" / "lang" / "test_design_models.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
     "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
@@ -35,6 +37,14 @@ SHOWS = {
 }
 
 
+#: Examples show a model in fewer lines than this, but for those that are longer so far.
+LINES = 60
+LONGER = {"bio": 63, "horses": 70, "own_backend": 65}
+
+#: What a model takes at most: a line for each symbol.
+SYMBOLS = 10
+
+
 def run(path, **environment):
     env = {key: value for key, value in os.environ.items() if not key.startswith("SSVM_")} | environment
     done = fresh.run([str(path)], env=env)
@@ -44,8 +54,24 @@ def run(path, **environment):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(path):
-    assert len(path.read_text().splitlines()) <= 80
+    assert len(path.read_text().splitlines()) <= LONGER.get(path.stem, LINES - 1)
     assert re.search(SHOWS[path.stem], run(path))
+
+
+def declarations(path):
+    """Names of the model classes of a file, with the lines of their bodies."""
+    models = {"Model"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef) and {base.id for base in node.bases if isinstance(base, ast.Name)} & models:
+            models.add(node.name)
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, sum(line.end_lineno - line.lineno + 1 for line in body)
+
+
+def test_models_are_declared_in_ten_lines():
+    found = {f"{path.stem}: {name}": lines for path in (*EXAMPLES, DESIGN) for name, lines in declarations(path)}
+    assert len(found) > 20
+    assert {name: lines for name, lines in found.items() if lines > SYMBOLS} == {}
 
 
 @pytest.mark.data
