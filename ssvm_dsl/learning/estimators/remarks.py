@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -52,12 +53,19 @@ def shortfall(
     return ""
 
 
-def warn_of(text: str) -> None:
-    """Warn the caller of ``fit``, unless there is nothing to say."""
-    if text:
-        from sklearn.exceptions import ConvergenceWarning
+class ConvergenceWarning(UserWarning):
+    """A fit did not reach its goal: scikit-learn's warning of that name, where scikit-learn is not loaded."""
 
-        warnings.warn(text, ConvergenceWarning, stacklevel=5)
+
+def warn_of(text: str) -> None:
+    """Warn the caller of ``fit``, unless there is nothing to say.
+
+    The warning is scikit-learn's where that is loaded, so that filters of it apply.  Nobody has one where it is not,
+    and to import it takes longer than many fits, and than the time within which a second Ctrl-C ends a loop of them.
+    """
+    if text:
+        loaded = sys.modules.get("sklearn.exceptions")
+        warnings.warn(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning), stacklevel=5)
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
