@@ -1,7 +1,6 @@
 """Tag phrases as B(egin), I(nside), O(utside), with what such tags rule out, and without.
 
-    python examples/bio.py                             made-up sentences about people and places
-    SSVM_DATA=folder python examples/bio.py            CoNLL-2000: 500 sentences to learn from, 500 to test
+    python examples/bio.py           made-up sentences; with SSVM_DATA=folder CoNLL-2000: 500 to learn from, 500 to test
 """
 
 import os
@@ -39,24 +38,21 @@ def made_up(n, seed):
             k = int(rng.integers(1, 4))
             words += [str(rng.choice(["saw", "in", "and"])), *rng.choice(NAMES[kind], size=k).tolist()]
             tags += ["O", f"B-{kind}", *[f"I-{kind}"] * (k - 1)]
-        noisy = [word if rng.random() < 0.8 else "?" for word in words]
-        X.append([[f"w={b}", f"before={a}"] for a, b in pairwise(["", *noisy])])
+        seen = ["", *(word if rng.random() < 0.8 else "?" for word in words)]
+        X.append([[f"w={b}", f"before={a}"] for a, b in pairwise(seen)])
         Y.append(tags)
     return X, Y
 
 
 def main():
+    train, test = made_up(40, seed=0), made_up(200, seed=1)
     if os.environ.get("SSVM_DATA"):
-        parts = [part[:500] for part in load_conll2000()]
-        train, test = (([chunk_attributes(w, k) for w, k, _ in part], [y for _, _, y in part]) for part in parts)
-    else:
-        train, test = made_up(40, seed=0), made_up(200, seed=1)
+        parts = (zip(*part[:500], strict=True) for part in load_conll2000())
+        train, test = ((list(map(chunk_attributes, words, tags)), list(y)) for words, tags, y in parts)
     for model in (Free, Legal):
-        svm = StructuredSVM(model, C=1.0, tol=0.05, random_state=0).fit(*train)
-        found = svm.predict(test[0])
+        found = StructuredSVM(model, C=1.0, tol=0.05, random_state=0).fit(*train).predict(test[0])
         broken = sum(b[0] == "I" and a[1:] != b[1:] for tags in found for a, b in pairwise(["O", *tags]))
-        f1 = chunk_f1(test[1], found)
-        print(f"{model.__name__:6} {broken:3} tags that cannot stand there; F1 of phrases {f1:.3f}")
+        print(f"{model.__name__:6} {broken:3} tags that cannot be; F1 of phrases {chunk_f1(test[1], found):.3f}")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import os
 import sys
 
 import numpy as np
-from scipy.ndimage import gaussian_filter, uniform_filter
+from scipy.ndimage import gaussian_filter
 
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, pairs
+from ssvm_dsl.datasets import load_horses, pixel_features
 
 
 class Pixels(Model):
@@ -31,31 +32,16 @@ def read(folder, n=60):
     """Return n pairs of an image, three colours from 0 to 1 at each pixel, and where the animal is."""
     rng = np.random.default_rng(0)
     if folder:
-        data = np.load(f"{folder}/segmentation/weizmann_horse_328_max64.npz")
-        shapes, ends = data["shapes"].tolist(), data["offsets"][1:-1]
-        whole = zip(np.split(data["rgb"] / 255, ends), np.split(data["mask"], ends), shapes, strict=True)
-        images = [(rgb.reshape(*shape, 3), mask.reshape(shape)) for rgb, mask, shape in whole]
-        return [images[k] for k in rng.permutation(len(images))[:n]]
+        images, masks = load_horses()
+        return [(images[k] / 255, masks[k]) for k in rng.permutation(len(images))[:n]]
     masks = (gaussian_filter(rng.normal(size=(n, 24, 30)), (0, 4, 4)) > 0.03).astype(int)
     tints = rng.uniform(0.3, 0.5, size=(n, 2, 3)) + np.array([[0.15], [0.0]])
     return [((t[m] + 0.2 * rng.normal(size=(24, 30, 3))).clip(0, 1), m) for t, m in zip(tints, masks, strict=True)]
 
 
-def features(rgb):
-    """Return the inputs of an image: of each pixel, and of each with its neighbours to the left and above."""
-    near, frame = uniform_filter(rgb, (5, 5, 0)), np.concatenate([rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]])
-    strange = abs(near - np.median(frame, axis=0))  # than what is seen at the edge of the image
-    tents = [np.maximum(0, 1 - abs(np.linspace(0, 5, n)[:, None] - np.arange(6))) for n in rgb.shape[:2]]
-    place = np.einsum("ia,jb->ijab", *tents).reshape(*rgb.shape[:2], 36)
-    x = np.concatenate([place, rgb, rgb**2, near, near**2, strange, strange**2, np.ones_like(rgb[..., :1])], axis=2)
-    steps = (np.square(np.diff(rgb, axis=a, prepend=rgb.take([0], axis=a))).sum(axis=2) for a in (0, 1))
-    above, left = (np.stack([np.ones_like(s), np.exp(-s / (2 * s.mean()))], axis=2) for s in steps)
-    return {"x": x, "left": left, "above": above}
-
-
 def main():
     data = read(os.environ.get("SSVM_DATA"))
-    X, Y, shown = [features(rgb) for rgb, _ in data], [mask for _, mask in data], [data[40][0]]
+    X, Y, shown = [pixel_features(rgb) for rgb, _ in data], [mask for _, mask in data], [data[40][0]]
     for model, inputs in ((Pixels, [{"x": one["x"]} for one in X]), (Regions, X)):
         svm = StructuredSVM(model, C=0.01, tol=0.02, random_state=0).fit(inputs[:40], Y[:40])
         print(f"{model.__name__:8} {svm.report_.plan.backend:10} right pixels: {svm.score(inputs[40:], Y[40:]):.1%}")

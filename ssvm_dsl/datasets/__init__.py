@@ -17,7 +17,9 @@ _HOMES = {
     "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain", "map_terrain"),
     "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
-    "ssvm_dsl.datasets.images": ("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo"),
+    "ssvm_dsl.datasets.images": (
+        *("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo", "pixel_features"),
+    ),
     "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
     "ssvm_dsl.datasets.pair_features": ("arc_features", "link_features"),
     "ssvm_dsl.datasets.street": ("STREET_CLASSES", "StreetScan", "make_street_scans"),
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.images import load_grid_map as load_grid_map
     from ssvm_dsl.datasets.images import load_horses as load_horses
     from ssvm_dsl.datasets.images import load_stereo as load_stereo
+    from ssvm_dsl.datasets.images import pixel_features as pixel_features
     from ssvm_dsl.datasets.instances import BayesNode as BayesNode
     from ssvm_dsl.datasets.instances import MapInstance as MapInstance
     from ssvm_dsl.datasets.instances import load_bayes_net as load_bayes_net

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import U8, Bools
+from ssvm_dsl.array_types import F64, U8, Bools
 from ssvm_dsl.datasets.files import data_file
 from ssvm_dsl.errors import DataError
 
@@ -53,6 +53,34 @@ def load_horses() -> Horses:
         bounds = list(pairwise(stored["offsets"].tolist()))
     images = [rgb[lo:hi].reshape(*shape, 3) for (lo, hi), shape in zip(bounds, shapes, strict=True)]
     return Horses(images, [mask[lo:hi].reshape(shape) for (lo, hi), shape in zip(bounds, shapes, strict=True)])
+
+
+def pixel_features(rgb: F64) -> dict[str, F64]:
+    """Return features of the pixels of a photograph, and of each pixel with its neighbours to the left and above.
+
+    Parameters
+    ----------
+    rgb : ndarray of float64, shape (H, W, 3)
+        Colours from 0 to 1.
+
+    Returns
+    -------
+    dict
+        ``x``, shape (H, W, 55): the place, by 6 x 6 products of linear hats; the colours, their means over 5 x 5 pixels
+        and how far these are from the median colour at the edge of the image, with the squares of all of them; 1.
+        ``left`` and ``above``, shape (H, W, 2): 1, and ``exp(-d / (2 m))`` for the squared difference d of the colours
+        and its mean m, the contrast of Boykov and Jolly (2001).
+    """
+    from scipy.ndimage import uniform_filter
+
+    near, edge = uniform_filter(rgb, (5, 5, 0)), np.concatenate([rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]])
+    strange = abs(near - np.median(edge, axis=0))
+    hats = [np.maximum(0, 1 - abs(np.linspace(0, 5, n)[:, None] - np.arange(6))) for n in rgb.shape[:2]]
+    place = np.einsum("ia,jb->ijab", *hats).reshape(*rgb.shape[:2], 36)
+    x = np.concatenate([place, rgb, rgb**2, near, near**2, strange, strange**2, np.ones_like(rgb[..., :1])], axis=2)
+    steps = (np.square(np.diff(rgb, axis=a, prepend=rgb.take([0], axis=a))).sum(axis=2) for a in (0, 1))
+    above, left = (np.stack([np.ones_like(s), np.exp(-s / (2 * max(s.mean(), 1e-12)))], axis=2) for s in steps)
+    return {"x": x, "left": left, "above": above}
 
 
 def load_stereo() -> StereoPair:

@@ -44,12 +44,13 @@ def main() -> None:
     if not data:
         console.print("needs SSVM_DATA")
         return
-    from horses import Pixels, Regions, features, read
+    from horses import Pixels, Regions, read
 
     from ssvm_dsl import StructuredSVM
+    from ssvm_dsl.datasets import pixel_features
 
     images = read(data, 328)
-    X, Y = [features(rgb) for rgb, _ in images], [np.asarray(mask, dtype=int) for _, mask in images]
+    X, Y = [pixel_features(rgb) for rgb, _ in images], [np.asarray(mask, dtype=int) for _, mask in images]
     bare = [{"x": one["x"]} for one in X]
     table = Table(title=f"{N_TRAIN} images to learn from, {len(X) - N_TRAIN} new ones", title_justify="left")
     for column in ("model", "backend", "C", "right pixels", "overlap", "fit CPU s", "gap", "predict CPU s"):
