@@ -148,6 +148,17 @@ def test_fractional_solutions_of_ad3_are_optimal():
                     assert np.allclose(mine, node[program.state_ptr[v] : program.state_ptr[v + 1]], atol=1e-3)
 
 
+def test_no_factor_of_a_large_graph_hides_in_a_root_mean_square():
+    problem = grid(40, 40, 2, 0)  # ended with factors 2e-5 from their variables when only the mean was looked at
+    solution = opened("ad3", problem.program).solve(Question(problem.theta, task=Task.RELAXED))
+    of_variables = solution.marginals.node.reshape(-1, 2)
+    (group,), (table,) = problem.program.groups, solution.marginals.tables
+    assert solution.stop[0] == Stop.FINISHED
+    for k, others in ((0, 2), (1, 1)):
+        of_factors = table.reshape(-1, 2, 2).sum(axis=others)
+        assert np.abs(of_factors - of_variables[group.scope[:, k]]).max() <= 1e-5
+
+
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
 def test_warm_starts_stay_honest_and_save_iterations(name, options):
     problem = complete(9, 2, 2)
