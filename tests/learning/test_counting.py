@@ -268,3 +268,11 @@ def test_bad_data_are_refused():
         CountingPredictor(Dicycles(4)).fit(X, [(0, 4), *[(0, 1)] * 4])
     with pytest.raises(OptionError, match="n_nodes"):
         Dicycles(2)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial"])
+@pytest.mark.parametrize("size", [1e80, 1e200])
+def test_kernels_too_large_for_numbers_are_refused(kernel, size):
+    X, Y = np.full((3, 1), size), [[1, 0]] * 3
+    with pytest.raises(DataError, match=f"X: expected inputs whose {kernel} kernel is at most"):
+        CountingPredictor(MultiLabel(2), kernel=kernel, gamma=1.0).fit(X, Y)

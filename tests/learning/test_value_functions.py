@@ -5,34 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, Path, StructuredRegressor
+from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
 from ssvm_dsl.errors import DataError
-
-
-class Walk(Model):
-    N, M = Dim(), Dim()
-    place = Input(N, 1)
-    e = Edges(M, over=N)
-    f = Input(M, 5)
-    start, goal, far = Input(1), Input(1), Input(4)
-    y = Label(M, 2)
-    cost = Factor(y.is_(1), features=f, nonneg=True)
-    route = Path(y.is_(1), e, source=start, target=goal)
-    loss = Hamming(y)
-
-
-class Headed(Walk):
-    f = Input(Walk.M, 6)
-    cost = Factor(Walk.y.is_(1), features=f, nonneg=True)
-
-
-class Valued(Walk):
-    once = Label(1)
-    value = Factor(once, features=Walk.far)
-
-
-ROUNDS = {"backend": "shortest-path", "backend_options": {"cycles": "improve"}}
+from ssvm_dsl.reproduce.value_functions import ROUNDS, Headed, Valued, Walk
 
 
 def test_costs_to_go_satisfy_bellmans_equation():

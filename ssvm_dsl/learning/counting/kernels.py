@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.learning.estimators.check_parameters import is_number
 from ssvm_dsl.memory import require_memory
 
@@ -18,6 +18,9 @@ KernelFunction = Callable[[F64, F64], F64]
 
 #: What users write, and what scikit-learn calls it.
 NAMES = {"linear": "linear", "rbf": "rbf", "polynomial": "polynomial", "poly": "polynomial"}
+
+#: Kernels beyond are refused: objectives have their squares, times numbers of examples.
+LARGEST = 1e120
 
 #: Inputs that a user's function is tried on, and its rounding errors relative to the largest entry.
 SAMPLE, ROUNDING = 200, 1e-10
@@ -87,6 +90,8 @@ class InputKernel:
         ------
         OptionError
             The user's function returned something else.
+        DataError
+            The kernel of some inputs is too large for a float64.
         """
         from sklearn.metrics.pairwise import pairwise_kernels
 
@@ -97,7 +102,12 @@ class InputKernel:
                 raise OptionError(f"{text} {A.shape} and {B.shape}, found shape {found.shape} or others")
             return found
         more = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **more))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **more))
+        if not (np.abs(found) <= LARGEST).all():
+            text, size = f"inputs whose {self.kernel} kernel is at most {LARGEST:g}", max(abs(A).max(), abs(B).max())
+            raise DataError("X", expected=text, found=f"numbers up to {size:.3g}", hint="scale the inputs")
+        return found
 
     def diagonal(self, X: F64) -> F64:
         """Return ``k(x, x)`` of each input; ``shape (n,)``."""
