@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def run(args: Namespace) -> int:
         return 0
     if args.plot:
         new_figure(1.0, 1.0)  # complains now where there is no matplotlib
+    _require_folders(args)
     results, lacking = [], {}
     for one in experiments:
         missing = [] if args.kept else missing_data(one)
@@ -81,6 +83,21 @@ def run(args: Namespace) -> int:
     return 1 if lacking else 0
 
 
+def _require_folders(args: Namespace) -> None:
+    """Make the folders that will be written to, and try to write to them: not to fail after hours.
+
+    Raises
+    ------
+    OSError
+    """
+    page = None if args.page is None else Path(args.page).absolute().parent
+    for folder in (None if args.kept else args.results, args.plot, page):
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=folder):
+                pass
+
+
 def _list(experiments: list[Experiment], as_json: bool) -> None:
     """List experiments with what they need."""
     from ssvm_dsl.report.tables import plain_table
@@ -99,7 +116,9 @@ def _list(experiments: list[Experiment], as_json: bool) -> None:
         missing = missing_data(one)
         state = f"missing: {', '.join(missing)}" if missing else ", ".join(one.data) or "embedded or generated"
         rows.append([one.name, f"{authors(one)}; {one.where}", one.summary, state])
-    console().print(plain_table("", ("name", "reproduces", "what", "data"), rows))
+    table = plain_table("", ("name", "reproduces", "what", "data"), rows)
+    table.columns[0].no_wrap = True  # to be typed
+    console().print(table)
 
 
 def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result | None:

@@ -105,3 +105,13 @@ def test_names_are_unique_and_typeable():
     names = [one.name for one in catalogue.EXPERIMENTS]
     assert len(set(names)) == len(names)
     assert not {"run", "list"} & {*names, *(one.family for one in catalogue.EXPERIMENTS)}
+
+
+@pytest.mark.parametrize("option", ["--results", "--plot", "--page"])
+def test_places_that_cannot_be_written_are_refused_before_anything_runs(capsys, runs, tmp_path, option):
+    (tmp_path / "file").write_text("in the way")
+    place = tmp_path / "file" / "page.md" if option == "--page" else tmp_path / "file"
+    results = () if option == "--results" else ("--results", str(tmp_path / "kept"))
+    status, _, err = inside(capsys, "reproduce", "first", *results, option, str(place))
+    assert (status, runs) == (2, [])
+    assert "file" in err
