@@ -226,7 +226,7 @@ _MIXED = (
     BackendSpec(
         "decompose",
         "ssvm_backends.decomposition.decompose:Decompose",
-        "dual decomposition: any set of oracles of structures, counts, forests: certified bounds and good labellings",
+        "dual decomposition: any set of oracles of structures, sums, forests: certified bounds and good labellings",
         requires=("ortools",),
         install_hint="pip install ortools",
         options=(
@@ -245,7 +245,8 @@ _MIXED = (
             _BEST_LABELLING,
             guarantee=Guarantee.BOUND,
             max_arity=16,
-            constraint_kinds=frozenset({"count", "matching", "arborescence", "projective-tree", "path", "circuit"}),
+            every_constraint=True,
+            by_rows=True,
         ),
     ),
 )

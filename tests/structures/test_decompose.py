@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from constraints import few_runs
 from constraints.small import group_of, random_constraints, unlinked
-from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_backends.decomposition.parts import split
+from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -18,7 +20,7 @@ from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
-KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit")
+KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit", "segmentation", "linear")
 RECIPES = (
     Recipe(max_variables=5, n_examples=3, masks=True, empty=True),
     Recipe(max_variables=4, max_arity=3, forbidden=True, scores=Scores.INTEGER),
@@ -86,8 +88,6 @@ def test_structures_with_tables_over_pairs(kind):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         program, theta = with_pairs(*make(rng), rng)
-        if kind == "path" and Need.of(program).cyclic:
-            continue
         proved += holds(program, Question(theta), max_entries=4).tolist()
     assert len(proved) > 5
     assert np.mean(proved) > 0.9
@@ -147,17 +147,58 @@ def test_the_planner_offers_it_for_bounds_of_mixed_structures():
     assert plan_program(tables, Need.of(tables, guarantee=Guarantee.BOUND)).backend != "decompose"
 
 
-def test_what_no_oracle_takes_is_refused():
+def test_segmentations_keep_their_factors_beside_counts():
+    make = registry().load(registry().find(ConstraintSpec, "segmentation"))().problem
+    linked = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        program, theta = make(rng)
+        counts = random_constraints(rng, program, "count")
+        program = with_rules(replace(program, constraints=(*program.constraints, counts)), registry())
+        assert holds(program, Question(theta), max_entries=4).all()
+        linked += sum(part.constrained and bool(part.groups) for part in split(program, 4))
+    assert linked > 0
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.1, np.pi])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_by_dynamic_programming(unit, seed):
+    rng = np.random.default_rng(seed)
+    n = 6
+    # several literals of one variable, opposites, masks; other constraints over variables of their own
+    rows = [[(int(rng.integers(n)), int(rng.integers(3)), bool(rng.random() < 0.3), unit * float(rng.integers(-3, 5)))
+             for _ in range(8)] for _ in range(4)]  # fmt: skip
+    middle = rng.integers(-2, 6, 4)
+    lower = np.where(rng.random(4) < 0.4, -np.inf, unit * middle)
+    group = group_of("linear", [[row] for row in rows], literal_meta=["coefficient"], lower=lower,
+                     upper=unit * (middle + rng.integers(0, 3, 4)))  # fmt: skip
+    allowed = rng.random(4 * n * 3) < 0.9
+    program = with_rules(unlinked([[3] * n] * 4, group, allowed=allowed), registry())
+    if unit != np.pi:  # whose sums are hardly whole numbers: by rows
+        assert any(isinstance(part.session, WeightedSumSession) for part in split(program, 1))
+    question = Question(Theta.of(program, rng.integers(-3, 4, program.n_states)))
+    best, found = BruteForceSession(program).solve(question), asked(program, question)
+    np.testing.assert_array_equal(found.score, best.score)
+    assert found.primal.tolist() == best.primal.tolist()
+
+
+def test_kinds_of_others_are_taken_by_rows():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        program, theta = few_runs.FewRuns().problem(rng)
+        groups = tuple(replace(group, rules=few_runs.FewRuns()) for group in program.constraints)
+        program, theta = with_pairs(replace(program, constraints=groups), theta, rng)
+        assert holds(program, Question(theta), max_entries=4).all()
+
+
+def test_several_literals_of_a_variable_are_taken_by_rows():
     literals = {"literal_meta": ("row", "col")}
     limits = {name: [1] for name in ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")}
     twice = [(0, 0, False, 0, 0), (0, 1, False, 0, 0)]
     program = with_rules(unlinked([[3]], group_of("matching", [[twice]], **literals, **limits)), registry())
-    with pytest.raises(TooLargeError, match="constraint 'c' has several literals of one variable"):
-        asked(program, Question(Theta.zeros(program)))
-    linear = unlinked([[2]], group_of("linear", [[[(0, 1, False, 1.0)]]], literal_meta=("coefficient",), lower=[0.0],
-                                      upper=[1.0]))  # fmt: skip
-    with pytest.raises(NoBackendError, match="does not handle constraints linear"):
-        asked(linear, Question(Theta.zeros(linear)))
+    found = asked(program, Question(Theta.of(program, [1.0, 2.0, 5.0])))
+    assert found.labels.tolist() == [1]
+    assert found.optimal().all()
 
 
 def test_sorting_many_counts():

@@ -98,7 +98,7 @@ class Incumbents:
         labels = others[where]
         for part in self.rules:
             member = np.repeat(part.member, self.program.card)
-            theta = part.theta(self.theta, np.where(member, worth, 0.0))
+            theta = part.bare_theta(self.theta, np.where(member, worth, 0.0))
             labels = np.where(part.member[where], part.session.solve(Question(theta, ids)).labels, labels)
             better |= self.offer(ids, labels)
         return better

@@ -1,7 +1,8 @@
 """Parts of a problem that have exact oracles: forests of its tables, and its constraints kind by kind.
 
 Each part is a program over all variables of the batch with some of the factors or constraints, opened by the backend of
-this distribution that solves it: dynamic programming, elimination, or the oracle of a structure.
+this distribution that solves it: dynamic programming, elimination, the oracle of a structure, or, where there is none,
+an integer program of the linear rows of a group of constraints.
 """
 
 from __future__ import annotations
@@ -14,26 +15,48 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
+from ssvm_backends.programs.ilp import ILPSession
 from ssvm_backends.structures.counts.cardinality import CardinalitySession
+from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
+from ssvm_backends.structures.counts.whole_sums import MOST_SUMS, WholeSums
 from ssvm_backends.structures.matchings.assignment import AssignmentSession
 from ssvm_backends.structures.routes.circuit import CircuitSession
 from ssvm_backends.structures.routes.shortest_path import ShortestPathSession
+from ssvm_backends.structures.segmentations.semi_markov import SemiMarkovSession
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
 from ssvm_backends.trees.session import ForestSession
-from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import F64, I64, Bools, ConstraintGroup, Group, Need, Program, Theta, Topology, pointers
+from ssvm_dsl.ir import (
+    F64,
+    I64,
+    Bools,
+    ConstraintGroup,
+    Group,
+    Need,
+    Program,
+    Theta,
+    Topology,
+    pointers,
+    segment_links,
+    segment_variables,
+)
 from ssvm_dsl.plugin_api import Session
 
 #: Counts of several states of a variable.
 BY_STATES = "count by states"
 
-#: What opens a part whose constraints are all of one kind, over different variables.
+#: Constraints without an oracle, by their linear rows: all those of a group are one part.
+BY_ROWS = "rows"
+
+#: What opens a part whose constraints are all of one kind, over different variables (``BY_ROWS``: over any).
 ORACLES: Mapping[str, Any] = {
     BY_STATES: ForestSession,
+    BY_ROWS: lambda program: ILPSession(program, {"solver": "cp-sat", "num_workers": 1}),
     "count": CardinalitySession,
+    "linear": WeightedSumSession,
     "matching": AssignmentSession,
     "arborescence": lambda program: TreesSession(program, projective=False),
     "projective-tree": lambda program: TreesSession(program, projective=True),
+    "segmentation": SemiMarkovSession,
     "path": ShortestPathSession,
     "circuit": lambda program: CircuitSession(program, 1),
 }
@@ -53,17 +76,35 @@ class Part:
     member : ndarray of bool, shape (V,)
         The variables that it says something about.
     constrained : bool
-        Whether it holds constraints, and no tables; else tables and no constraint, or one count.
+        Whether it holds constraints, or variables that nothing else has.
+    groups : tuple of int, optional
+        The groups of factors that its program has, all by default.
     """
 
     session: Session
     member: Bools
     constrained: bool
+    groups: tuple[int, ...] | None = None
 
     def theta(self, whole: Theta, node: F64) -> Theta:
         """Return the scores of the part, given those of its variables."""
         const = np.zeros(len(whole.const))
-        return Theta(node, np.zeros(0), (), const) if self.constrained else Theta(node, whole.pool, whole.tables, const)
+        if self.groups is None:
+            return Theta(node, whole.pool, whole.tables, const)
+        return _theta(node, [whole.tables[g] for g in self.groups], const)
+
+    def bare_theta(self, whole: Theta, node: F64) -> Theta:
+        """Return scores of the part's variables alone, all tables being zero."""
+        groups = range(len(whole.tables)) if self.groups is None else self.groups
+        return _theta(node, [np.zeros_like(whole.tables[g]) for g in groups], np.zeros(len(whole.const)))
+
+
+def _theta(node: F64, tables: list[F64], const: F64) -> Theta:
+    """Return scores with some tables, which are copied."""
+    pool = np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
+    ends = pointers(np.array([table.size for table in tables], dtype=np.int64))
+    views = (pool[lo:hi].reshape(table.shape) for lo, hi, table in zip(ends[:-1], ends[1:], tables, strict=True))
+    return Theta(node, pool, tuple(views), const)
 
 
 def split(program: Program, max_entries: int) -> list[Part]:
@@ -74,41 +115,100 @@ def split(program: Program, max_entries: int) -> list[Part]:
     program : Program
     max_entries : int
         Where elimination needs no larger tables, all factors are one part; else they are forests.
-
-    Raises
-    ------
-    TooLargeError
-        A constraint has several literals of one variable.
     """
-    parts = [*_constraint_parts(program), *_table_parts(program, max_entries)]
+    layers = _layered(program)
+    linked = _linked(program, layers)
+    rest = tuple(
+        _some_factors(group, np.full(group.n_factors, g not in linked), program.var_ptr)
+        for g, group in enumerate(program.groups)
+    )
+    parts = [*_constraint_parts(program, layers, linked), *_table_parts(replace(program, groups=rest), max_entries)]
     covered = np.logical_or.reduce([part.member for part in parts]) if parts else np.zeros(program.n_variables, bool)
     if covered.all() and parts:
         return parts
-    bare = replace(program, groups=(), constraints=(), allowed=None)
-    return [*parts, Part(CardinalitySession(bare), ~covered, True)]
+    bare = _bare(program)
+    return [*parts, Part(CardinalitySession(bare), ~covered, True, ())]
 
 
-def _constraint_parts(program: Program) -> Iterator[Part]:
-    """Yield parts that hold constraints of one kind: in each the constraints of an example have different variables."""
-    layers: dict[str, list[tuple[Bools, list[ConstraintGroup]]]] = {}
+@dataclass(eq=False)
+class Layer:
+    """Constraints for one oracle, and the variables that they have."""
+
+    oracle: str
+    member: Bools
+    groups: list[ConstraintGroup]
+
+
+def _layered(program: Program) -> list[Layer]:
+    """Return the constraints in layers: in each those of an example have different variables, or are taken by rows."""
+    layers: dict[str, list[Layer]] = {}
     for group in (one for one in program.constraints if one.n_constraints):
-        variables, repeated = _variables(program, group), _repeats(group)
-        if repeated.any() and group.kind != "count":
-            text = f"constraint '{group.name}' has several literals of one variable, which its oracle does not take"
-            raise TooLargeError(f"{text}; backend='ilp' does")
-        for kind, constraints in ((group.kind, np.flatnonzero(~repeated)), (BY_STATES, np.flatnonzero(repeated))):
-            mine = layers.setdefault(kind, [])
-            where = _first_fit(program, group, constraints, kind == BY_STATES, [member for member, _ in mine])
-            for layer in range(int(where.max(initial=-1)) + 1):
-                chosen = constraints[where == layer]
-                if layer == len(mine):
-                    mine.append((np.zeros(program.n_variables, dtype=bool), []))
-                mine[layer][0][variables[np.isin(group.constraint_of, chosen)]] = True
-                mine[layer][1].append(group.only(chosen))
-    for kind, mine in sorted(layers.items()):
-        for member, groups in mine:
-            part = replace(program, groups=(), constraints=tuple(groups), allowed=None)
-            yield Part(ORACLES[kind](part), member, True)
+        variables = _variables(program, group)
+        for oracle, constraints in _oracles(program, group).items():
+            mine = [] if oracle == BY_ROWS else layers.setdefault(oracle, [])
+            if oracle == BY_ROWS:
+                layers[f"{oracle} {len(layers)}"] = mine
+                where = np.zeros(len(constraints), dtype=np.int64)
+            else:
+                taken = [layer.member for layer in mine]
+                where = _first_fit(program, group, constraints, oracle == BY_STATES, taken)
+            for number in range(int(where.max(initial=-1)) + 1):
+                chosen = constraints[where == number]
+                if number == len(mine):
+                    mine.append(Layer(oracle, np.zeros(program.n_variables, dtype=bool), []))
+                mine[number].member[variables[np.isin(group.constraint_of, chosen)]] = True
+                mine[number].groups.append(group.only(chosen))
+    return [layer for oracle in sorted(layers) for layer in layers[oracle]]
+
+
+def _oracles(program: Program, group: ConstraintGroup) -> dict[str, I64]:
+    """Return which constraints of a group go to which oracle."""
+    special = np.zeros(group.n_constraints, dtype=bool)
+    native, other = group.kind, BY_ROWS
+    if group.kind == "count":
+        special, other = _repeats(group), BY_STATES
+    elif group.kind == "linear":
+        special = WholeSums.of(program, group).sizes > MOST_SUMS
+    elif group.kind not in ORACLES:
+        special[:] = True
+    elif group.kind == "segmentation":
+        special[:] = segment_variables(program, group) is None
+    elif group.kind == "path" and Need.of(_bare(program, group)).cyclic:
+        special[:] = True
+    else:
+        special = _repeats(group)
+    found = {native: np.flatnonzero(~special), other: np.flatnonzero(special)}
+    return {oracle: constraints for oracle, constraints in found.items() if len(constraints)}
+
+
+def _bare(program: Program, *constraints: ConstraintGroup) -> Program:
+    """Return a program without factors and masks."""
+    return replace(program, groups=(), constraints=constraints, allowed=None)
+
+
+def _linked(program: Program, layers: list[Layer]) -> dict[int, int]:
+    """Return the groups of factors that the oracle of segmentations takes, and the layer each of them belongs to.
+
+    Where segmentations of different layers have variables in common, no oracle takes all of a group.
+    """
+    places = [number for number, layer in enumerate(layers) if layer.oracle == "segmentation"]
+    if len(places) != 1:
+        return {}
+    found = [(group, segment_variables(program, group)) for group in layers[places[0]].groups]
+    known = [(group, at) for group, at in found if at is not None]
+    return {
+        g: places[0]
+        for g, group in enumerate(program.groups)
+        if group.n_factors and segment_links(replace(program, groups=(group,)), known) is not None
+    }
+
+
+def _constraint_parts(program: Program, layers: list[Layer], linked: Mapping[int, int]) -> Iterator[Part]:
+    """Yield the parts that hold constraints, with the groups of factors that their oracles take."""
+    for number, layer in enumerate(layers):
+        mine = tuple(g for g, place in linked.items() if place == number)
+        part = replace(_bare(program, *layer.groups), groups=tuple(program.groups[g] for g in mine))
+        yield Part(ORACLES[layer.oracle](part), layer.member, True, mine)
 
 
 def _variables(program: Program, group: ConstraintGroup) -> I64:
