@@ -34,7 +34,8 @@ _HOMES = {
     "ssvm_dsl.lang.span_features": ("SpanLength", "SpanMean", "SpanSum"),
     "ssvm_dsl.lang.constraints.custom": ("Custom",),
     "ssvm_dsl.lang.cost": ("Cost",),
-    "ssvm_dsl.lang.losses": ("CountLoss", "CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
+    "ssvm_dsl.lang.count_loss": ("CountLoss",),
+    "ssvm_dsl.lang.losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler": ("estimate", "ground"),
     "ssvm_dsl.registry": ("register",),
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.constraints.structures import Matching as Matching
     from ssvm_dsl.lang.constraints.structures import Path as Path
     from ssvm_dsl.lang.cost import Cost as Cost
+    from ssvm_dsl.lang.count_loss import CountLoss as CountLoss
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
     from ssvm_dsl.lang.features import Feature as Feature
@@ -115,7 +117,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Input as Input
     from ssvm_dsl.lang.kernel_features import Nystroem as Nystroem
     from ssvm_dsl.lang.kernel_features import RandomFourier as RandomFourier
-    from ssvm_dsl.lang.losses import CountLoss as CountLoss
     from ssvm_dsl.lang.losses import CustomLoss as CustomLoss
     from ssvm_dsl.lang.losses import Hamming as Hamming
     from ssvm_dsl.lang.losses import NoLoss as NoLoss

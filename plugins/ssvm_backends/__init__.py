@@ -370,7 +370,14 @@ _STRUCTURES = (
         "semi-markov",
         "ssvm_backends.structures.segmentations.semi_markov:SemiMarkov",
         "segmentations with scores of whole segments: best, k best, marginals, log Z, linear in the length",
-        caps=replace(_STRUCTURE, tasks=_ALL_EXACT, max_arity=3, constraint_kinds=frozenset({"segmentation"})),
+        caps=replace(
+            _STRUCTURE,
+            tasks=_ALL_EXACT,
+            max_arity=3,
+            constraint_kinds=frozenset({"segmentation"}),
+            abilities=frozenset({Ability.COUNTS}),
+            constrained_abilities=frozenset({Ability.COUNTS}),
+        ),
     ),
     BackendSpec(
         "shortest-path",
@@ -429,6 +436,7 @@ _REFERENCE = (
             max_arity=64,
             every_constraint=True,
             abilities=frozenset({Ability.COUNTS}),
+            constrained_abilities=frozenset({Ability.COUNTS}),
         ),
     ),
 )

@@ -1,4 +1,7 @@
-"""``CountLoss`` as tables: each state's counts of true and false positives, and the loss of every pair of sums."""
+"""``CountLoss`` as tables: each state's counts of true and false positives, and the loss of every pair of sums.
+
+Of segments the states are those of spans: 0, or 1 and the class of the segment that the span is.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.ragged import owners, pointers
+from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
+from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.features import FunctionRef
-from ssvm_dsl.lang.losses import CountLoss
 
 #: Entries of the tables of all examples together.
 MAX_ENTRIES = 2**27
@@ -34,9 +37,11 @@ def count_tables(
     TooLargeError
         The tables would take more than 1 GiB.
     """
-    label, n = term.label, layout.n
-    positive = np.zeros(label.n_states, dtype=bool)
-    positive[[index for name in term.positive if (index := label.index(name)) is not None]] = True
+    of_spans, n = term.target.kind == "spans", layout.n
+    label = term.label.spans if of_spans else term.label
+    positive = np.zeros(label.n_states, dtype=bool)  # of a span the first state is "no segment"
+    named = [index for name in term.positive if (index := term.label.index(name)) is not None]
+    positive[np.array(named) + of_spans] = True
     variables = layout.variables(label)
     states, example = truth[variables], owners(layout.var_ptr)[variables]
     live = np.ones(len(states), dtype=bool) if ignored is None else ~ignored[variables]
@@ -50,6 +55,11 @@ def count_tables(
         return np.bincount(example, which, n).astype(np.int64)
 
     sizes = np.column_stack([total(live), total(live & positive[states]), total(live & counts[at, 1].any(axis=1))])
+    if of_spans:  # what reaches beyond the end is no span, and there are at most as many segments as positions
+        length, longest = layout.count(term.label), term.label.segments or 1
+        at = runs(np.zeros(n, dtype=np.int64), length * longest)
+        sizes[:, 0] = total(live & (at // longest + at % longest < length[example]))
+        sizes[:, 2] = np.minimum(sizes[:, 2], length)
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
     shape = kinds[:, 1:] + 1
     cells = shape[:, 0] * shape[:, 1]

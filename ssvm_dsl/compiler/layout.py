@@ -20,8 +20,9 @@ from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
+from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.losses import CountLoss, Hamming
+from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.outputs.agreements import Agreement
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent

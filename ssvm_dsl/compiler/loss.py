@@ -18,7 +18,8 @@ from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, Loss
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
 from ssvm_dsl.lang.cost import Cost
-from ssvm_dsl.lang.losses import CountLoss, CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
+from ssvm_dsl.lang.count_loss import CountLoss
+from ssvm_dsl.lang.losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
 
 #: Prices are made of so many states at a time: besides the loss itself they take no memory.

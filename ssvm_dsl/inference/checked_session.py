@@ -82,7 +82,9 @@ class CheckedSession:
                     raise self._fault(lacking)
                 self._session = ForeignSession(opened, program, self._fault)
         self._verify = Verifier(program, spec.name, spec.caps, foreign=origin)
-        self._tasks = _answered(program, spec, plan.options) if program.constraints else spec.caps.tasks
+        self._tasks, self._abilities = spec.caps.tasks, spec.caps.abilities
+        if program.constraints:
+            self._tasks, self._abilities = _answered(program, spec, plan.options)
         self.plan, self.spec = plan, spec
 
     def _move_on(self, refused: Plan, err: Exception) -> bool:
@@ -137,15 +139,12 @@ class CheckedSession:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What the backend announces, as far as it may be used: constraints reach ``solve`` alone.
+        """What the backend announces, as far as it may be used; under constraints, what it does not refuse for them.
 
         Calls from within kernels of trainers cannot wait for their turn, so that a backend that is not thread safe is
         not called from there.
         """
-        if self.program.constraints:
-            return frozenset()
-        caps = self.spec.caps
-        return caps.abilities if caps.thread_safe else caps.abilities - {Ability.COMPILED}
+        return self._abilities if self.spec.caps.thread_safe else self._abilities - {Ability.COMPILED}
 
     def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
         """Answer by counts (see :class:`~ssvm_dsl.plugin_api.CountingSession`) and verify the answer.
@@ -209,10 +208,18 @@ class CheckedSession:
         return log_z
 
 
-def _answered(program: Program, spec: BackendSpec, options: Mapping[str, Any]) -> frozenset[Task]:
-    """Return the tasks that a backend answers for a program."""
+def _answered(
+    program: Program, spec: BackendSpec, options: Mapping[str, Any]
+) -> tuple[frozenset[Task], frozenset[Ability]]:
+    """Return the tasks that a backend answers for a program with constraints, and the abilities that it has."""
     need, given = Need.of(program, guarantee=Guarantee.HEURISTIC), dict(options)
-    return frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
+    tasks = frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
+    able = [
+        one
+        for one in spec.caps.constrained_abilities
+        if consider(replace(need, abilities=frozenset({one})), spec, given)[0].ok
+    ]
+    return tasks, frozenset(able)
 
 
 def round_outwards(program: Program, question: Question, solution: Solution) -> Solution:

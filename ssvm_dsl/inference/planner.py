@@ -384,7 +384,8 @@ def _outsiders(need: Need, known: Registry) -> str:
     if fits:
         return f"'auto' takes only bundled and allow-listed backends; these installed ones would fit: {', '.join(fits)}"
     if Ability.COUNTS in need.abilities:
-        return "take a loss that adds up over variables (Hamming, Cost), or a model whose graphs are forests"
+        text = "take a loss that adds up over variables (Hamming, Cost), or a model whose graphs are forests, without "
+        return text + "hard constraints, or one of a single label of segments"
     return "make the model smaller, ask for a weaker guarantee, or install a backend (ssvm plugins list)"
 
 

@@ -316,6 +316,8 @@ class Caps:
         Whether it is the linear rows that it takes.
     abilities : frozenset of Ability
         What its sessions do beyond ``solve``.
+    constrained_abilities : frozenset of Ability
+        Those that they have under hard constraints as well; without them constraints reach ``solve`` alone.
     requires : frozenset of str
         Properties of the tables it relies on: ``"submodular"``, ``"metric"``, ``"binary"``.
     warm : Warm
@@ -335,6 +337,7 @@ class Caps:
     every_constraint: bool = False
     by_rows: bool = False
     abilities: frozenset[Ability] = frozenset()
+    constrained_abilities: frozenset[Ability] = frozenset()
     requires: frozenset[str] = field(default_factory=frozenset)
     warm: Warm = Warm.NONE
     deterministic: bool = True
@@ -356,10 +359,10 @@ class Caps:
             out.append(f"does not handle constraints {', '.join(kinds)}")
         if need.without_rows and self.by_rows:
             out.append("takes constraints by their linear rows, and a Custom has none")
-        if need.constraint_kinds and need.abilities:
-            words = " and ".join(one.word for one in sorted(need.abilities))
-            out.append(f"with hard constraints no backend is asked to {words}")
         out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]
+        if need.constraint_kinds:
+            free = need.abilities & self.abilities - self.constrained_abilities
+            out += [f"does not {one.word} under hard constraints" for one in sorted(free)]
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
         if "binary" in self.requires and need.max_card > 2:

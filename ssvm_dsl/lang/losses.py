@@ -5,7 +5,7 @@ Losses add and scale: ``Hamming(y) + 0.5 * Cost(z, matrix)``, ``sum(Hamming(y) f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -15,12 +15,8 @@ import numpy as np
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.features import FunctionRef
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain, show
-
-#: Named measures of :class:`CountLoss`.
-MEASURES = ("f1", "iou", "f_beta")
+from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -51,6 +47,11 @@ class Loss(Symbol):
     def functions(self) -> tuple[FunctionRef, ...]:
         """The user functions it calls."""
         return ()
+
+    @property
+    def of_counts(self) -> bool:
+        """Whether it is a function of counts, which does not add up over variables."""
+        return False
 
     def __add__(self, other: Loss | float) -> Loss:
         if isinstance(other, Loss):
@@ -104,6 +105,7 @@ def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[M
     what, loss = "a pointer label", "Hamming(y), the number of wrong pointers"
     if label.segments is not None:
         what, loss = "segments", "Hamming(y), wrong classes and beginnings, or Cost(spans(y), 'wrong'), wrong segments"
+        loss += ", or CountLoss(spans(y), 'f1')"
     if name != "Hamming":
         yield f"{name}: the loss of {what} is {loss}"
     for option, value in options.items():
@@ -176,7 +178,7 @@ class Hamming(WeighedLoss):
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
         if prices is not None and (len(prices) != label.n_states or not 0 <= min(prices) <= max(prices) < inf):
             mistakes.append(complaint)
-        ignore = _ignored(label, ignore, "Hamming", mistakes)
+        ignore = ignored_value(label, ignore, "Hamming", mistakes)
         nodes = self._weights_of(label.dims, node_weights, "Hamming", mistakes)
         divide = as_flag(normalize, "Hamming: normalize", mistakes)
         mistakes += structure_mistakes("Hamming", label, weights=weights, ignore=ignore, node_weights=node_weights)
@@ -189,114 +191,7 @@ class Hamming(WeighedLoss):
         return (self.label,), {key: value for key, value in options.items() if value not in (None, False)}
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class CountLoss(LabelLoss):
-    """A function of the true and false positives and negatives of each example, such as ``1 - F1``.
-
-    Each positive class is a yes-or-no question to every variable; tp, fp, fn and tn count the answers of one example,
-    over all variables and all positive classes (micro averages).  The measures are
-
-        f1       1 - 2 tp / (2 tp + fp + fn)
-        iou      1 - tp / (tp + fp + fn)                             Jaccard index, intersection over union
-        f_beta   1 - (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)
-
-    and 0 where nothing is positive, neither in truth nor in the answer.  They do not add up over variables: training
-    needs a backend that counts (``chain``, ``tree``; ``brute-force`` for the smallest examples).  The F1 of a whole
-    corpus is not the mean of these, and not what is minimised.
-
-    Parameters
-    ----------
-    y : Label
-        The label.
-    measure : {"f1", "iou", "f_beta"} or callable
-        A callable gets int arrays (tp, fp, fn, tn) of one shape and returns that many losses, finite, none negative,
-        0 where fp = fn = 0.  Models that are written to files need one with an import path.
-    positive : class name or sequence of class names, optional
-        The class or classes to find; the second one where there are two.
-    beta : float, optional
-        For ``"f_beta"``: how many times as much a missed positive counts as a false one (roughly).
-    ignore : class name, optional
-        A value in Y that marks variables without a known truth, as for :class:`Hamming`; they are not counted.
-
-    Notes
-    -----
-    Loss-augmented inference is dynamic programming with counts of true and false positives: time
-    O(T (P + 1)(N + 1) L^2) for T variables of L states in a chain, P positives and N others (N = T with more than one
-    positive class).
-
-    Joachims, A support vector method for multivariate performance measures, ICML 2005; with structure: Bauer,
-    Goernitz, Biegler, Mueller and Kloft, IEEE TNNLS 2014.
-
-    Examples
-    --------
-    >>> loss = CountLoss(y, "f1")
-    >>> loss = CountLoss(y, "iou", positive=["B-NP", "I-NP"])
-    """
-
-    measure: str | FunctionRef
-    positive: tuple[ClassName, ...]
-    beta: float | None
-    ignore: str | int | None
-
-    def __init__(
-        self,
-        y: Label,
-        measure: str | Callable[..., Any] | FunctionRef = "f1",
-        *,
-        positive: ClassName | Sequence[ClassName] | None = None,
-        beta: float | None = None,
-        ignore: str | int | None = None,
-    ) -> None:
-        label, mistakes = self._start(y, "CountLoss")
-        if callable(measure):
-            measure = FunctionRef.of(measure)
-        if not isinstance(measure, FunctionRef) and not (isinstance(measure, str) and measure in MEASURES):
-            names = ", ".join(map(repr, MEASURES))
-            mistakes.append(got(f"CountLoss: the measure is {names} or a function of counts", measure))
-            measure, beta = "f1", None
-        if measure == "f_beta" and beta is None:
-            mistakes.append("CountLoss: the measure 'f_beta' needs a number beta, e.g. beta=2")
-        if measure != "f_beta" and beta is not None:
-            mistakes.append(f"CountLoss: only the measure 'f_beta' takes beta, got beta={show(beta)}")
-        number = as_numbers([] if beta is None else [beta], got("CountLoss: beta is a number", beta), mistakes)
-        if number and not 1e-100 < number[0] < 1e100:  # it is squared
-            mistakes.append(got("CountLoss: beta is positive and finite", beta))
-        classes = _positive_classes(label, plain(positive), mistakes)
-        given = number[0] if number else None
-        ignore = _ignored(label, ignore, "CountLoss", mistakes)
-        mistakes += structure_mistakes("CountLoss", label)
-        self._fill(mistakes, label=label, measure=measure, positive=classes, beta=given, ignore=ignore)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        positive = self.positive[0] if len(self.positive) == 1 else self.positive
-        options = {"positive": positive, "beta": self.beta, "ignore": self.ignore}
-        return (self.label, self.measure), {key: value for key, value in options.items() if value is not None}
-
-    @property
-    def functions(self) -> tuple[FunctionRef, ...]:
-        """The measure, where it is a user's function."""
-        return (self.measure,) if isinstance(self.measure, FunctionRef) else ()
-
-
-def _positive_classes(label: Label, positive: Any, mistakes: list[Mistake]) -> tuple[ClassName, ...]:
-    """Return the positive classes; note what is wrong with them."""
-    known: Sequence[ClassName] = range(label.n_states) if label.classes is None else label.classes
-    if positive is None:
-        if label.n_states != 2:
-            mistakes.append(f"CountLoss: name the positive class (or classes) of the {label.n_states}: positive=...")
-        return tuple(known[-1:])
-    classes = tuple(map(plain, positive)) if isinstance(positive, list | tuple) else (positive,)
-    strange = [name for name in classes if label.index(name) is None]
-    if strange:
-        shown = [*known[:8], "..."] if len(known) > 8 else known
-        mistakes.append(f"CountLoss: positive names classes of {show(list(shown))}, got {show(strange[0])}")
-    elif not classes or len(set(classes)) != len(classes):
-        mistakes.append(f"CountLoss: positive names at least one class, each once, got {show(classes)}")
-    return classes
-
-
-def _ignored(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> Any:
+def ignored_value(label: Label, ignore: Any, name: str, mistakes: list[Mistake]) -> Any:
     """Return the value that marks variables without a truth; note when no class could have such a name."""
     ignore = plain(ignore)
     named = label.classes is not None and isinstance(label.classes[0], str)
@@ -393,7 +288,7 @@ class LossSum(Loss):
             mistakes.append(f"the weights of a sum of losses are non-negative and finite, got {wrong:g}")
         if len(parts) > 1 and any(isinstance(loss, ZeroOne) for _, loss in parts):
             mistakes.append("ZeroOne cannot be added to another loss")
-        if sum(isinstance(loss, CountLoss) for _, loss in parts) > 1:
+        if sum(loss.of_counts for _, loss in parts) > 1:
             mistakes.append("a sum of losses holds at most one CountLoss")
         self._fill(mistakes, parts=tuple(parts))
 

@@ -151,7 +151,7 @@ def test_the_relaxed_risk_bounds_the_margin_risk():
     [
         ({"trainer": "smo"}, TrainingError, "needs a model without hard constraints; others for this risk: bcfw"),
         ({"trainer": "extragradient", "risk": "relaxed"}, TrainingError, "does not know the marginals that hard"),
-        ({"trainer": "dlpw", "risk": "relaxed"}, NoBackendError, "with hard constraints no backend is asked to expose"),
+        ({"trainer": "dlpw", "risk": "relaxed"}, NoBackendError, "not expose dual messages under hard constraints"),
         ({"trainer": "lbfgs", "risk": "log", "backend": "chain"}, NoBackendError, "it finds best labellings only"),
         ({"trainer": "bcfw", "backend": "trws"}, NoBackendError, "does not handle constraints count"),
     ],
@@ -161,14 +161,15 @@ def test_what_constraints_do_not_reach_is_refused_by_name(options, error, text):
         StructuredSVM(Seq, **options).fit(*SEQUENCES)
 
 
-def test_a_loss_of_counts_is_refused():
+def test_a_loss_of_counts_is_left_to_brute_force():
     from ssvm_dsl import CountLoss
 
     class Counted(Seq):
         loss = CountLoss(Seq.y, "f1", positive="b")
 
-    with pytest.raises(NoBackendError, match="with hard constraints no backend is asked to find best labellings by"):
-        StructuredSVM(Counted).fit(*SEQUENCES)
+    with pytest.raises(NoBackendError, match="does not find best labellings by counts under hard constraints"):
+        StructuredSVM(Counted, backend="chain").fit(*SEQUENCES)
+    assert fit(Counted, SEQUENCES, "auto").plan_.backend == "brute-force"
 
 
 def test_models_are_saved_with_their_constraints(tmp_path):

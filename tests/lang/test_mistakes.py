@@ -177,7 +177,7 @@ CASES = [
     (lambda p: Cost(p.z, [[0, 1]]), "Cost: the matrix has shape (1, 2), expected (2, 2) or (2,)"),
     (lambda p: Cost(p.z, [[1, 1], [1, 0]]), "Cost: the matrix is non-negative and finite with a zero diagonal"),
     (lambda p: Cost(p.z, "high"), "Cost: the matrix is a table of numbers or 'wrong', got 'high'"),
-    (lambda p: CountLoss(p.x), "CountLoss: the first argument is a Label, got x"),
+    (lambda p: CountLoss(p.x), "CountLoss: the first argument is a Label or spans(y), got x"),
     (lambda p: CountLoss(p.y), "CountLoss: name the positive class (or classes) of the 3: positive=..."),
     (lambda p: CountLoss(p.y, positive=3), "CountLoss: positive names classes of [0, 1, 2], got 3"),
     (lambda p: CountLoss(p.z, positive=["a", 1]), "CountLoss: positive names classes of ['a', 'b'], got 1"),

@@ -240,7 +240,8 @@ def test_mistakes_are_reported_together():
         "sparse: SpanMean: the source is a dense Input",
         "joint: a factor of segments has no per",
         "named: in a function of spans the parameter 'end' is where spans are",
-        "loss: CountLoss: the loss of segments is Hamming(y), wrong classes and beginnings, or Cost(spans(y), 'wrong')",
+        "loss: CountLoss: the loss of segments is Hamming(y), wrong classes and beginnings, or "
+        "Cost(spans(y), 'wrong'), wrong segments, or CountLoss(spans(y), 'f1')",
         "more: Cost: of spans(y) the table is 'wrong'",
         "more: Cost: of spans(y) it has no normalize",
         "chained: Cost: the loss of segments is Hamming(y)",

@@ -15,6 +15,7 @@ from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
 from ssvm_dsl.lang.constraints.custom import Custom
 from ssvm_dsl.lang.cost import Cost
+from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
@@ -36,7 +37,7 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
         *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
         *(features.Whitened, features.Hashed, features.Concat, Nystroem, RandomFourier),
-        *(losses.Hamming, Cost, losses.ZeroOne, losses.NoLoss, losses.CountLoss),
+        *(losses.Hamming, Cost, losses.ZeroOne, losses.NoLoss, CountLoss),
         *(losses.CustomLoss, losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
         *(targets.cliques, targets.cross, targets.spans, targets.starts, SpanLength, SpanMean, SpanSum),

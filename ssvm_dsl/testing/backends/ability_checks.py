@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir import CountTables, Limits, Marginals, Messages, Program, Question, Task
+from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Marginals, Messages, Need, Program, Question, Task
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import add_marginals, score_marginals, select
 from ssvm_dsl.plugin_api import CompiledSession, CountingSession, MessageSession, SumSession, missing_methods
@@ -70,7 +71,12 @@ def compiled(trial: Trial) -> None:
 
 def counted(trial: Trial) -> None:
     """Ask for the labellings that are worth most by random tables of counts, and compare with all labellings."""
-    program, judge, session = trial.problem.program, trial.judge, cast(CountingSession, trial.open())
+    program, judge = trial.problem.program, trial.judge
+    need = Need.of(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
+    need = replace(need, options=dict(trial.options))
+    if trial.spec.caps.refusals(need) or not trial.backend.check(need).ok:
+        raise NotForThisProgram
+    session = cast(CountingSession, trial.open())
     tables, chosen = _random_tables(program, np.random.default_rng(program.n_variables)), trial.selection()
     verify = Verifier(program, trial.spec.name, trial.spec.caps)
     asked = ((trial.problem.theta, None), (trial.problem.theta, chosen), (hide_others(trial.problem, chosen), chosen))

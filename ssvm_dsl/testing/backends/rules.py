@@ -53,8 +53,9 @@ def _free(problem: Problem) -> bool:
 
 
 def _ability(name: str, run: Callable[[Trial], None], task: Task, ability: Ability) -> Rule:
-    """Return the rule for an ability, about a task that it goes with; constraints reach ``solve`` alone."""
-    return Rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, _free)
+    """Return the rule for an ability, about a task that it goes with; most have nothing to do with constraints."""
+    fits = _has_examples if ability is Ability.COUNTS else _free
+    return Rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, fits)
 
 
 RULES = (

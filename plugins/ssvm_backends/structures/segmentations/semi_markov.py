@@ -2,6 +2,7 @@
 
 The algorithms: :mod:`ssvm_backends.structures.segmentations.best_segments`,
 :mod:`ssvm_backends.structures.segmentations.kbest_segments`,
+:mod:`ssvm_backends.structures.segmentations.count_segments`,
 :mod:`ssvm_backends.structures.segmentations.sum_segments`.
 """
 
@@ -17,6 +18,8 @@ from ssvm_backends.structures.segmentations.segment_scores import Segmented
 from ssvm_backends.structures.session import places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.ir import (
+    Ability,
+    CountTables,
     Marginals,
     Need,
     Primal,
@@ -42,10 +45,16 @@ class SemiMarkov:
         if (need.constraint_kinds or need.max_arity > 1) and not need.segmented:
             text = "takes the factors and constraints that a label of segments has, and no others"
             return Verdict(False, reasons=(text,))
-        if Task.KBEST in need.tasks and (need.free_variables or need.max_constraints > 1):
+        single = not need.free_variables and need.max_constraints <= 1
+        if Task.KBEST in need.tasks and not single:
             return Verdict(False, reasons=("lists the k best labellings of a single label of segments",))
-        states = float(need.n_variables) * need.max_card
-        return Verdict(True, 1e3 * need.n_examples + 2.0 * states, n_bytes=40.0 * need.n_variables)
+        cost, counts = 1e3 * need.n_examples + 2.0 * float(need.n_variables) * need.max_card, Ability.COUNTS
+        if counts not in need.abilities:
+            return Verdict(True, cost, n_bytes=40.0 * need.n_variables)
+        if not single:
+            return Verdict(False, reasons=("counts in a single label of segments, with no other label beside it",))
+        text = "by counts the time grows with T K (K + L) A B: T positions, K classes, segments of up to L positions, "
+        return Verdict(True, cost * need.max_variables, (text + "counts up to A and B",), 40.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> SemiMarkovSession:
         """Return a session."""
@@ -109,6 +118,19 @@ class SemiMarkovSession:
         score = np.where(found > -np.inf, exact, -np.inf)
         score[:, reached:] = np.nan
         return Solution.exact(labels, score)
+
+    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+        """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
+        from ssvm_backends.structures.segmentations.count_segments import best_by_count
+
+        program, theta = self.program, question.theta
+        ids, ptr = question.ids(program), question.label_ptr(program)
+        labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
+        best_by_count(
+            self.segmented, theta.pool, question.open_node(program), theta.const, tables.counts, tables.shape,
+            tables.start, tables.offset, tables.scale, ids, ptr, labels, worth,
+        )  # fmt: skip
+        return Solution.exact(labels, worth)
 
     def _marginals(self, question: Question) -> Solution:
         from ssvm_backends.structures.literals import add_free_marginals
