@@ -37,6 +37,7 @@ _SPEED = {
     "trws": 2e8,
     "msd": 1.4e9,
     "mplp": 1.3e9,
+    "tbcd": 8e8,
     "ad3": 1.4e9,
     "cycles": 7e9,
     "graph-cut": 7e7,
@@ -190,6 +191,21 @@ _DUAL = (
         options=(
             *_DUAL_OPTIONS,
             Option("update", "handshake", "MPLP++ (handshake) or GMPLP (clique)", ("handshake", "clique")),
+        ),
+        caps=_DUAL_CAPS,
+    ),
+    BackendSpec(
+        "tbcd",
+        "ssvm_backends.dual.tbcd:TBCD",
+        "tree block coordinate descent, messages of a spanning tree at a time: certified bounds, best on near-trees",
+        options=(
+            *_DUAL_OPTIONS,
+            Option(
+                "trees",
+                "random",
+                "spanning trees: new ones in each iteration (random), or one set that has every factor (cover)",
+                ("random", "cover"),
+            ),
         ),
         caps=_DUAL_CAPS,
     ),
@@ -455,6 +471,7 @@ _ALIASES = {
         "trws": ("tree-reweighted",),
         "msd": ("max-sum-diffusion",),
         "mplp": ("mplp++", "gmplp"),
+        "tbcd": ("tree-block-coordinate-descent", "tbca"),
         "ad3": ("alternating-directions",),
         "graph-cut": ("min-cut", "st-cut"),
         "qpbo": ("roof-duality",),

@@ -20,10 +20,11 @@ from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 SPECS = {spec.name: spec for spec in ssvm_backends()}
-NAMES = ("trws", "msd", "mplp", "ad3")
+NAMES = ("trws", "msd", "mplp", "tbcd", "ad3")
 VARIANTS = [
     ("trws", {}), ("trws", {"smooth": False}), ("msd", {}), ("msd", {"update": "edge"}), ("msd", {"temperature": 0.05}),
-    ("msd", {"update": "edge", "temperature": 0.05}), ("mplp", {}), ("mplp", {"update": "clique"}), ("ad3", {}),
+    ("msd", {"update": "edge", "temperature": 0.05}), ("mplp", {}), ("mplp", {"update": "clique"}), ("tbcd", {}),
+    ("tbcd", {"trees": "cover"}), ("ad3", {}),
 ]  # fmt: skip
 RECIPES = [
     Recipe(max_variables=6, max_card=3, density=1.0),
@@ -203,7 +204,7 @@ def test_scores_are_those_of_the_labels_on_a_grid(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_time_limits_are_kept(name):
-    problem = grid(20, 20, 4)
+    problem = grid(32, 32, 4)
     session = opened(name, problem.program, max_iterations=10**9, tol=0.0)
     for ticks in (5, 20):
         question = Question(problem.theta, limits=Limits(time=1e-3 * ticks))

@@ -27,7 +27,7 @@ UNIT, SHORT, LIMIT = "problems", 4, 60
 
 #: Answer in microseconds for an example; the others take milliseconds.
 QUICK = ("chain", "tree", "junction-tree", "graph-cut", "qpbo", "icm", "brute-force", "alpha-expansion",
-         "alpha-beta-swap", "trws", "msd", "mplp", "max-product")  # fmt: skip
+         "alpha-beta-swap", "trws", "msd", "mplp", "tbcd", "max-product")  # fmt: skip
 SLOW = ("combi", "lp", "ilp", "ad3")
 
 #: Examples that slow backends are asked about.

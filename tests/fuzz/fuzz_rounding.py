@@ -20,7 +20,7 @@ UNIT, SHORT, LIMIT = "answers", 12, 60.0
 WAYS = (
     *(("lp", {"rounding": rule}) for rule in ("none", "argmax", "threshold", "conditional")),
     *(("qpbo", {"rest": rest}) for rest in ("none", "icm", "pairs")),
-    *((name, {}) for name in ("trws", "msd", "mplp", "ad3")),
+    *((name, {}) for name in ("trws", "msd", "mplp", "tbcd", "ad3")),
 )
 
 

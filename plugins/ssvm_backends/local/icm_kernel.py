@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.graphs.random_numbers import STEP, mixed
 from ssvm_backends.local.search import score_of, settle
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import assign, njit
@@ -72,12 +73,8 @@ def icm_steps(
 @njit(cache=True, nogil=True)
 def draw(graph: Graph, lo: int, seed: int, number: int, run: int, labels: I32) -> None:
     """Write a random labelling (a SplitMix64 generator started from seed, example and run)."""
-    state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(number) * np.uint64(0xD1B54A32D192ED03)
+    state = np.uint64(seed) * STEP + np.uint64(number) * np.uint64(0xD1B54A32D192ED03)
     state += np.uint64(run) * np.uint64(0x8CB92BA72F3D8DD7)
     for v in range(len(labels)):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        x = state
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
-        labels[v] = np.int32(x % np.uint64(graph.card[lo + v]))
+        state += STEP
+        labels[v] = np.int32(mixed(state) % np.uint64(graph.card[lo + v]))

@@ -1,1 +1,1 @@
-"""Block-coordinate descent on the dual bound: the session of ``mplp`` and ``msd``, their updates, and compiled ones."""
+"""Block-coordinate descent on the dual bound: updates of ``mplp``, ``msd`` and ``tbcd``."""
