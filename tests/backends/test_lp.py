@@ -227,6 +227,19 @@ def test_ctrl_c_inside_a_solve_comes_back_with_a_bound():
     assert np.isfinite(solution.bound[0])
 
 
+def test_ctrl_c_before_the_solver_is_called_comes_back_with_a_bound(monkeypatch):
+    def struck(*_):
+        raise KeyboardInterrupt
+
+    problem = grid(3, 3, 2)
+    backend = session(problem)
+    best = backend.solve(Question(problem.theta)).bound[0]
+    monkeypatch.setattr(backend, "answer", struck)
+    solution = backend.solve(Question(problem.theta))
+    assert solution.stop.tolist() == [Stop.INTERRUPTED]
+    assert np.isfinite(solution.bound[0]) and solution.bound[0] >= best
+
+
 def test_threshold_rounding_is_optimal_for_a_submodular_problem():
     """Both all-zero and all-one are optimal, and so is every mixture: rounding must not mix them."""
     equal = np.tile([1.0, 0.0, 0.0, 1.0], (12, 1))

@@ -161,6 +161,10 @@ class PolytopeSession(ABC):
             return self.answer(priced, clock, warm, task)
         except OutOfTime:
             return ProgramAnswer(bound=np.nan if priced is None else priced.bound(), stop=Stop.TIME)
+        except KeyboardInterrupt:  # before the solver was called, which keeps what it has
+            if priced is None:
+                raise
+            return ProgramAnswer(bound=priced.bound(), stop=Stop.INTERRUPTED)
 
     def _packed(self, ids: I64, ptr: I64, answers: list[ProgramAnswer], task: Task) -> Solution:
         n, labels = len(ids), np.zeros(int(ptr[-1]), dtype=np.int32)
