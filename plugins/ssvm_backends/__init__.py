@@ -223,7 +223,7 @@ _DUAL = (
                 least=0,
             ),
         ),
-        caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED),
+        caps=replace(_DUAL_CAPS, tasks=_WITH_RELAXED, every_constraint=True, by_rows=True),
     ),
     BackendSpec(
         "cycles",

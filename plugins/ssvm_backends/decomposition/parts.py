@@ -94,9 +94,10 @@ class Part:
         return _theta(node, [whole.tables[g] for g in self.groups], const)
 
     def bare_theta(self, whole: Theta, node: F64) -> Theta:
-        """Return scores of the part's variables alone, all tables being zero."""
+        """Return scores of the part's variables alone: what tables do not forbid is zero."""
         groups = range(len(whole.tables)) if self.groups is None else self.groups
-        return _theta(node, [np.zeros_like(whole.tables[g]) for g in groups], np.zeros(len(whole.const)))
+        tables = [np.where(whole.tables[g] == -np.inf, -np.inf, 0.0) for g in groups]
+        return _theta(node, tables, np.zeros(len(whole.const)))
 
 
 def _theta(node: F64, tables: list[F64], const: F64) -> Theta:
@@ -128,6 +129,18 @@ def split(program: Program, max_entries: int) -> list[Part]:
         return parts
     bare = _bare(program)
     return [*parts, Part(CardinalitySession(bare), ~covered, True, ())]
+
+
+def constraint_parts(program: Program) -> list[Part]:
+    """Return the parts of a program that hold its constraints, without any of its factors."""
+    return list(_constraint_parts(program, _layered(program), {}))
+
+
+def joint_part(program: Program, theta: Theta) -> Part:
+    """Return all constraints of a program, and the factors that forbid joint states, as one part by rows."""
+    groups = tuple(g for g, tables in enumerate(theta.tables) if (tables == -np.inf).any())
+    part = replace(program, groups=tuple(program.groups[g] for g in groups), allowed=None)
+    return Part(ORACLES[BY_ROWS](part), np.ones(program.n_variables, dtype=bool), True, groups)
 
 
 @dataclass(eq=False)

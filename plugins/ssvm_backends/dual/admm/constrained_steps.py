@@ -1,0 +1,357 @@
+"""AD3 under linear rows: factors for tables, rows and variables, which agree on the columns they share.
+
+Beside the factors of :mod:`ssvm_backends.dual.admm.steps` there is one for each row, whose copies are the columns it
+mentions, and one for each variable, which keeps its marginals a distribution (and one for each auxiliary column, its
+box).  With ``node'[v] = node[v] + sum of all messages to v`` one iteration is::
+
+    q_f     as in :mod:`ssvm_backends.dual.admm.steps`
+    z_r     = nearest point of row r's polytope to  p - message_r / penalty
+    d_v     = nearest distribution to               p_v + node'[v] / penalty
+    p       = average of the copies q, z, d of each column
+    message = message + penalty (copy - p)                for the copies q and z
+
+The messages of d_v are ``-node'[v]`` at any time, so they are not stored, and the dual bound is that of tables with
+``node`` plus the messages of rows, plus what rows add (:mod:`ssvm_backends.dual.admm.projections`).  It is the bound of
+the linear program over the local polytope and the rows.  Where it falls below the least score that a labelling could
+have, there is none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.dual.admm.factor import MAX_ACTIVE
+from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
+from ssvm_backends.dual.admm.rows import RowFactors
+from ssvm_backends.dual.admm.steps import (
+    SMALLEST,
+    START,
+    PrimalSide,
+    end_look,
+    root_means,
+    solve_factors,
+    value_of,
+)
+from ssvm_backends.dual.kernels import PHASE, begin, dual_bound, n_messages, shift_of
+from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.graphs.graph import Graph
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.kernels import borrow, njit
+
+
+class RowState(NamedTuple):
+    """What is known of rows while they are solved; the first axis is that of :class:`RowFactors`.
+
+    Parameters
+    ----------
+    copy : ndarray of float64, shape (E,)
+        z of each entry.
+    message : ndarray of float64, shape (E,)
+        Current ones.
+    best : ndarray of float64, shape (E,)
+        Those of the lowest bound.
+    level : ndarray of float64, shape (R,)
+        Of the last projection of each row.
+    auxiliary : ndarray of float64, shape (A,)
+        p of the auxiliary columns.
+    lowest : ndarray of float64, shape (n,)
+        Below every score of a labelling.
+    spread : ndarray of float64, shape (n,)
+        How far two scores of labellings can differ.
+    """
+
+    copy: F64
+    message: F64
+    best: F64
+    level: F64
+    auxiliary: F64
+    lowest: F64
+    spread: F64
+
+    @classmethod
+    def start(cls, rows: RowFactors, message: F64) -> RowState:
+        """Return a beginning at some messages."""
+        n_entries, n_rows, n_auxiliary = len(rows.column), len(rows.lower), int(rows.auxiliary_ptr[-1])
+        return cls(
+            np.zeros(n_entries), message.copy(), message.copy(), np.zeros(n_rows), np.zeros(n_auxiliary),
+            np.zeros(len(rows.ptr) - 1), np.zeros(len(rows.ptr) - 1),
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def constrained_ad3(
+    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, rows: RowFactors, known: RowState,
+    max_iterations: int, tol: float, until_met: bool, progress: SolverProgress, split: PrimalSide,
+) -> None:  # fmt: skip
+    """Solve the relaxation with rows, example by example; labellings are found elsewhere.
+
+    Parameters
+    ----------
+    graph, node, pool, ids, messages, max_iterations, tol, until_met, progress, split
+        As for :func:`~ssvm_backends.dual.admm.steps.ad3`; ``ids`` are consecutive.
+    rows : RowFactors
+        Of all examples of the graph.
+    known : RowState
+        Of all rows; continued in place.
+    """
+    g, best, s, k, x = borrow(graph), borrow(progress), borrow(split), borrow(rows), borrow(known)
+    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
+    chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
+    residuals, moved, point = np.empty(4), np.empty(len(node)), np.empty(len(k.column))
+    at = np.int64(0)  # a literal would compile all that takes it twice
+    state, factor = at, at
+    for i in range(len(ids)):
+        e = ids[i]
+        shift = shift_of(g, e, at)
+        if not best.done[i] and max_iterations > 0:
+            if best.iterations[i] == 0:
+                begin(g, e, i, at, messages, best)
+                first_point(g, node, pool, k, e, i, state, s, x)
+                publish_rows(g, node, pool, k, e, i, at, messages, best, x, moved)
+            for j in range(max_iterations):
+                solve_factors(
+                    g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull, g.factor_ptr[e],
+                    g.factor_ptr[e + 1],
+                )  # fmt: skip
+                solve_rows(g, k, e, i, state, s, x, point)
+                residuals[:] = 0.0
+                agree_on_states(g, node, k, best.current, shift, e, i, state, s, x, residuals, moved)
+                agree_on_auxiliary(k, len(node), e, i, s, x, residuals)
+                primal, dual = root_means(residuals)
+                best.iterations[i] += 1
+                if j + 1 == max_iterations or best.iterations[i] % PHASE == 0:
+                    size = publish_rows(g, node, pool, k, e, i, at, messages, best, x, moved)
+                    value = value_of(g, node, pool, shift, e, state, factor, s)
+                    size = max(size, x.spread[e])
+                    # averages are not quite distributions, and are made ones in the end
+                    end_look(best, i, value, size, primal, dual, 4.0 * residuals[3], tol, until_met, s)
+                    best.done[i] |= best.bound[i] == -np.inf
+                if best.done[i]:
+                    break
+        at += n_messages(g, e)
+        state += g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]
+        factor += g.factor_ptr[e + 1] - g.factor_ptr[e]
+
+
+@njit(cache=True, nogil=True)
+def first_point(
+    g: Graph, node: F64, pool: F64, rows: RowFactors, example: int, i: int, state: int, s: PrimalSide, x: RowState
+) -> None:
+    """Start from uniform p, the middle of boxes, and the mean range of all terms as penalty.
+
+    Parameters
+    ----------
+    g, node, pool, example, i, state, s
+        As for :func:`~ssvm_backends.dual.admm.steps.first_split`.
+    rows : RowFactors
+        Read only.
+    x : RowState
+        ``auxiliary``, ``lowest`` and ``spread`` of the example are written.
+    """
+    origin = g.state_ptr[g.var_ptr[example]] - state
+    total, least, size, n = 0.0, 0.0, 0.0, 0
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        low, high = np.inf, -np.inf
+        for c in range(g.state_ptr[v], g.state_ptr[v + 1]):
+            low, high = min(low, node[c]), max(high, node[c])
+            s.p[c - origin] = 1.0 / g.card[v]
+        total, least, size = total + high - low, least + low, size + max(abs(low), abs(high))
+        n += 1
+    for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
+        low, high = np.inf, -np.inf
+        for c in range(g.table_ptr[f], g.table_ptr[f] + g.table_size[f]):
+            if pool[c] > -np.inf:
+                low, high = min(low, pool[c]), max(high, pool[c])
+        total, least, size = total + high - low, least + low, size + max(abs(low), abs(high))
+        n += 1
+    mean = START * total / max(n, 1)
+    s.penalty[i] = mean if mean > SMALLEST else 1.0
+    n_states = len(node)
+    for a in range(rows.auxiliary_ptr[example], rows.auxiliary_ptr[example + 1]):
+        if rows.touch_ptr[n_states + a] < rows.touch_ptr[n_states + a + 1]:
+            j = rows.touch[rows.touch_ptr[n_states + a]]
+            x.auxiliary[a] = 0.5 * (rows.least[j] + rows.most[j])
+    x.lowest[example], x.spread[example] = least - (n + 4) * 2.3e-16 * size, total
+
+
+@njit(cache=True, nogil=True)
+def solve_rows(
+    g: Graph, rows: RowFactors, example: int, i: int, state: int, s: PrimalSide, x: RowState, point: F64
+) -> None:
+    """Project ``p - message / penalty`` onto the rows of an example.
+
+    Parameters
+    ----------
+    g, example, i, state, s
+        As for :func:`~ssvm_backends.dual.admm.steps.solve_factors`; read only.
+    rows : RowFactors
+    x : RowState
+        ``copy`` and ``level`` of these rows are written.
+    point : ndarray of float64, shape (E,)
+        Work space.
+    """
+    inverse, origin, n_states = 1.0 / s.penalty[i], g.state_ptr[g.var_ptr[example]] - state, g.state_ptr[-1]
+    for r in range(rows.ptr[example], rows.ptr[example + 1]):
+        for j in range(rows.entry_ptr[r], rows.entry_ptr[r + 1]):
+            c = rows.column[j]
+            p = s.p[c - origin] if c < n_states else x.auxiliary[c - n_states]
+            point[j] = p - inverse * x.message[j]
+        x.level[r] = project_row(rows, r, point, x.level[r], x.copy)
+
+
+@njit(cache=True, nogil=True)
+def agree_on_states(
+    g: Graph, node: F64, rows: RowFactors, messages: F64, shift: int, example: int, i: int, state: int, s: PrimalSide,
+    x: RowState, residuals: F64, moved: F64,
+) -> None:  # fmt: skip
+    """Project each variable onto distributions, average the copies of its states, and update their messages.
+
+    Parameters
+    ----------
+    g, shift, example, i, state, s
+        As for :func:`~ssvm_backends.dual.admm.steps.agree`.
+    node : ndarray of float64
+        Unary scores.
+    rows : RowFactors
+    messages : ndarray of float64
+        Of tables; changed in place.
+    x : RowState
+        ``message`` is changed in place.
+    residuals : ndarray of float64, shape (4,)
+        As for :func:`~ssvm_backends.dual.admm.steps.agree`.
+    moved : ndarray of float64, shape (S,)
+        Work space.
+    """
+    origin, penalty = g.state_ptr[g.var_ptr[example]] - state, s.penalty[i]
+    for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
+        start, stop, first = g.touch_ptr[v], g.touch_ptr[v + 1], g.state_ptr[v]
+        for c in range(first, g.state_ptr[v + 1]):
+            total = node[c]
+            for t in range(start, stop):
+                total += messages[g.message_ptr[g.touch_slot[t]] + shift + c - first]
+            for t in range(rows.touch_ptr[c], rows.touch_ptr[c + 1]):
+                total += x.message[rows.touch[t]]
+            moved[c] = s.p[c - origin] + total / penalty
+        project_simplex(moved, first, g.state_ptr[v + 1] - first)
+        for c in range(first, g.state_ptr[v + 1]):
+            count, mean = 1 + stop - start + rows.touch_ptr[c + 1] - rows.touch_ptr[c], moved[c]
+            for t in range(start, stop):
+                mean += s.q[g.message_ptr[g.touch_slot[t]] + shift + c - first]
+            for t in range(rows.touch_ptr[c], rows.touch_ptr[c + 1]):
+                mean += x.copy[rows.touch[t]]
+            mean /= count
+            note_change(residuals, moved[c] - mean, mean - s.p[c - origin], count)
+            s.p[c - origin] = mean
+            for t in range(start, stop):
+                m = g.message_ptr[g.touch_slot[t]] + shift + c - first
+                messages[m] += penalty * (s.q[m] - mean)
+                note_copy(residuals, s.q[m] - mean)
+            for t in range(rows.touch_ptr[c], rows.touch_ptr[c + 1]):
+                j = rows.touch[t]
+                x.message[j] += penalty * (x.copy[j] - mean)
+                note_copy(residuals, x.copy[j] - mean)
+
+
+@njit(cache=True, nogil=True)
+def agree_on_auxiliary(
+    rows: RowFactors, n_states: int, example: int, i: int, s: PrimalSide, x: RowState, residuals: F64
+) -> None:
+    """Do the same for the auxiliary columns of an example, each of which has a box in place of a distribution.
+
+    Parameters
+    ----------
+    rows, s, x, residuals, example, i
+        As for :func:`agree_on_states`; ``x.auxiliary`` and ``x.message`` are changed in place.
+    n_states : int
+        Number of states of all examples, after which the auxiliary columns come.
+    """
+    for a in range(rows.auxiliary_ptr[example], rows.auxiliary_ptr[example + 1]):
+        start, stop = rows.touch_ptr[n_states + a], rows.touch_ptr[n_states + a + 1]
+        if start == stop:
+            continue
+        total, mean = 0.0, 0.0
+        for t in range(start, stop):
+            total += x.message[rows.touch[t]]
+            mean += x.copy[rows.touch[t]]
+        j = rows.touch[start]
+        own = min(max(x.auxiliary[a] + total / s.penalty[i], rows.least[j]), rows.most[j])
+        mean = (mean + own) / (1 + stop - start)
+        note_change(residuals, own - mean, mean - x.auxiliary[a], 1 + stop - start)
+        x.auxiliary[a] = mean
+        for t in range(start, stop):
+            j = rows.touch[t]
+            x.message[j] += s.penalty[i] * (x.copy[j] - mean)
+            note_copy(residuals, x.copy[j] - mean)
+
+
+@njit(cache=True, nogil=True)
+def note_change(residuals: F64, own: float, change: float, count: int) -> None:
+    """Add a column with so many copies to the residuals: its own copy's distance, and the change of its average."""
+    residuals[1] += count * change * change
+    residuals[2] += count
+    note_copy(residuals, own)
+
+
+@njit(cache=True, nogil=True)
+def note_copy(residuals: F64, distance: float) -> None:
+    """Add the distance of a copy from its average to the residuals."""
+    residuals[0] += distance * distance
+    residuals[3] = max(residuals[3], abs(distance))
+
+
+@njit(cache=True, nogil=True)
+def publish_rows(
+    g: Graph, node: F64, pool: F64, rows: RowFactors, example: int, i: int, at: int, messages: F64,
+    best: SolverProgress, x: RowState, moved: F64,
+) -> float:  # fmt: skip
+    """Keep the current messages when their bound is the lowest so far; return the sum of the sizes of its terms.
+
+    Parameters
+    ----------
+    g, node, pool, example, i, at, messages, best
+        As for :func:`~ssvm_backends.dual.kernels.publish`.
+    rows : RowFactors
+    x : RowState
+        ``best`` is replaced by ``message`` when that is better.
+    moved : ndarray of float64, shape (S,)
+        Work space: unary scores plus messages of rows.
+    """
+    added, longest = 0.0, 1
+    for c in range(g.state_ptr[g.var_ptr[example]], g.state_ptr[g.var_ptr[example + 1]]):
+        moved[c] = node[c]
+        for t in range(rows.touch_ptr[c], rows.touch_ptr[c + 1]):
+            moved[c] += x.message[rows.touch[t]]
+            added += abs(x.message[rows.touch[t]])
+        added += abs(node[c])
+        longest = max(longest, rows.touch_ptr[c + 1] - rows.touch_ptr[c])
+    bound, _, size = dual_bound(g, moved, pool, best.current, shift_of(g, example, at), example)
+    for r in range(rows.ptr[example], rows.ptr[example + 1]):
+        value, terms = row_bound(rows, r, x.message)
+        bound += value
+        added += terms
+        size += abs(value)
+        longest = max(longest, rows.entry_ptr[r + 1] - rows.entry_ptr[r])
+    n_states = len(node)
+    for a in range(rows.auxiliary_ptr[example], rows.auxiliary_ptr[example + 1]):
+        start, stop = rows.touch_ptr[n_states + a], rows.touch_ptr[n_states + a + 1]
+        if start < stop:
+            total, j = 0.0, rows.touch[start]
+            for t in range(start, stop):
+                total += x.message[rows.touch[t]]
+                added += abs(x.message[rows.touch[t]]) * max(abs(rows.least[j]), abs(rows.most[j]))
+            bound += max(total * rows.least[j], total * rows.most[j])
+            longest = max(longest, stop - start)
+    n_terms = rows.ptr[example + 1] - rows.ptr[example] + longest
+    n_terms += rows.auxiliary_ptr[example + 1] - rows.auxiliary_ptr[example] + 4
+    bound += n_terms * 2.3e-16 * (added + size)
+    if bound < x.lowest[example]:  # no labelling scores so little
+        bound = -np.inf
+    if bound < best.bound[i]:
+        best.bound[i] = bound
+        for m in range(at, at + n_messages(g, example)):
+            messages[m] = best.current[m]
+        for j in range(rows.entry_ptr[rows.ptr[example]], rows.entry_ptr[rows.ptr[example + 1]]):
+            x.best[j] = x.message[j]
+    return size

@@ -1,0 +1,190 @@
+"""Linear rows of hard constraints as factors of AD3: of all examples, and of what is left of those asked for.
+
+Where masks and clamps have decided a column it moves into the bounds of its rows.  Rows that nothing can break are left
+out, and those that nothing can keep prove that an example has no labelling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.programs.side_rows import SLACK, SideRows
+from ssvm_dsl.ir import F64, I64, Bools, Program, members, pointers
+
+
+class RowFactors(NamedTuple):
+    """Rows ``lower <= a . x <= upper`` of n examples over S states and A auxiliary columns.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n + 1,)
+        Rows of each example.
+    entry_ptr : ndarray of int64, shape (R + 1,)
+        Entries of each row.
+    column : ndarray of int64, shape (E,)
+        A state, or S and the number of an auxiliary column.
+    coefficient : ndarray of float64, shape (E,)
+        Not zero.
+    least, most : ndarray of float64, shape (E,)
+        The box of the entry's column.
+    lower, upper : ndarray of float64, shape (R,)
+    auxiliary_ptr : ndarray of int64, shape (n + 1,)
+        Auxiliary columns of each example.
+    touch_ptr : ndarray of int64, shape (S + A + 1,)
+        Entries of each column: ``touch[touch_ptr[c] : touch_ptr[c + 1]]``.
+    touch : ndarray of int64, shape (E,)
+    """
+
+    ptr: I64
+    entry_ptr: I64
+    column: I64
+    coefficient: F64
+    least: F64
+    most: F64
+    lower: F64
+    upper: F64
+    auxiliary_ptr: I64
+    touch_ptr: I64
+    touch: I64
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRows:
+    """The rows of all constraints of a program; entries and rows as in :class:`RowFactors`, over its own states.
+
+    Parameters
+    ----------
+    ptr, entry_ptr : ndarray of int64
+    column : ndarray of int64
+        A state of the program, or ``n_states`` and the number of an auxiliary column.
+    coefficient : ndarray of float64
+    lower, upper : ndarray of float64
+        Moved outwards by what sums of fractions may be off.
+    auxiliary_ptr : ndarray of int64, shape (B + 1,)
+    least, most : ndarray of float64
+        Of the auxiliary columns.
+    """
+
+    ptr: I64
+    entry_ptr: I64
+    column: I64
+    coefficient: F64
+    lower: F64
+    upper: F64
+    auxiliary_ptr: I64
+    least: F64
+    most: F64
+
+    @classmethod
+    def of(cls, program: Program) -> ProgramRows:
+        """Return the rows of a program's constraints."""
+        starts, auxiliary = program.state_ptr[program.var_ptr], 0
+        n_rows, n_auxiliary, parts = list[int](), list[int](), list[tuple[I64, I64, F64, F64, F64, F64, F64]]()
+        for i in range(program.n_examples):
+            lo, hi = program.var_ptr[i : i + 2]
+            n = int(starts[i + 1] - starts[i])
+            side = SideRows.of(program, i, n, program.state_ptr[lo : hi + 1] - starts[i])
+            matrix, at = side.matrix, side.matrix.indices.astype(np.int64)
+            column = np.where(at < n, at + starts[i], at - n + program.n_states + auxiliary)
+            parts.append(
+                (np.diff(matrix.indptr).astype(np.int64), column, matrix.data, *_loosened(side), side.least, side.most)
+            )
+            auxiliary += side.n_auxiliary
+            n_rows.append(side.n_rows)
+            n_auxiliary.append(side.n_auxiliary)
+        joined = [np.concatenate([np.zeros(0), *(part[k] for part in parts)]) for k in range(7)]
+        lengths, column = joined[0].astype(np.int64), joined[1].astype(np.int64)
+        return cls(
+            pointers(np.array(n_rows, dtype=np.int64)), pointers(lengths), column, joined[2], joined[3], joined[4],
+            pointers(np.array(n_auxiliary, dtype=np.int64)), joined[5], joined[6],
+        )  # fmt: skip
+
+
+def _loosened(side: SideRows) -> tuple[F64, F64]:
+    """Return the bounds of rows, moved outwards by the rounding that sums of fractions are granted."""
+    owner = np.repeat(np.arange(side.n_rows), np.diff(side.matrix.indptr))
+    reach = np.ones(side.matrix.shape[1])
+    if side.n_auxiliary:
+        reach[-side.n_auxiliary :] = np.maximum(np.abs(side.least), np.abs(side.most))
+    size = np.bincount(owner, np.abs(side.matrix.data) * reach[side.matrix.indices], side.n_rows)
+    fractions = np.bincount(owner, side.matrix.data != np.rint(side.matrix.data), side.n_rows) > 0
+    for bound in (side.lower, side.upper):
+        fractions |= np.isfinite(bound) & (bound != np.rint(bound))
+    slack = np.where(fractions, SLACK * size, 0.0)
+    return side.lower - slack, side.upper + slack
+
+
+def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced) -> tuple[RowFactors, I64, Bools]:
+    """Return the rows of what is left of some examples.
+
+    Parameters
+    ----------
+    program : Program
+    rows : ProgramRows
+    ids : ndarray of int64, shape (n,)
+    reduced : Reduced
+        Of these examples, compact (``reduced.ids`` counts them).
+
+    Returns
+    -------
+    rows : RowFactors
+    entry : ndarray of int64, shape (E,)
+        The place of each entry among those of the examples asked for.
+    possible : ndarray of bool, shape (n,)
+        False where a row cannot be kept.
+    """
+    mine = members(rows.ptr, ids)
+    lengths = np.diff(rows.entry_ptr)[mine]
+    entries, owner = members(rows.entry_ptr, mine), np.repeat(np.arange(len(mine)), lengths)
+    place, fixed = columns_left(program, ids, reduced)
+    column, coefficient = rows.column[entries], rows.coefficient[entries]
+    auxiliary = column >= program.n_states
+    n_left, new_auxiliary = len(reduced.state), np.zeros(len(rows.least), dtype=np.int64)
+    chosen = members(rows.auxiliary_ptr, ids)
+    new_auxiliary[chosen] = n_left + np.arange(len(chosen))
+    states = np.where(auxiliary, 0, column)
+    now = place[states]
+    constant = np.where(auxiliary, 0.0, fixed[states])
+    now[auxiliary] = new_auxiliary[column[auxiliary] - program.n_states]
+    shift = np.bincount(owner, coefficient * constant, len(mine))
+    lower, upper = rows.lower[mine] - shift, rows.upper[mine] - shift
+    kept = (now >= 0) & (coefficient != 0.0)
+    entries, owner, now, coefficient = np.flatnonzero(kept), owner[kept], now[kept], coefficient[kept]
+    box = np.concatenate([np.zeros(n_left), rows.least[chosen]]), np.concatenate([np.ones(n_left), rows.most[chosen]])
+    least, most = box[0][now], box[1][now]
+    ends = np.stack([coefficient * least, coefficient * most])
+    low, high, size = (np.bincount(owner, one, len(mine)) for one in (ends.min(0), ends.max(0), np.abs(ends).max(0)))
+    size = size + np.bincount(owner, np.abs(coefficient), len(mine)) + np.abs(shift)
+    example = np.repeat(np.arange(len(ids)), np.diff(rows.ptr)[ids])
+    impossible = (low > upper + SLACK * size) | (high < lower - SLACK * size) | (lower > upper)
+    possible = np.bincount(example[impossible], minlength=len(ids)) == 0
+    left = ~impossible & ((low < lower) | (high > upper))
+    # what rounding leaves of a bound that is met by one point alone
+    lower, upper = np.minimum(lower, high), np.maximum(upper, low)
+    in_use = left[owner]
+    entries, now, coefficient, least, most = (x[in_use] for x in (entries, now, coefficient, least, most))
+    touch = np.argsort(now, kind="stable").astype(np.int64)
+    made = RowFactors(
+        pointers(np.bincount(example[left], minlength=len(ids))),
+        pointers(np.bincount(owner[in_use], minlength=len(mine))[left]), now, coefficient, least, most,
+        lower[left], upper[left], pointers(np.diff(rows.auxiliary_ptr)[ids]),
+        pointers(np.bincount(now, minlength=n_left + len(chosen))), touch,
+    )  # fmt: skip
+    return made, entries, possible
+
+
+def columns_left(program: Program, ids: I64, reduced: Reduced) -> tuple[I64, F64]:
+    """Return for each state of a program its number in what is left (-1: none), and whether it is decided to hold."""
+    place, fixed = np.full(program.n_states, -1, dtype=np.int64), np.zeros(program.n_states)
+    assert reduced.kept is not None
+    variables = members(program.var_ptr, ids)
+    decided = np.ones(len(variables), dtype=bool)
+    decided[reduced.kept] = False
+    fixed[program.state_ptr[:-1][variables[decided]] + reduced.decided[decided]] = 1.0
+    first = program.state_ptr[:-1][variables[reduced.kept]]
+    place[np.repeat(first, reduced.instance.graph.card) + reduced.state] = np.arange(len(reduced.state))
+    return place, fixed
