@@ -53,10 +53,10 @@ def scopes(target, sizes, inputs):
         ]
     if target.kind in ("pairs", "grid"):
         out = []
-        for axis in [target.axis] if target.kind == "pairs" else y.dims:
-            k = names.index(axis.name)
+        for axes in [target.axes] if target.kind == "pairs" else [(dim,) for dim in y.dims]:
+            moved = [names.index(axis.name) for axis in axes]
             for p in spots:
-                q = tuple(v + (j == k) for j, v in enumerate(p))
+                q = tuple(v + (j in moved) for j, v in enumerate(p))
                 if q in spots:
                     out.append(([(y.name, p), (y.name, q)], at(q)))
         return out

@@ -235,7 +235,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     shaped = {name: size[chosen] for name, size in examples.sizes.items()}
     keys = FOUND * examples.n + (0.0 if target.edges is None else 8.0 * target.edges.arity * m)
     scopes = (4 * r + 16) * m + 4 * examples.n
-    meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r, shaped)))
+    meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r)))
     feature_bytes = 0
     if source is not None:
         _source(source, sizes, n_rows, n_configs if factor.joint else 1, work=scopes)
@@ -257,7 +257,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     return FactorSize(n, n_rows, n_tables, n_configs, width, structure, feature_bytes)
 
 
-def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64]) -> float:
+def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
     """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once, for one example of each shape."""
     longest = int(counts.max(initial=0))
     if target.kind in ("each", "indicator", "at", "starts"):
@@ -268,28 +268,14 @@ def _lay_bytes(target: Target, counts: I64, n: int, r: int, sizes: dict[str, I64
         return 68.0 * n
     if target.kind == "chain":
         return (8.0 * r + 44) * n
-    if target.kind == "pairs":
-        return 68.0 * n + 40.0 * _n_lines(target, counts, sizes)
-    if target.kind == "grid":
-        return 84.0 * n + 40.0 * _n_lines(target, counts, sizes)
+    if target.kind in ("pairs", "grid"):
+        return (68.0 if target.kind == "pairs" else 84.0) * n
     if target.kind == "along":
         return (16.0 * r + 20) * n
     local = {"complete": 8.0 * r + 16, "cliques": 8.0 * r}.get(target.kind, 24.0 * r + 16) * longest
     kinds, times = np.unique(counts, return_counts=True)
     alike = float((kinds * times).max(initial=0)) if target.kind != "cliques" else float(n)
     return 4.0 * r * n + 24.0 * n + 8.0 * r * alike + max(local, 8.0 * r * longest)
-
-
-def _n_lines(target: Target, counts: I64, sizes: dict[str, I64]) -> float:
-    """Return the number of runs of neighbours along the axis where there are most."""
-    label, most = target.label, 0.0
-    for k in range(len(label.dims)):
-        if target.axis is None or label.dims[k].name == target.axis.name:
-            lines = np.ones(len(counts))
-            for dim in label.dims[:k]:
-                lines = lines * sizes[dim.name]
-            most = max(most, float(lines.sum()))
-    return most
 
 
 def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: float) -> None:

@@ -6,8 +6,9 @@ one example of each shape; no array has an entry for every factor of every examp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -178,32 +179,25 @@ def _spans(target: Target, layout: Layout, lists: Lists) -> _Laid:
 
 
 def _pairs(target: Target, layout: Layout, lists: Lists) -> _Laid:
-    assert target.axis is not None
-    return _along_axis(target.label, target.axis, layout)
+    return _neighbours(target.label, target.axes, layout)
 
 
-def _along_axis(label: Label, axis: Dim, layout: Layout) -> _Laid:
-    """Join neighbours along one axis: for each position on the axes before it, one run of starts."""
-    k = [dim.name for dim in label.dims].index(axis.name)
-    outer, inner = np.ones((2, layout.n), dtype=np.int64)
-    for dim in label.dims[:k]:
-        outer = outer * layout.sizes[dim.name]
-    for dim in label.dims[k + 1 :]:
-        inner = inner * layout.sizes[dim.name]
-    size = layout.sizes[axis.name]
-    owner = np.repeat(np.arange(layout.n), outer)
-    block = runs(np.zeros(layout.n, np.int64), outer) * (size * inner)[owner]
-    length = (np.maximum(size - 1, 0) * inner)[owner]
-    start = layout.start(label)
-    first = runs(start[owner] + block, length)
-    second = first + np.repeat(inner[owner], length)
-    counts = outer * np.maximum(size - 1, 0) * inner
-    place = second - np.repeat(start, counts)
-    return _Laid(np.stack([first, second], axis=1), counts, label.dims, place)
+def _neighbours(label: Label, axes: tuple[Dim, ...], layout: Layout) -> _Laid:
+    """Join each variable with the one that is a step along all of the axes after it."""
+    along = [any(dim is axis for axis in axes) for dim in label.dims]
+    before, after = (tuple(step if one else slice(None) for one in along) for step in (slice(-1), slice(1, None)))
+
+    def pattern(shape: tuple[int, ...]) -> I64:
+        place = np.arange(math.prod(shape)).reshape(shape)
+        return np.stack([place[before].ravel(), place[after].ravel()], axis=1)
+
+    sizes, start = np.stack([layout.sizes[dim.name] for dim in label.dims], axis=1), layout.start(label)
+    laid = _patterned(sizes, start[:, None], pattern, label.dims)
+    return replace(laid, place=laid.variables[:, 1] - np.repeat(start, laid.counts))
 
 
 def _grid(target: Target, layout: Layout, lists: Lists) -> _Laid:
-    parts = [_along_axis(target.label, dim, layout) for dim in target.label.dims]
+    parts = [_neighbours(target.label, (dim,), layout) for dim in target.label.dims]
     owner = np.concatenate([np.repeat(np.arange(layout.n), part.counts) for part in parts])
     order = np.argsort(owner, kind="stable")
     variables = np.concatenate([part.variables for part in parts])[order]

@@ -42,10 +42,10 @@ class SavedModel:
         The weights.
     fitted : dict
         What fitted features learnt: arrays and lists of names by feature.
-    report : dict
-        Summary of the fit.
-    certificate : ndarray of float64, shape (6,)
-        What bounds the optimum for every C.
+    report : dict or None
+        Summary of the fit; ``None`` where the weights were given, not learnt.
+    certificate : ndarray of float64, shape (6,), or None
+        What bounds the optimum for every C; of a fit.
     stream : tuple (plain data, arrays by name), optional
         What a stream of examples goes on from (:class:`~ssvm_dsl.learning.estimators.stream.Stream`).
     """
@@ -55,8 +55,8 @@ class SavedModel:
     blocks: tuple[Block, ...]
     coef: NDArray[np.float64]
     fitted: dict[str, dict[str, Any]]
-    report: dict[str, Any]
-    certificate: NDArray[np.float64]
+    report: dict[str, Any] | None
+    certificate: NDArray[np.float64] | None
     stream: tuple[dict[str, Any], dict[str, NDArray[Any]]] | None = None
 
 
@@ -68,7 +68,9 @@ def write_model(path: Path, model: SavedModel) -> None:
     TypeError
         A parameter cannot be written as JSON.
     """
-    arrays: dict[str, NDArray[Any]] = {"coef": model.coef, "certificate": model.certificate}
+    arrays: dict[str, NDArray[Any]] = {"coef": model.coef}
+    if model.certificate is not None:
+        arrays["certificate"] = model.certificate
     learnt: dict[str, dict[str, Any]] = {}
     for number, (source, state) in enumerate(model.fitted.items()):
         learnt[source] = {}
@@ -114,8 +116,11 @@ def read_model(path: Path) -> SavedModel:
             for source, state in content["fitted"].items()
         }
         coef = _coef(path, arrays["coef"], blocks)
-        declaration, report = str(content["declaration"]), dict(content["report"])
-        certificate = _certificate(path, arrays["certificate"])
+        declaration, given = str(content["declaration"]), content["report"] is None
+        if given and ("certificate" in arrays or content["stream"] is not None):
+            raise FileFormatError(f"{path}: a certificate or a stream without the report of a fit")
+        report = None if given else dict(content["report"])
+        certificate = None if given else _certificate(path, arrays["certificate"])
         kept = {name.removeprefix("stream_"): one for name, one in arrays.items() if name.startswith("stream_")}
         stream = None if content["stream"] is None else (dict(content["stream"]), kept)
         return SavedModel(declaration, dict(content["parameters"]), blocks, coef, fitted, report, certificate, stream)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
-from ssvm_dsl.lang.features import Feature
-from ssvm_dsl.lang.inputs import Input, Source
+from ssvm_dsl.lang.features import JointFeature
+from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
@@ -28,8 +28,9 @@ class Given(Symbol):
     target : Label or Target
         ``y``, ``y.is_(k)``, ``y.at(0)``, ``chain(y)`` and so on, as for :class:`Factor`.
     scores : Input, feature, or array
-        An input (or feature) with a number for each joint state of the target (one for ``y.is_(k)``), at the
-        positions that features of a factor have; or an array of the shape of the joint states, the same for all.
+        An input (or another dense feature, fitted ones included: ``Standardized(logits)``) with a number for each
+        joint state of the target (one for ``y.is_(k)``), at the positions that features of a factor have; or an array
+        of the shape of the joint states, the same for all.
 
     Examples
     --------
@@ -47,8 +48,8 @@ class Given(Symbol):
         mistakes: list[Mistake] = []
         goal = as_target(target)
         n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
-        if isinstance(scores, Source) and (scores.sparse or not isinstance(scores, Input | Feature)):
-            mistakes.append(got("Given: scores are a dense Input, a Feature or an array", scores))
+        if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
+            mistakes.append(got("Given: scores are a dense Input, another dense feature of positions, or an array", scores))
         elif isinstance(scores, Source):
             source, width = scores, scores.width or n
             if width != n and not goal.mistakes:

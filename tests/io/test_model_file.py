@@ -99,6 +99,55 @@ def test_the_certificate_comes_back(path):
             again.certified_gap(C)
 
 
+@pytest.mark.parametrize(  # which weights Observed has follows from labels
+    "model", [one for one in catalogue.ALL if one is not catalogue.Observed], ids=lambda model: model.__name__
+)
+def test_given_weights_come_back(model, path):
+    X, Y, _, _ = catalogue.make_data(model, 4, seed=1)
+    more, labels, _, _ = catalogue.make_data(model, 5, seed=2)
+    learnt = fit(model, X, Y, trainer="subgradient")
+    owners = [block.name for block in learnt._blocks]  # factors that are tied have those of others
+    given = {name: catalogue.densely(learnt.weights_[name]) for name in owners}
+    svm = StructuredSVM.from_weights(model, given, fitted_on=X, C=3.0, warm_start=True)
+    svm.save(path)
+    again = StructuredSVM.load(path, trusted=FUNCTIONS)
+    np.testing.assert_array_equal(again.coef_, svm.coef_)
+    assert again.model.declaration == model.declaration
+    assert (again.C, again.warm_start) == (3.0, True)
+    assert not hasattr(again, "report_")
+    assert all(same(a, b) for a, b in zip(again.predict(more), svm.predict(more), strict=True))
+    np.testing.assert_array_equal(again.decision_function(more), svm.decision_function(more))
+    with pytest.raises(OptionError, match="the weights were given"):
+        again.certified_gap(1.0)
+
+
+def test_a_fit_goes_on_from_given_weights_of_a_file(path):
+    given = StructuredSVM.from_weights(Small, good().weights_, warm_start=True, max_passes=3, random_state=0)
+    given.save(path)
+    again = StructuredSVM.load(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given.fit(X, Y)
+        again.fit(X, Y)
+    np.testing.assert_array_equal(again.coef_, given.coef_)
+    again.save(path)
+    assert StructuredSVM.load(path).report_.summary() == again.report_.summary()
+
+
+def test_given_weights_with_half_a_fit_are_refused(path, whole):
+    StructuredSVM.from_weights(Small, good().weights_).save(path)
+    content, arrays = parts(path.read_bytes())
+    assert content["report"] is None
+    assert "certificate" not in arrays
+    fitted, more = parts(whole)
+    refused(path, packed(content, {**arrays, "certificate": more["certificate"]}))
+    refused(path, packed({**content, "report": fitted["report"]}, arrays))
+    refused(path, packed({**content, "stream": {"trainer": "subgradient"}}, arrays))
+    refused(path, packed({**content, "fitted": {"x": {"mean": [1.0]}}}, arrays))
+    refused(path, packed(content, {**arrays, "coef": np.full(8, np.nan)}))
+    refused(path, packed(content, {**arrays, "coef": arrays["coef"][:-1]}))
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

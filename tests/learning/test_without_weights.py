@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ssvm_dsl import BIO, Dim, Factor, Forbid, Given, Hamming, Input, Label, Model, StructuredSVM, chain, ground
-from ssvm_dsl.errors import DataError, InfeasibleError, OptionError, TrainingError
+from ssvm_dsl import (
+    BIO,
+    Dim,
+    Factor,
+    Forbid,
+    Given,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    PLiF,
+    Quantiles,
+    Standardized,
+    StructuredSVM,
+    Whitened,
+    chain,
+    ground,
+)
+from ssvm_dsl.errors import DataError, FileFormatError, InfeasibleError, OptionError, TrainingError
 
 TAGS = ["O", "B-A", "I-A"]
 TABLE = np.arange(9.0).reshape(3, 3) / 3
@@ -179,8 +197,6 @@ def test_weights_that_do_not_fit_are_refused():
     named = {Tagger.emit: np.eye(3), Tagger.start: np.zeros(3), Tagger.trans: np.zeros((3, 3))}
     svm = StructuredSVM.from_weights(Tagger, named)
     assert (svm.weights_["emit"] == np.eye(3)).all()
-    with pytest.raises(OptionError, match="these weights were given"):
-        svm.save("nowhere.npz")
     with pytest.raises(OptionError, match=r"the weights were given \(from_weights\)"):
         svm.certified_gap(1.0)
 
@@ -253,3 +269,59 @@ def test_labels_that_are_not_known_are_left_out():
     assert ground(Tagger, X[2:3], [masked]).ignored.tolist() == [False, True, False, False]
     svm = StructuredSVM(Tagger, C=1.0, tol=1e-3).fit(X, [Y[0], None, [Y[2][0], None, None, Y[2][3]], *Y[3:]])
     assert svm.report_.certified
+
+
+# -- given scores that are learnt features ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Standardized, Whitened, partial(PLiF, knots=Quantiles(3))])
+def test_given_scores_are_features_learnt_in_training(kind, tmp_path):
+    width = 1 if isinstance(kind, partial) else 3
+
+    class Learnt(Model):
+        T = Dim()
+        x = Input(T, 2)
+        raw = Input(T, width)
+        y = Label(T, "abc")
+        emit = Factor(y, features=x)
+        net = Given(y, scores=kind(raw))
+        loss = Hamming(y)
+
+    class Ready(Model):
+        T = Dim()
+        x = Input(T, 2)
+        raw = Input(T, 3)
+        y = Label(T, "abc")
+        emit = Factor(y, features=x)
+        net = Given(y, scores=raw)
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(3)
+    X = [{"x": rng.normal(size=(t, 2)), "raw": rng.normal(2.0, 5.0, size=(t, width))} for t in (3, 1, 4, 2)]
+    new = [{"x": rng.normal(size=(t, 2)), "raw": rng.normal(9.0, 1.0, size=(t, width))} for t in (5, 2)]
+    Y = [["abc"[k] for k in rng.integers(3, size=len(one["x"]))] for one in X]
+    found = np.concatenate([one["raw"] for one in X])
+    if isinstance(kind, partial):
+        knots = np.quantile(found[:, 0], [0.0, 0.5, 1.0])
+        change = lambda raw: np.stack([np.interp(raw[:, 0], knots, hat) for hat in np.eye(3)], axis=1)
+    else:
+        values, axes = np.linalg.eigh(np.cov(found.T, bias=True))
+        matrix = np.diag(1 / found.std(axis=0)) if kind is Standardized else axes @ np.diag(values**-0.5) @ axes.T
+        change = lambda raw: (raw - found.mean(axis=0)) @ matrix
+    ready = [[{"x": one["x"], "raw": change(one["raw"])} for one in data] for data in (X, new)]
+    svm = StructuredSVM(Learnt, tol=1e-6, random_state=0).fit(X, Y)
+    other = StructuredSVM(Ready, tol=1e-6, random_state=0).fit(ready[0], Y)
+    assert svm.report_.primal == pytest.approx(other.report_.primal, rel=1e-5)
+    by_hand = StructuredSVM.from_weights(Learnt, svm.weights_, fitted_on=X)
+    same = StructuredSVM.from_weights(Ready, svm.weights_)
+    expected = same.predict(ready[1], return_bounds=True)[1]
+    path = tmp_path / "model.ssvm"
+    svm.save(path)
+    for one in (svm, by_hand, StructuredSVM.load(path)):
+        assert one.predict(new, return_bounds=True)[1] == pytest.approx(expected)
+    with pytest.raises(OptionError, match="model Learnt learns features"):
+        StructuredSVM.from_weights(Learnt, svm.weights_)
+    svm._fitted = {}
+    svm.save(path)
+    with pytest.raises(FileFormatError, match="what features learnt does not fit the model"):
+        StructuredSVM.load(path)

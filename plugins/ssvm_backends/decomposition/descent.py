@@ -16,7 +16,7 @@ from ssvm_backends.decomposition.bundle import (
 )
 from ssvm_backends.decomposition.incumbents import Incumbents
 from ssvm_backends.decomposition.parts import Part
-from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Limits, Program, Question, Stop, Terms, Theta, pointers
+from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Limits, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
 
 #: The center moves where the bound falls by this share of what the planes promise; the step grows above the other one.
@@ -173,10 +173,13 @@ class Descent:
 
     def _look_closer(self, ids: I64, theta: Theta, best: Incumbents) -> None:
         """Round the combination of planes to labellings, and improve the best ones."""
-        state_ptr = self.program.state_ptr
-        votes = np.where(theta.node > -np.inf, self.bundle.mean, -np.inf)
-        top = np.maximum.reduceat(votes, state_ptr[:-1])
-        at_top = np.flatnonzero(votes == np.repeat(top, self.program.card))
-        others = (at_top[np.searchsorted(at_top, state_ptr[:-1])] - state_ptr[:-1]).astype(np.int32)
+        program = self.program
+        variables = positions(program.var_ptr, ids)
+        states = positions(program.state_ptr[program.var_ptr], ids)
+        first = pointers(program.card[variables])[:-1]
+        mine = np.where(theta.node[states] > -np.inf, self.bundle.mean[states], -np.inf)
+        at_top = np.flatnonzero(mine == np.repeat(np.maximum.reduceat(mine, first), program.card[variables]))
+        votes, others = np.zeros(program.n_states), np.zeros(program.n_variables, dtype=np.int32)
+        votes[states], others[variables] = mine, at_top[np.searchsorted(at_top, first)] - first
         best.offer_best(ids, votes, others)
         best.improve(ids)

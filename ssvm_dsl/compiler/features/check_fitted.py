@@ -37,8 +37,8 @@ class LearntWidths:
     def __init__(self, declaration: Declaration, fitted: Fitted) -> None:
         self._keys, self._fitted = fitted_keys(declaration), fitted
         known = set()
-        for factor in declaration.factors:
-            for source in _learning(factor.features):
+        for one in (*declaration.factors, *declaration.given):
+            for source in _learning(one.features):
                 known.add(self._keys[source])
                 self._check(source)
         for factor in declaration.factors:

@@ -22,7 +22,6 @@ from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.arrays import as_floats, describe, number_text, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import walk_sources
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs.labels import Target
@@ -59,12 +58,11 @@ def fitted_keys(declaration: Declaration) -> dict[Source, str]:
     Different sources may read the same (two lambdas, long lists of knots); the later ones get a number.
     """
     keys: dict[Source, str] = {}
-    for factor in declaration.factors:
-        for source in walk_sources(factor.features):
-            if source not in keys:
-                text = source.name or repr(source)
-                same = sum((other.name or repr(other)) == text for other in keys)
-                keys[source] = f"{text} ({same + 1})" if same else text
+    for source in declaration.sources:
+        if source not in keys:
+            text = source.name or repr(source)
+            same = sum((other.name or repr(other)) == text for other in keys)
+            keys[source] = f"{text} ({same + 1})" if same else text
     return keys
 
 

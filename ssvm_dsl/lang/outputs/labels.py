@@ -286,8 +286,8 @@ class Target(Node):
         end of an edge); with auxiliary variables their own and that of the factors they belong to.
     state : class name, optional
         The class an indicator tests for.
-    axis : Dim, optional
-        The axis along which ``"pairs"`` (and ``"chain"``) run.
+    axes : tuple of Dim
+        The axes along which ``"pairs"`` (and ``"chain"``) go one step.
     order : int
         Order of a chain: ``order + 1`` consecutive variables form one factor.
     edges : Edges, optional
@@ -301,7 +301,7 @@ class Target(Node):
     kind: str
     labels: tuple[Label, ...]
     state: ClassName | None
-    axis: Dim | None
+    axes: tuple[Dim, ...]
     order: int
     edges: Edges | None
     sets: tuple[tuple[int, ...], ...]
@@ -313,7 +313,7 @@ class Target(Node):
         labels: tuple[Label, ...],
         *,
         state: ClassName | None = None,
-        axis: Dim | None = None,
+        axes: tuple[Dim, ...] = (),
         order: int = 1,
         edges: Edges | None = None,
         sets: tuple[tuple[int, ...], ...] = (),
@@ -331,7 +331,7 @@ class Target(Node):
             found.append(f"is_({show(state)}): not one of the classes of the label")
         state = state if isinstance(state, str | int) else None  # others may have no hash
         self._fill(
-            found, kind=kind, labels=labels, state=state, axis=axis, order=order, edges=edges, sets=sets,
+            found, kind=kind, labels=labels, state=state, axes=axes, order=order, edges=edges, sets=sets,
             position=position,
         )  # fmt: skip
 
@@ -408,7 +408,7 @@ class Target(Node):
         if self.kind in ("chain", "grid"):
             return ()
         if self.kind == "pairs":
-            return tuple(dim for dim in self.label.dims if dim is not self.axis)
+            return tuple(dim for dim in self.label.dims if not any(dim is axis for axis in self.axes))
         return self.feature_axes
 
     @property
@@ -430,16 +430,17 @@ class Target(Node):
         if self.kind == "spans":
             return n_spans(_product(self.label.dims, sizes), self.label.segments or 1)
         if self.kind in ("chain", "pairs", "grid"):
-            axes = self.label.dims if self.kind == "grid" else (self.axis,)
-            return sum(self._steps(axis, sizes) for axis in axes if axis is not None)
+            steps = [(axis,) for axis in self.label.dims] if self.kind == "grid" else [self.axes]
+            return sum(self._steps(axes, sizes) for axes in steps)
         total = _product(self.all_axes, sizes)
         return total * (total - 1) // 2 if self.kind == "complete" else total
 
-    def _steps(self, axis: Dim, sizes: Mapping[str, Any]) -> Any:
-        """Return how many runs of ``order + 1`` neighbours there are along one axis."""
-        size = sizes[axis.name]
-        across = _product(tuple(dim for dim in self.label.dims if dim is not axis), sizes)
-        return across * ((size - self.order) * (size > self.order))
+    def _steps(self, axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
+        """Return how many runs of ``order + 1`` variables there are, each a step along all of the axes after the last."""
+        total = _product(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
+        for axis in axes:
+            total = total * ((sizes[axis.name] - self.order) * (sizes[axis.name] > self.order))
+        return total
 
     @property
     def constructor(self) -> str:
@@ -453,7 +454,7 @@ class Target(Node):
         if self.kind == "at":
             return (*self.labels, self.position), {}
         if self.kind == "pairs":
-            return (*self.labels, self.axis), {}
+            return (*self.labels, *self.axes), {}
         if self.kind == "along":
             return (self.labels if len(self.labels) > 1 else self.label, self.edges), {}
         if self.kind == "cliques":
@@ -481,7 +482,7 @@ class Target(Node):
         return hash(self._content())
 
     def _content(self) -> tuple[Any, ...]:
-        return self.kind, self.labels, self.state, self.axis, self.order, self.edges, self.sets, self.position
+        return self.kind, self.labels, self.state, self.axes, self.order, self.edges, self.sets, self.position
 
 
 def union_axes(*labels: Label) -> tuple[Dim, ...]:

@@ -37,17 +37,33 @@ def chain(y: Label, order: int = 1) -> Target:
         order = 1
     if order > 1 and isinstance(y, Label) and y.segments is not None:
         mistakes.append("chain: of segments the order is 1: two successive ones")
-    return Target("chain", (y,), axis=dims[0] if dims else None, order=order, mistakes=mistakes)
+    return Target("chain", (y,), axes=dims[:1], order=order, mistakes=mistakes)
 
 
-def pairs(y: Label, axis: Dim) -> Target:
-    """Join neighbours along one axis of a label array: ``(h, w)`` with ``(h, w+1)`` for ``pairs(y, W)``."""
+def pairs(y: Label, *axes: Dim) -> Target:
+    """Join neighbours along one axis of a label array, or diagonal ones: one step along each of several axes.
+
+    Parameters
+    ----------
+    y : Label
+    *axes : Dim
+        Axes of the label: ``pairs(y, W)`` joins ``(h, w)`` with ``(h, w+1)``, ``pairs(y, H, W)`` with ``(h+1, w+1)``.
+
+    Examples
+    --------
+    >>> y = Label(I, J, 2)                      # a word of the source, a word of the target
+    >>> both = [[[0, 0], [0, 1]]]               # scored where both links are there
+    >>> next_ = Factor(pairs(y, I, J), form=both)
+    """
     mistakes: list[Mistake] = []
-    if not any(dim is axis for dim in _dims(y)):
-        wrong = axis
-        mistakes.append(lambda: f"pairs: {show(wrong)} is not an axis of {show(y)}")
-        axis = _dims(y)[0] if _dims(y) else Dim(1)
-    return Target("pairs", (y,), axis=axis, mistakes=mistakes)
+    if not axes:
+        mistakes.append("pairs: the axis is missing, as in pairs(y, W)")
+    for k, axis in enumerate(axes):
+        if not any(dim is axis for dim in _dims(y)):
+            mistakes.append(lambda wrong=axis: f"pairs: {show(wrong)} is not an axis of {show(y)}")
+        elif any(axis is other for other in axes[:k]):
+            mistakes.append(lambda wrong=axis: f"pairs: {show(wrong)} is named twice")
+    return Target("pairs", (y,), axes=axes if not mistakes else _dims(y)[:1] or (Dim(1),), mistakes=mistakes)
 
 
 def grid(y: Label) -> Target:

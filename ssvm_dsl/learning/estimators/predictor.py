@@ -215,7 +215,7 @@ class Predictor(Estimator):
             executor.close()
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file (JSON and arrays; no pickle, no code).
+        """Write the model, fitted or with given weights, to a file (JSON and arrays; no pickle, no code).
 
         Raises
         ------
@@ -232,7 +232,7 @@ class Predictor(Estimator):
     @classmethod
     @memory_for("reading the model", "it does not fit this machine")
     def load(cls, path: str | Path, *, trusted: bool | Iterable[str] = False) -> Self:
-        """Return the fitted model of a file.
+        """Return the model of a file, as it was when it was saved.
 
         Parameters
         ----------

@@ -28,18 +28,13 @@ NOT_SAVED = ("model", "callbacks", "regularization")
 
 
 def to_saved(svm: Any) -> SavedModel:
-    """Return what a file holds of a fitted estimator.
+    """Return what a file holds of an estimator that was fitted, or given its weights.
 
     Raises
     ------
     ModelError
         The model calls a function without an import path.
-    OptionError
-        The weights were given, so that there is no certificate to keep.
     """
-    if not hasattr(svm, "_certificate"):
-        text = "a model file holds what a fit has learnt; these weights were given"
-        raise OptionError(f"{text}: keep them as arrays, and call from_weights again")
     parameters = {key: value for key, value in svm.get_params(deep=False).items() if key not in NOT_SAVED}
     scales = {factor_name(key): value for key, value in (svm.regularization or {}).items()}
     parameters["regularization"] = scales or None
@@ -51,6 +46,8 @@ def to_saved(svm: Any) -> SavedModel:
     except ModelError as err:
         hint = "nothing learnt is lost: declare the model again with such a function, and svm.set_params(model=...)"
         raise ModelError(err.model, [(where, f"{text}; {hint}") for where, text in err.mistakes]) from None
+    if not hasattr(svm, "_certificate"):  # nothing is known of given weights
+        return SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, None, None)
     certificate = np.array(astuple(svm._certificate), dtype=np.float64)
     summary, stream = svm.report_.summary(), getattr(svm, "_stream", None)
     saved = SavedModel(declaration, parameters, svm._blocks, svm.coef_, svm._fitted, summary, certificate)
@@ -58,7 +55,7 @@ def to_saved(svm: Any) -> SavedModel:
 
 
 def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: bool | Iterable[str]) -> Kind:
-    """Return the fitted estimator that a file holds.
+    """Return the estimator that a file holds: fitted, or with given weights.
 
     Raises
     ------
@@ -72,9 +69,6 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
     if unknown:
         text = f"{path}: unknown parameters {', '.join(sorted(unknown))} of {kind.__name__}"
         raise FileFormatError(f"{text}; a file is loaded by the class that saved it")
-    with _of_file(path, "not a report of a fit"):
-        report = FitReport.of_summary(saved.report)
-        _check_report(report)
     # beside lam, C was not given; the file holds it all the same
     without = {"C"} if saved.parameters.get("lam") is not None else set()
     with _of_file(path, f"not the parameters of {kind.__name__}"):
@@ -82,6 +76,11 @@ def from_saved(kind: type[Kind], saved: SavedModel, path: str | Path, trusted: b
         made: Any = new
         clone(made).set_params(checkpoint=None)._check()  # its folder may be on another machine
     made.coef_, made._blocks, made._fitted = saved.coef, saved.blocks, saved.fitted
+    if saved.report is None or saved.certificate is None:
+        return new
+    with _of_file(path, "not a report of a fit"):
+        report = FitReport.of_summary(saved.report)
+        _check_report(report)
     made.report_, made.plan_ = report, report.plan
     lam, n, *rest = saved.certificate.tolist()
     made._certificate = Certificate(lam, int(n), *rest)
