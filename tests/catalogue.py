@@ -79,6 +79,7 @@ class Seg(Model):
     vert = Factor(pairs(y, H), features=x)
     edge = Factor(pairs(y, W), features=Feature(contrast, pairs(y, W), width=1))
     net = Factor(grid(y))
+    slant = Factor(pairs(y, H, W), features=x)
     loss = Hamming(y, ignore=255)
 
 

@@ -232,7 +232,6 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
     _, chosen = shapes_of(target, sizes.layout, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
-    shaped = {name: size[chosen] for name, size in examples.sizes.items()}
     keys = FOUND * examples.n + (0.0 if target.edges is None else 8.0 * target.edges.arity * m)
     scopes = (4 * r + 16) * m + 4 * examples.n
     meter.pass_by(max(keys, 4 * examples.n + _lay_bytes(target, few, m, r)))

@@ -49,7 +49,7 @@ class Given(Symbol):
         goal = as_target(target)
         n, source, table = 1 if goal.kind == "indicator" else prod(goal.cards), None, None
         if isinstance(scores, Source) and (scores.sparse or isinstance(scores, JointFeature)):
-            mistakes.append(got("Given: scores are a dense Input, another dense feature of positions, or an array", scores))
+            mistakes.append(got("Given: scores are a dense Input, another dense feature, or an array", scores))
         elif isinstance(scores, Source):
             source, width = scores, scores.width or n
             if width != n and not goal.mistakes:

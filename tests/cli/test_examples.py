@@ -16,7 +16,7 @@ from ssvm_dsl import datasets
 DESIGN = ROOT / "tests" / "lang" / "test_design_models.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWS = {
-    "alignment": r"backend assignment.*\nalignment error rate on 20 pairs: [0-9]\.",
+    "alignment": r"backend decompose.*\nalignment error rate on 20 pairs: [0-9]\.",
     "bio": r"Free +[1-9]\d* tags that cannot.*\nLegal +0 tags that cannot be; F1 of phrases 0\.[78]",
     "budget": r"Free +chain .*%\nBudget +cardinality .* 0\.0%\nTaxonomy +ilp .* 0\.0%",
     "chunking": r"right chunk tags on 3 test sentences: (8|9|100)",

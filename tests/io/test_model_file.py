@@ -104,7 +104,7 @@ def test_the_certificate_comes_back(path):
 )
 def test_given_weights_come_back(model, path):
     X, Y, _, _ = catalogue.make_data(model, 4, seed=1)
-    more, labels, _, _ = catalogue.make_data(model, 5, seed=2)
+    more, _, _, _ = catalogue.make_data(model, 5, seed=2)
     learnt = fit(model, X, Y, trainer="subgradient")
     owners = [block.name for block in learnt._blocks]  # factors that are tied have those of others
     given = {name: catalogue.densely(learnt.weights_[name]) for name in owners}

@@ -154,7 +154,7 @@ LOOKUP = Edges(Dim(), over=T)
         (lambda: Given(Y, scores=[1.0, np.nan]), "scores are numbers or -inf, not nan or +inf"),
         (lambda: Given(Y, scores=[1.0, 2.0, 3.0]), "an array of scores has the shape (2,), got (3,)"),
         (lambda: Given(chain(Y), scores=X), "expected 4 numbers, one for each joint state of the target, 2 are"),
-        (lambda: Given(Y, scores=Input(T, 2, sparse=True)), "scores are a dense Input, another dense feature of positions, or an array"),
+        (lambda: Given(Y, scores=Input(T, 2, sparse=True)), "scores are a dense Input, another dense feature"),
     ],
 )
 def test_mistakes_are_named(make, found):

@@ -303,11 +303,16 @@ def test_given_scores_are_features_learnt_in_training(kind, tmp_path):
     found = np.concatenate([one["raw"] for one in X])
     if isinstance(kind, partial):
         knots = np.quantile(found[:, 0], [0.0, 0.5, 1.0])
-        change = lambda raw: np.stack([np.interp(raw[:, 0], knots, hat) for hat in np.eye(3)], axis=1)
+
+        def change(raw):
+            return np.stack([np.interp(raw[:, 0], knots, hat) for hat in np.eye(3)], axis=1)
     else:
         values, axes = np.linalg.eigh(np.cov(found.T, bias=True))
         matrix = np.diag(1 / found.std(axis=0)) if kind is Standardized else axes @ np.diag(values**-0.5) @ axes.T
-        change = lambda raw: (raw - found.mean(axis=0)) @ matrix
+
+        def change(raw):
+            return (raw - found.mean(axis=0)) @ matrix
+
     ready = [[{"x": one["x"], "raw": change(one["raw"])} for one in data] for data in (X, new)]
     svm = StructuredSVM(Learnt, tol=1e-6, random_state=0).fit(X, Y)
     other = StructuredSVM(Ready, tol=1e-6, random_state=0).fit(ready[0], Y)

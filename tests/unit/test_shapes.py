@@ -148,6 +148,7 @@ class Everything(Model):
     c = Label(K, 2)
     own = Factor(a, features=x)
     rows = Factor(pairs(a, W), features=x)
+    slant = Factor(pairs(a, W, H), features=x)
     all = Factor(grid(a))
     node = Factor(b, features=v)
     step = Factor(chain(b), features=v)

@@ -15,6 +15,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Source
 from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 
@@ -37,7 +38,8 @@ class LearntWidths:
     def __init__(self, declaration: Declaration, fitted: Fitted) -> None:
         self._keys, self._fitted = fitted_keys(declaration), fitted
         known = set()
-        for one in (*declaration.factors, *declaration.given):
+        scored: tuple[Factor | Given, ...] = (*declaration.factors, *declaration.given)
+        for one in scored:
             for source in _learning(one.features):
                 known.add(self._keys[source])
                 self._check(source)

@@ -436,7 +436,7 @@ class Target(Node):
         return total * (total - 1) // 2 if self.kind == "complete" else total
 
     def _steps(self, axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
-        """Return how many runs of ``order + 1`` variables there are, each a step along all of the axes after the last."""
+        """Return how many runs of ``order + 1`` variables there are, each one step along all of the axes."""
         total = _product(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
         for axis in axes:
             total = total * ((sizes[axis.name] - self.order) * (sizes[axis.name] > self.order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from operator import index
 
 from ssvm_dsl.lang.arrays import number_text
@@ -55,15 +56,17 @@ def pairs(y: Label, *axes: Dim) -> Target:
     >>> both = [[[0, 0], [0, 1]]]               # scored where both links are there
     >>> next_ = Factor(pairs(y, I, J), form=both)
     """
-    mistakes: list[Mistake] = []
-    if not axes:
-        mistakes.append("pairs: the axis is missing, as in pairs(y, W)")
+    mistakes: list[Mistake] = [] if axes else ["pairs: the axis is missing, as in pairs(y, W)"]
     for k, axis in enumerate(axes):
         if not any(dim is axis for dim in _dims(y)):
-            mistakes.append(lambda wrong=axis: f"pairs: {show(wrong)} is not an axis of {show(y)}")
+            mistakes.append(partial(_no_axis, axis, y))
         elif any(axis is other for other in axes[:k]):
-            mistakes.append(lambda wrong=axis: f"pairs: {show(wrong)} is named twice")
+            mistakes.append("pairs: an axis is named twice")
     return Target("pairs", (y,), axes=axes if not mistakes else _dims(y)[:1] or (Dim(1),), mistakes=mistakes)
+
+
+def _no_axis(axis: object, y: object) -> str:
+    return f"pairs: {show(axis)} is not an axis of {show(y)}"
 
 
 def grid(y: Label) -> Target:

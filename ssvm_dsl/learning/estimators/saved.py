@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ssvm_dsl.compiler.features.check_fitted import LearntWidths, weight_blocks
-from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
+from ssvm_dsl.errors import FileFormatError, ModelError
 from ssvm_dsl.io.model_file import SavedModel, read_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
