@@ -139,4 +139,6 @@ def seg_without_ignored(x, y, blocks):
                 total += blocks["edge"][a, b, 0] * np.abs(x[h, w + 1] - x[h, w]).sum()
             if h + 1 < rows and (b := int(y[h + 1, w])) != 255:
                 total += blocks["net"][a, b] + blocks["vert"][a, b] @ x[h + 1, w]
+            if h + 1 < rows and w + 1 < cols and (b := int(y[h + 1, w + 1])) != 255:
+                total += blocks["slant"][a, b] @ x[h + 1, w + 1]
     return total

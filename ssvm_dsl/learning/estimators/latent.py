@@ -95,7 +95,8 @@ class LatentOptions:
         """
         if self.restarts > 1:
             text = f"trainer '{spec.name}' minimises no objective to compare restarts by"
-            raise OptionError(f"latent_options: {text}; leave them out, or use a trainer of convex problems")
+            cure = "fit with several random_state and keep the best score on other examples, or use a trainer of convex"
+            raise OptionError(f"latent_options: {text}; leave them out: {cure} problems")
 
 
 @dataclass(eq=False)
