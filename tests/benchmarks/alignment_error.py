@@ -135,7 +135,8 @@ def structured(
     def found(cost: float, c: float, train: Any, test: Any) -> NDArray[np.int64]:
         model = type("Priced", (base,), {"loss": Cost(base.y, [[0, 1], [cost, 0]])})
         tol = 0.02 if diagonals else 0.01
-        svm = StructuredSVM(model, C=c, tol=tol, backend=backend).fit([X[i] for i in train], [Y[i] for i in train])
+        svm = StructuredSVM(model, C=c, tol=tol, backend=backend, random_state=0)
+        svm.fit([X[i] for i in train], [Y[i] for i in train])
         return counts(svm.predict([X[i] for i in test]), [sure[i] for i in test], [possible[i] for i in test])
 
     every_one, folds = np.arange(N_TRAIN), np.arange(N_TRAIN) % N_FOLDS
