@@ -105,7 +105,7 @@ class NoBackendError(PluginError):
     def __init__(
         self, question: str, refusals: Sequence[tuple[str, Sequence[str]]], hint: str = ""
     ) -> None:
-        self.question = question
+        self.question, self.hint = question, hint
         self.refusals = tuple((name, tuple(reasons)) for name, reasons in refusals)
         lines = [f"no backend can answer: {question}"]
         lines += [f"  {name}: {'; '.join(reasons)}" for name, reasons in self.refusals]

@@ -32,6 +32,7 @@ from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
+    BridgeSpec,
     ConstraintSpec,
     LossSpec,
     NamedSpec,
@@ -51,6 +52,7 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_risks": RiskSpec,
     "ssvm_losses": LossSpec,
     "ssvm_constraints": ConstraintSpec,
+    "ssvm_bridges": BridgeSpec,
 }
 
 #: Kinds whose names are settings of estimators.

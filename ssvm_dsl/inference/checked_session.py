@@ -14,8 +14,12 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, TooLargeError
+from ssvm_dsl.inference.bridging.bridged_session import BridgedSession
+from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
+from ssvm_dsl.inference.bridging.ways import way_through
+from ssvm_dsl.inference.candidates import consider
 from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import Plan, consider
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.portioned_session import open_session
 from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
@@ -29,7 +33,7 @@ from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import missing_methods
-from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
 
 
@@ -49,7 +53,7 @@ class CheckedSession:
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
-        self.program, self._plugins = with_rules(program, plugins), plugins
+        self._given, self.program, self._plugins = program, with_rules(program, plugins), plugins
         self._outwards, self._moving = outwards, RLock()
         self._open(plan)
 
@@ -68,23 +72,32 @@ class CheckedSession:
         program, plugins = self.program, self._plugins
         spec = plugins.find(BackendSpec, plan.backend)
         owner = plugins.owner(spec)
-        origin = "" if owner.bundled else str(owner)
+        way, asked = None, program
+        if plan.bridges:
+            way = way_through(self._given, plan.bridges, plugins)
+            asked = with_rules(way.program, plugins)
+        owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
+        origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
         self._foreign = not owner.bundled
-        self._fault = partial(BackendFault, spec.name, origin=origin)
+        self._fault = partial(BackendFault, plan.title, origin=origin)
         self._contained = contained(plugins.whose(spec), self._fault)
         self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
         with self._contained, self._turn:
             if owner.bundled:
-                self._session: Any = open_session(plugins.load(spec)(), program, plan.options)
+                self._session: Any = open_session(plugins.load(spec)(), asked, plan.options)
             else:
-                opened = plugins.load(spec)().open(read_only(program), dict(plan.options))
+                opened = plugins.load(spec)().open(read_only(asked), dict(plan.options))
                 if lacking := missing_methods(opened, spec.caps):
                     raise self._fault(lacking)
-                self._session = ForeignSession(opened, program, self._fault)
-        self._verify = Verifier(program, spec.name, spec.caps, foreign=origin)
+                self._session = ForeignSession(opened, asked, self._fault)
+        if way is not None:
+            self._session = BridgedSession(self._session, way.lowerings)
+        self._verify = Verifier(program, plan.title, spec.caps, foreign=origin)
         self._tasks, self._abilities = spec.caps.tasks, spec.caps.abilities
-        if program.constraints:
-            self._tasks, self._abilities = _answered(program, spec, plan.options)
+        if asked.constraints:
+            self._tasks, self._abilities = _answered(asked, spec, plan.options)
+        if way is not None:
+            self._tasks, self._abilities = self._tasks & TASKS, self._abilities & ABILITIES
         self.plan, self.spec = plan, spec
 
     def _move_on(self, refused: Plan, err: Exception) -> bool:

@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.checked_session import CheckedSession, round_outwards
 from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
-from ssvm_dsl.inference.planner import Plan, joined_plan
+from ssvm_dsl.inference.plans import Plan, joined_plan
 from ssvm_dsl.inference.verification.verify import slack
 from ssvm_dsl.inference.verification.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables

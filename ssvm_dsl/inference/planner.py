@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ssvm_dsl.array_types import I8
-from ssvm_dsl.errors import NoBackendError, PluginError, SsvmError
+from ssvm_dsl.errors import NoBackendError, PluginError
+from ssvm_dsl.inference.bridging.choices import bridged
+from ssvm_dsl.inference.candidates import consider, consider_resolved
 from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
+from ssvm_dsl.inference.plans import Candidate, Plan, by_cost, joined_plan
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap
@@ -18,9 +19,7 @@ from ssvm_dsl.ir.loss import COUNT, ZERO_ONE, LossFactors
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import AUXILIARY, Program
-from ssvm_dsl.memory import SMALL, shortage
-from ssvm_dsl.plugin_api.contained import contained
-from ssvm_dsl.plugin_api.protocols import Backend, Verdict
+from ssvm_dsl.memory import SMALL
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 
@@ -31,182 +30,6 @@ _OF_OUTPUTS_ALONE = frozenset({Task.MARGINALS, Task.KBEST})
 
 #: Plans kept by a registry: asking all backends takes a third of a single prediction.
 MOST_PLANS = 256
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What one backend says to a need.
-
-    Parameters
-    ----------
-    name : str
-    ok : bool
-    cost : float
-        Estimated elementary operations.
-    reasons : tuple of str
-        Why it refuses, or what there is to know.
-    seconds : float
-        Expected time of one answer for every example; ``nan`` where nothing is known.
-    n_bytes : float
-        Expected memory of its session.
-    """
-
-    name: str
-    ok: bool
-    cost: float
-    reasons: tuple[str, ...]
-    seconds: float = np.nan
-    n_bytes: float = 0.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The chosen backend and how it was chosen.
-
-    Parameters
-    ----------
-    backend : str
-    need : str
-        What was asked for, in words.
-    reason : str
-        One sentence.
-    candidates : tuple of Candidate
-        Every backend's answer.
-    options : mapping
-        Options the backend is opened with.
-    parts : tuple of Plan
-        When different components of a problem take different backends: a plan for each part.
-    seconds : float
-        Expected time of one answer for every example, ``nan`` where nothing is known: within a few times, as a rule.
-    n_bytes : float
-        Expected memory of the session, beside program and scores.
-    """
-
-    backend: str
-    need: str
-    reason: str
-    candidates: tuple[Candidate, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[Plan, ...] = ()
-    seconds: float = np.nan
-    n_bytes: float = 0.0
-
-    def following(self, err: Exception, plugins: Registry) -> Plan | None:
-        """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
-
-        A plan whose backend was named considered no other, so that there is none.
-        """
-        refusal = f"{type(err).__name__}: {err}".splitlines()[0]
-        tried = Candidate(self.backend, False, np.inf, (f"fits, but refused: {refusal}",))
-        candidates = tuple(tried if one.name == self.backend else one for one in self.candidates)
-        fitting = [one for one in by_cost(candidates) if one.name != self.backend]
-        if not fitting:
-            return None
-        name = fitting[0].name
-        reason = "; ".join([f"{name} took over from {self.backend}, which refused ({refusal})", *fitting[0].reasons])
-        options = plugins.find(BackendSpec, name).resolve(None)
-        seconds, n_bytes = fitting[0].seconds, fitting[0].n_bytes
-        return replace(
-            self, backend=name, reason=reason, candidates=candidates, options=options, seconds=seconds, n_bytes=n_bytes
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """Return what is worth storing, as plain data."""
-        facts = {
-            "backend": self.backend,
-            "need": self.need,
-            "reason": self.reason,
-            "options": dict(self.options),
-            "seconds": float(self.seconds) if np.isfinite(self.seconds) else None,
-            "n_bytes": float(self.n_bytes),
-            "candidates": {c.name: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
-        }
-        return facts | {"parts": [part.summary() for part in self.parts]} if self.parts else facts
-
-    @classmethod
-    def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
-        """Return the plan of a stored summary (costs are not stored)."""
-        candidates = tuple(_stored_candidate(name, text) for name, text in stored["candidates"].items())
-        parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
-        seconds, n_bytes = stored.get("seconds"), float(stored.get("n_bytes", 0.0))
-        return cls(
-            stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts,
-            np.nan if seconds is None else float(seconds), n_bytes,
-        )  # fmt: skip
-
-
-def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates that fit, cheapest first."""
-    return sorted((one for one in candidates if one.ok), key=lambda one: (one.cost, one.name))
-
-
-def _stored_candidate(name: str, text: str) -> Candidate:
-    """Return a candidate from its words in a summary: ``fits``, perhaps with what there is to know, or reasons."""
-    first, _, rest = text.partition("; ")
-    ok = first == "fits"
-    reasons = (rest if ok else text,)
-    return Candidate(name, ok, np.nan, tuple(filter(None, reasons)))
-
-
-def consider(need: Need, spec: BackendSpec, options: dict[str, Any] | None = None) -> tuple[Candidate, Backend | None]:
-    """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit.
-
-    Parameters
-    ----------
-    need : Need
-    spec : BackendSpec
-    options : dict, optional
-        What the user gave; the backend sees them as ``need.options``, defaults filled in.
-
-    Raises
-    ------
-    OptionError
-        An unknown option or a value outside the choices.
-    """
-    return _consider(need, spec, spec.resolve(options))
-
-
-def _consider(need: Need, spec: BackendSpec, resolved: dict[str, Any]) -> tuple[Candidate, Backend | None]:
-    """Return what a backend says to a need, for options that are checked and complete."""
-    reasons = spec.caps.refusals(need)
-    missing = spec.missing()
-    if missing:
-        hint = f" ({spec.install_hint})" if spec.install_hint else ""
-        reasons.append(f"needs {', '.join(missing)}{hint}")
-    if reasons:
-        return Candidate(spec.name, False, np.inf, tuple(reasons)), None
-    try:
-        with contained(f"backend '{spec.name}'", PluginError):
-            backend: Backend = spec.load()()
-            candidate = _candidate(spec, backend.check(replace(need, options=dict(resolved))), need.share)
-    except SsvmError as err:  # a plug-in must not take the host down while others are considered
-        why = " ".join(str(err).removeprefix("it failed with ").split())
-        return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None
-    return candidate, backend
-
-
-def _candidate(spec: BackendSpec, verdict: Verdict, share: float) -> Candidate:
-    """Return what a verdict says, if it is one; what is short of memory does not fit.
-
-    ``share`` is which share of the factors the backend has before it at a time.
-    """
-    if not isinstance(verdict, Verdict):
-        raise PluginError(f"check returned a {type(verdict).__name__}, expected a Verdict")
-    ok, cost, reasons = verdict.ok, verdict.cost, verdict.reasons
-    if not isinstance(ok, bool | np.bool_):
-        raise PluginError(f"check returned Verdict(ok={ok!r:.40}), expected True or False")
-    if not isinstance(cost, int | float | np.number) or isinstance(cost, bool) or not cost >= 0.0:
-        raise PluginError(f"check returned Verdict(cost={cost!r:.40}), expected a number of operations")
-    if not isinstance(reasons, tuple | list) or not all(isinstance(reason, str) for reason in reasons):
-        raise PluginError(f"check returned Verdict(reasons={reasons!r:.40}), expected a tuple of texts")
-    n_bytes = verdict.n_bytes
-    if not isinstance(n_bytes, int | float | np.number) or isinstance(n_bytes, bool) or not n_bytes >= 0.0:
-        raise PluginError(f"check returned Verdict(n_bytes={n_bytes!r:.40}), expected a number of bytes")
-    n_bytes = float(n_bytes) * share
-    facts, seconds = tuple(" ".join(reason.split()) for reason in reasons), float(cost) / spec.speed
-    if ok and (lacking := shortage(float(n_bytes))):
-        return Candidate(spec.name, False, np.inf, (lacking,), seconds, float(n_bytes))
-    return Candidate(spec.name, bool(ok), float(cost), facts, seconds, float(n_bytes))
 
 
 def plan(
@@ -250,18 +73,27 @@ def plan(
 
 def _cheapest(need: Need, known: Registry) -> Plan:
     """Return the plan of the cheapest backend that fits."""
-    ranked = [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
-    candidates = tuple(consider(need, spec)[0] for spec in ranked)
+    candidates = tuple(consider(need, spec)[0] for spec in _ranked(known))
     fitting = by_cost(candidates)
     if not fitting:
         raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
     best = fitting[0]
-    others = ", ".join(f"{c.name} ({c.cost:.2g})" for c in fitting[1:])
-    reason = f"{best.name} is the cheapest that fits {need} (about {best.cost:.2g} operations"
-    reason += f"; next: {others})" if others else ")"
-    reason = "; ".join([reason, *best.reasons])
+    reason = "; ".join([_cheapest_of(candidates, need), *best.reasons])
     resolved = known.find(BackendSpec, best.name).resolve(None)
     return Plan(best.name, str(need), reason, candidates, resolved, seconds=best.seconds, n_bytes=best.n_bytes)
+
+
+def _ranked(known: Registry) -> list[BackendSpec]:
+    """Return the backends that ``auto`` chooses from."""
+    return [spec for spec in known.specs(BackendSpec) if known.owner(spec).allowed]
+
+
+def _cheapest_of(candidates: Sequence[Candidate], need: Need) -> str:
+    """Return which candidate is the cheapest, and which would be next, in words."""
+    best, *rest = by_cost(candidates)
+    others = ", ".join(f"{c.title} ({c.cost:.2g})" for c in rest)
+    reason = f"{best.title} is the cheapest that fits {need} (about {best.cost:.2g} operations"
+    return reason + (f"; next: {others})" if others else ")")
 
 
 def need_of(
@@ -323,8 +155,10 @@ def plan_program(
     NoBackendError, PluginError, OptionError
         As for :func:`plan`.
     """
+    if need.constraint_kinds:
+        return _constrained(program, need, backend, options, registry() if plugins is None else plugins)
     whole = backend != AUTO or bool(options) or need.topology < Topology.LOOPY or bool(need.abilities)
-    if whole or not need.tasks <= SEPARABLE or need.constraint_kinds:
+    if whole or not need.tasks <= SEPARABLE:
         return plan(need, backend, options, plugins)
     if one_kind(program):
         return plan(need, plugins=plugins)
@@ -336,12 +170,45 @@ def plan_program(
     return joined_plan(str(need), plans, [part.program.n_examples for part in parts])
 
 
-def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:
-    """Return the plan of a program whose parts, of so many components each, have plans of their own."""
-    facts = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
-    seconds, n_bytes = sum(one.seconds for one in plans), sum(one.n_bytes for one in plans)
-    names = " + ".join(one.backend for one in plans)
-    return Plan(names, need, "; ".join(facts), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
+def _constrained(program: Program, need: Need, backend: str, options: dict[str, Any] | None, known: Registry) -> Plan:
+    """Return the plan for a program with constraints: a native oracle, else what is cheapest.
+
+    Oracles that know the kinds come first.  Those that take all kinds (by their linear rows, by trying labellings)
+    compete with the backends behind bridges.
+    """
+    refused, made = None, None
+    try:
+        made = plan(need, backend, options, known)
+    except NoBackendError as err:
+        refused = err
+    named = backend != AUTO
+    if made is not None and (named or not known.find(BackendSpec, made.backend).caps.every_constraint):
+        return made
+    taken = set() if made is None else {one.name for one in made.candidates if one.ok}  # these need no bridge
+    specs = [known.find(BackendSpec, backend)] if named else [one for one in _ranked(known) if one.name not in taken]
+    behind = bridged(program, need, [(one, one.resolve(options)) for one in specs], known, strangers=named)
+    found = behind.fitting
+    if refused is not None and not found:
+        hint = refused.hint
+        if named:
+            others = [(one, one.resolve(None)) for one in known.specs(BackendSpec) if one.name != backend]
+            fits = {name: name for name in _native(need, backend, known)}
+            for one in by_cost(bridged(program, need, others, known).fitting):
+                fits.setdefault(one.name, one.title)
+            hint = _fitting(list(fits.values()))
+        tried = [*refused.refusals, *behind.bridges, *(behind.backends if named else ())]
+        raise NoBackendError(refused.question, tried, hint)
+    native = () if made is None else made.candidates
+    if made is not None and (not found or by_cost(native)[0].cost <= by_cost(found)[0].cost):
+        return replace(made, candidates=(*native, *found))
+    best = by_cost(found)[0]
+    why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
+    reason = "; ".join([why if named else _cheapest_of([*native, *found], need), *best.reasons])
+    resolved = known.find(BackendSpec, best.name).resolve(options)
+    return Plan(
+        best.name, str(need), reason, (*native, *found), resolved, seconds=best.seconds, n_bytes=best.n_bytes,
+        bridges=best.bridges,
+    )  # fmt: skip
 
 
 def accepted_guarantee(
@@ -366,15 +233,23 @@ def accepted_guarantee(
 
 def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known: Registry) -> Plan:
     resolved = spec.resolve(options)
-    candidate, _ = _consider(need, spec, resolved)
+    candidate, _ = consider_resolved(need, spec, resolved)
     if not candidate.ok:
-        others = [consider(need, other)[0] for other in known.specs(BackendSpec) if other.name != spec.name]
-        fits = [c.name for c in others if c.ok]
-        hint = f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
+        hint = _fitting(_native(need, spec.name, known))
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
     reason = "; ".join([f"{spec.name} was asked for", *candidate.reasons])
     seconds, n_bytes = candidate.seconds, candidate.n_bytes
     return Plan(spec.name, str(need), reason, (candidate,), resolved, seconds=seconds, n_bytes=n_bytes)
+
+
+def _native(need: Need, name: str, known: Registry) -> list[str]:
+    """Return the backends other than one that fit."""
+    others = (consider(need, other)[0] for other in known.specs(BackendSpec) if other.name != name)
+    return [one.name for one in others if one.ok]
+
+
+def _fitting(fits: Sequence[str]) -> str:
+    return f"these would fit: {', '.join(fits)}" if fits else "no other backend would fit either"
 
 
 def _outsiders(need: Need, known: Registry) -> str:

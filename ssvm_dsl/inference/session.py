@@ -8,7 +8,7 @@ from typing import Protocol
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.checked_session import CheckedSession
 from ssvm_dsl.inference.parted_session import PartedSession
-from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program

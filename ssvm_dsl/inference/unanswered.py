@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
-from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 

@@ -2,6 +2,7 @@
 
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.constraints import ConstraintKind
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
@@ -26,6 +27,7 @@ from ssvm_dsl.plugin_api.specs import (
     AddedLoss,
     Alias,
     BackendSpec,
+    BridgeSpec,
     ConstraintSpec,
     LossSpec,
     RiskForm,
@@ -56,6 +58,8 @@ __all__ = [
     "AnytimeTrainer",
     "Backend",
     "BackendSpec",
+    "Bridge",
+    "BridgeSpec",
     "Clock",
     "CompiledMessages",
     "CompiledOracle",
@@ -83,6 +87,7 @@ __all__ = [
     "PredictingProblem",
     "Question",
     "ResumableTrainer",
+    "Rewrite",
     "RiskForm",
     "RiskGradient",
     "RiskSpec",

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.plugin_api.options import KINDS, Option
-from ssvm_dsl.plugin_api.specs import ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
+from ssvm_dsl.plugin_api.specs import BridgeSpec, ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
 
 #: What users type: one word, also on a command line and in a table.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -106,6 +106,10 @@ def _unfit(spec: Spec) -> Iterator[str]:
                 yield f"the name of a parameter is an identifier, got {_short(name)}"
         if len(set(names)) < len(names):
             yield "the names of the parameters are all different"
+    if isinstance(spec, BridgeSpec):
+        if not spec.kinds and not spec.every_constraint:
+            yield "it takes no kind of constraints: list them in kinds, or set every_constraint"
+        yield from (f"kinds lists names of kinds, got {_short(one)}" for one in spec.kinds if not NAME.fullmatch(one))
     if isinstance(spec, RiskSpec):
         if spec.mixtures and not FACTORY.fullmatch(spec.mixtures):
             yield f"mixtures is 'package.module:Class' or empty, got {_short(spec.mixtures)}"

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import pluggy
 
-from ssvm_dsl.plugin_api.specs import BackendSpec, ConstraintSpec, LossSpec, RiskSpec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec, ConstraintSpec, LossSpec, RiskSpec, TrainerSpec
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 PROJECT = "ssvm"
@@ -54,6 +54,12 @@ def ssvm_losses() -> Iterable[LossSpec]:
 @hookspec
 def ssvm_constraints() -> Iterable[ConstraintSpec]:
     """Return kinds of hard constraints for ``Constraint(kind, literals)``."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_bridges() -> Iterable[BridgeSpec]:
+    """Return rewritings of hard constraints into tables."""
     raise NotImplementedError("a hook specification is never called")
 
 

@@ -372,6 +372,25 @@ class ConstraintSpec(Spec):
 
 
 @dataclass(frozen=True)
+class BridgeSpec(Spec):
+    """A rewriting of hard constraints into tables, for backends that do not take the constraints themselves.
+
+    ``factory`` names a class that is made without arguments and is a :class:`~ssvm_dsl.plugin_api.Bridge`.
+
+    Parameters
+    ----------
+    kinds : frozenset of str
+        Kinds of constraints that it takes.
+    every_constraint : bool
+        Whether it takes all kinds, those of other plug-ins as well, by what their kinds say
+        (``ConstraintGroup.rules``).
+    """
+
+    kinds: frozenset[str] = frozenset()
+    every_constraint: bool = False
+
+
+@dataclass(frozen=True)
 class LossSpec(Spec):
     """A loss for ``CustomLoss(name, y, **options)``.
 

@@ -1,7 +1,8 @@
 """For authors of plug-ins: the conformance kits, problems to try, and answers of installed backends to compare with.
 
-``check_backend("my-backend")``, ``check_trainer("my-trainer")`` and ``check_constraint("my-kind")`` run the kits; the
-pytest fixtures ``backend_conformance``, ``trainer_conformance`` and ``constraint_conformance`` do so in a test.
+``check_backend("my-backend")``, ``check_trainer("my-trainer")``, ``check_constraint("my-kind")`` and
+``check_bridge("my-bridge")`` run the kits; the pytest fixtures ``backend_conformance``, ``trainer_conformance``,
+``constraint_conformance`` and ``bridge_conformance`` do so in a test.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
 """
 
@@ -14,6 +15,7 @@ from ssvm_dsl.lazy_api import lazy_names
 _HOMES = {
     "ssvm_dsl.testing.answers": ("answer",),
     "ssvm_dsl.testing.backends.conformance": ("check_backend",),
+    "ssvm_dsl.testing.bridges.conformance": ("check_bridge",),
     "ssvm_dsl.testing.constraints.conformance": ("check_constraint",),
     "ssvm_dsl.testing.constraints.problems": ("kind_problem",),
     "ssvm_dsl.testing.corner_cases": ("catalogue",),
@@ -33,6 +35,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from ssvm_dsl.testing.answers import answer as answer
     from ssvm_dsl.testing.backends.conformance import check_backend as check_backend
+    from ssvm_dsl.testing.bridges.conformance import check_bridge as check_bridge
     from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint
     from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue

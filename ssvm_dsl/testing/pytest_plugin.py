@@ -1,4 +1,4 @@
-"""Pytest plug-in for authors of plug-ins: ``backend_conformance``, ``trainer_conformance``, ``constraint_conformance``.
+"""Pytest plug-in for authors of plug-ins: the conformance kits as fixtures, such as ``backend_conformance``.
 
 Pytest imports this module in every project where the package is installed, so it imports nothing heavy.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, TrainerSpec
+    from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, TrainerSpec
     from ssvm_dsl.testing.report import ConformanceReport
 
 
@@ -33,6 +33,13 @@ class ConstraintConformance(Protocol):
 
     def __call__(self, kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
         """Run :func:`ssvm_dsl.testing.check_constraint`; fail the test unless all is well."""
+
+
+class BridgeConformance(Protocol):
+    """Type of the fixture ``bridge_conformance``."""
+
+    def __call__(self, bridge: str | BridgeSpec, **settings: Any) -> ConformanceReport:
+        """Run :func:`ssvm_dsl.testing.check_bridge`; fail the test unless all is well."""
 
 
 @pytest.fixture
@@ -82,6 +89,23 @@ def constraint_conformance() -> ConstraintConformance:
 
     def check(kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
         return _passed(check_constraint(kind, **settings))
+
+    return check
+
+
+@pytest.fixture
+def bridge_conformance() -> BridgeConformance:
+    """Return a function that checks a bridge and fails the test unless all is well.
+
+    Examples
+    --------
+    >>> def test_my_bridge(bridge_conformance):
+    ...     bridge_conformance("my-bridge", n_problems=50)
+    """
+    from ssvm_dsl.testing.bridges.conformance import check_bridge
+
+    def check(bridge: str | BridgeSpec, **settings: Any) -> ConformanceReport:
+        return _passed(check_bridge(bridge, **settings))
 
     return check
 

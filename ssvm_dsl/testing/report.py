@@ -85,7 +85,7 @@ class ConformanceReport:
     refusals : dict of str to int
         Reasons for which problems that its description covers were refused, and how often.
     kind : str
-        ``"backend"``, ``"trainer"`` or ``"constraint"``.
+        ``"backend"``, ``"trainer"``, ``"constraint"`` or ``"bridge"``.
     """
 
     name: str

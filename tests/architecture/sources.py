@@ -26,10 +26,14 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+#: Bundled plug-ins.
+BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints", "ssvm_bridges")
+
+
 @cache
 def product_files() -> list[Path]:
     """Every Python file that ships; a rule is one test over all of them, which tells every offence."""
-    packages = ("ssvm_dsl", "plugins/ssvm_backends", "plugins/ssvm_trainers", "plugins/ssvm_constraints")
+    packages = ("ssvm_dsl", *(f"plugins/{name}" for name in BUNDLED))
     return sorted(path for package in packages for path in ROOT.glob(f"{package}/**/*.py"))
 
 

@@ -9,9 +9,9 @@ import sys
 import zipfile
 
 import pytest
-from sources import ROOT, product_files
+from sources import BUNDLED, ROOT, product_files
 
-PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_trainers", "ssvm_constraints")
+PACKAGES = ("ssvm_dsl", *BUNDLED)
 SHIPPED = ("pyproject.toml", "README.md", "LICENSE", "ssvm_dsl", "plugins", "tests", "examples", "docs")
 
 
@@ -38,9 +38,8 @@ def wheel(tmp_path_factory):
 def test_all_modules_ship(wheel):
     expected = {path.relative_to(ROOT).as_posix().removeprefix("plugins/") for path in product_files()}
     assert expected <= set(wheel.namelist())
-    assert any(name.startswith("ssvm_backends/") for name in expected)
-    assert any(name.startswith("ssvm_trainers/") for name in expected)
-    assert any(name.startswith("ssvm_constraints/") for name in expected)
+    for package in PACKAGES:
+        assert any(name.startswith(f"{package}/") for name in expected)
 
 
 def test_data_markers_and_licences_ship(wheel):
@@ -62,7 +61,6 @@ def test_entry_points(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     points = configparser.ConfigParser()
     points.read_string(wheel.read(name).decode())
-    bundled = {"backends": "ssvm_backends", "trainers": "ssvm_trainers", "constraints": "ssvm_constraints"}
-    assert dict(points["ssvm"]) == bundled
+    assert dict(points["ssvm"]) == {package.removeprefix("ssvm_"): package for package in BUNDLED}
     assert dict(points["console_scripts"]) == {"ssvm": "ssvm_dsl.cli.main:main"}
     assert dict(points["pytest11"]) == {"ssvm_dsl": "ssvm_dsl.testing.pytest_plugin"}

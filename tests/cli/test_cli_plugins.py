@@ -233,7 +233,7 @@ def test_check_a_bad_backend(site):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["hm"], "the conformance kits check backends, trainers and kinds of constraints; 'hm' is a risk"),
+        (["hm"], "the conformance kits check backends, trainers, kinds of constraints and bridges; 'hm' is a risk"),
         (["chian"], "there is no plug-in 'chian'; did you mean 'chain'?"),
         (["chain", "--only", "mapp"], "there is no check 'mapp'"),
     ],

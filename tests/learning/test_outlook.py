@@ -9,7 +9,8 @@ import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import NoBackendError, TooLargeError
-from ssvm_dsl.inference.planner import Plan, plan
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.outlook import LONG, Outlook, fit_outlook, predict_outlook

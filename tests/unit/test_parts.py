@@ -8,7 +8,8 @@ import pytest
 from ssvm_dsl.inference.checked_session import CheckedSession
 from ssvm_dsl.inference.parted_session import PartedSession
 from ssvm_dsl.inference.parts import by_component, parts_of
-from ssvm_dsl.inference.planner import Plan, plan_program
+from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers

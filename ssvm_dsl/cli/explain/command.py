@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ssvm_dsl.compiler.ground import Grounded
-    from ssvm_dsl.inference.planner import Candidate
+    from ssvm_dsl.inference.plans import Candidate
     from ssvm_dsl.ir.need import Need
     from ssvm_dsl.ir.program import Program
     from ssvm_dsl.lang.declaration import Declaration
@@ -195,7 +195,8 @@ def _with_factors(declaration: Declaration, others: dict[str, Factor]) -> Declar
 
 def _answer(question: str, need: Need, program: Program) -> Answer:
     from ssvm_dsl.errors import NoBackendError
-    from ssvm_dsl.inference.planner import consider, plan_program
+    from ssvm_dsl.inference.candidates import consider
+    from ssvm_dsl.inference.planner import plan_program
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 

@@ -24,15 +24,15 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Check the backend, trainer and kind of constraints of that name; the exit status is 1 when one fails."""
+    """Check the backend, trainer, kind of constraints and bridge of that name; the exit status is 1 when one fails."""
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
 
     kinds = sorted({facts["kind"] for facts in find_all(args.name, registry())})
-    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint")]
+    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint", "bridge")]
     if not able:
-        what = "the conformance kits check backends, trainers and kinds of constraints"
+        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
         raise PluginError(f"{what}; '{args.name}' is a {', '.join(kinds)}")
     reports = [_check(args, kind) for kind in able]
     if args.json:
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 
 
 def _check(args: Namespace, kind: str) -> ConformanceReport:
-    from ssvm_dsl.testing import check_backend, check_constraint, check_trainer
+    from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_trainer
 
     side = aside()
     side.quiet = args.json
@@ -55,8 +55,8 @@ def _check(args: Namespace, kind: str) -> ConformanceReport:
 
         if kind == "trainer":
             return check_trainer(args.name, seed=args.seed, only=args.only, progress=tell)
-        check = check_constraint if kind == "constraint" else check_backend
+        check = {"constraint": check_constraint, "bridge": check_bridge}.get(kind, check_backend)
         return check(args.name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
 
 
-COMMAND = Command("check", "check a backend, trainer or kind of constraints in everything it claims", run, arguments)
+COMMAND = Command("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.inference.deadline import Deadline, answer_within
-from ssvm_dsl.inference.planner import Plan
+from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import PlannedSession, open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir.need import Guarantee, Limits, Task

@@ -15,7 +15,7 @@ from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
-    from ssvm_dsl.inference.planner import Plan
+    from ssvm_dsl.inference.plans import Plan
     from ssvm_dsl.io.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
 

@@ -14,6 +14,7 @@ from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
 from ssvm_dsl.testing.constraints import checks
 from ssvm_dsl.testing.constraints.problems import kind_problem
+from ssvm_dsl.testing.examination import examine
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 
@@ -77,7 +78,7 @@ def check_constraint(
     for name in (one for one in (*CHECKS, *COVERED) if not only or one in only):
         if progress is not None:
             progress(name)
-        run.check(name)
+        run.report.checks.append(examine(name, run.problems, CHECKS.get(name) or COVERED[name]))
     return run.report
 
 
@@ -103,19 +104,3 @@ class _Examination:
                 check.failures.append(Failure(f"seed {seed}", crash(err)))
                 if len(check.failures) >= MAX_FAILURES:
                     return
-
-    def check(self, name: str) -> None:
-        """Run one check over all problems."""
-        check = Check(name)
-        self.report.checks.append(check)
-        for problem in self.problems:
-            if len(check.failures) >= MAX_FAILURES:
-                return
-            try:
-                if name in CHECKS:
-                    check.cases += 1
-                    CHECKS[name](problem)
-                else:
-                    check.cases += COVERED[name](problem)
-            except TROUBLE as err:
-                check.failures.append(Failure(problem.name, crash(err)))

@@ -1,0 +1,85 @@
+"""``logic-to-tables``: constraints over few variables become tables of the joint states that keep them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, pointers
+from ssvm_dsl.plugin_api import Rewrite, Verdict
+
+#: Entries of one table at most, and variables of it.
+MOST_ENTRIES, MOST_VARIABLES = 2**12, 12
+
+
+class LogicToTables:
+    """Asks the kind about all joint states of the variables of each constraint."""
+
+    def check(self, example: Program) -> Verdict:
+        """Accept constraints over few variables each; nothing but their joint states is looked at."""
+        group, total = example.constraints[0], 0
+        if group.oracle is not None:
+            return Verdict(False, reasons=("a Custom is asked about whole labellings",))
+        for k in range(group.n_constraints):
+            scope = _scope(group, k)
+            entries = prod(example.card[scope].tolist())
+            if len(scope) > MOST_VARIABLES or entries > MOST_ENTRIES:
+                most = f"tables have up to {MOST_VARIABLES} variables and {MOST_ENTRIES} entries"
+                return Verdict(False, reasons=(f"{most}, a constraint has {len(scope)} and {entries}",))
+            total += entries
+        return Verdict(True, float(total))
+
+    def lower(self, example: Program) -> Rewrite:
+        """Return a table for each constraint that rules anything out; equal ones are computed once."""
+        group, made = example.constraints[0], Rewrite.of(example)
+        known: dict[tuple[object, ...], Bools] = {}
+        for k in range(group.n_constraints):
+            scope = _scope(group, k)
+            cards = example.card[scope]
+            one = _alone(group, k)
+            place = np.searchsorted(scope, one.variable).astype(np.int32)
+            numbers = (*one.meta.values(), *one.literal_meta.values())
+            arrays = (cards, place, one.state, one.negated, *numbers)
+            key = tuple(array.tobytes() for array in arrays)
+            if key not in known:
+                known[key] = _allowed(one, place, cards)
+            if len(scope):
+                made.table(scope.tolist(), known[key])
+            elif not known[key].all():
+                made.never()
+        return made
+
+
+def _scope(group: ConstraintGroup, k: int) -> I32:
+    """Return the variables of a constraint, each once."""
+    return np.unique(group.variable[group.literals(k)])
+
+
+def _alone(group: ConstraintGroup, k: int) -> ConstraintGroup:
+    """Return one constraint of an example."""
+    return group.only(np.array([k], dtype=np.int64))
+
+
+def _allowed(one: ConstraintGroup, place: I32, cards: I32) -> Bools:
+    """Return which joint states of the variables keep a constraint; ``shape (*cards)``.
+
+    The kind is asked about one constraint for each joint state.
+    """
+    n = prod(cards.tolist())
+    l = len(one.variable)
+    literal_ptr: I64 = np.arange(n + 1, dtype=np.int64) * l
+    several = replace(
+        one,
+        ptr=pointers(np.ones(n, dtype=np.int64)),
+        literal_ptr=literal_ptr,
+        variable=np.tile(place, n),
+        state=np.tile(one.state, n),
+        negated=np.tile(one.negated, n),
+        meta={name: np.repeat(value, n, axis=0) for name, value in one.meta.items()},
+        literal_meta={name: np.concatenate([value] * n) for name, value in one.literal_meta.items()},
+    )
+    labels = np.indices(cards.tolist()).reshape(len(cards), n).T.astype(np.int32)
+    broken = several.broken(labels.ravel(), np.arange(n + 1, dtype=np.int64) * len(cards))
+    return np.asarray(~broken.reshape(cards.tolist()))

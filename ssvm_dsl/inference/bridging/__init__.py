@@ -1,0 +1,1 @@
+"""Constraints rewritten into tables by bridges: lowered programs, sessions on them, and which ways there are."""

@@ -1,0 +1,162 @@
+"""The chosen backend and how it was chosen: what reports and saved models store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.registry import Registry
+
+#: How backends and bridges are named together.
+THROUGH, AND = " through ", " and "
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What one backend says to a need.
+
+    Parameters
+    ----------
+    name : str
+    ok : bool
+    cost : float
+        Estimated elementary operations.
+    reasons : tuple of str
+        Why it refuses, or what there is to know.
+    seconds : float
+        Expected time of one answer for every example; ``nan`` where nothing is known.
+    n_bytes : float
+        Expected memory of its session.
+    bridges : tuple of str
+        The bridges that rewrite constraints for it, in order.
+    """
+
+    name: str
+    ok: bool
+    cost: float
+    reasons: tuple[str, ...]
+    seconds: float = np.nan
+    n_bytes: float = 0.0
+    bridges: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The backend, and the bridges on the way to it."""
+        return through(self.name, self.bridges)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen backend and how it was chosen.
+
+    Parameters
+    ----------
+    backend : str
+    need : str
+        What was asked for, in words.
+    reason : str
+        One sentence.
+    candidates : tuple of Candidate
+        Every backend's answer.
+    options : mapping
+        Options the backend is opened with.
+    parts : tuple of Plan
+        When different components of a problem take different backends: a plan for each part.
+    seconds : float
+        Expected time of one answer for every example, ``nan`` where nothing is known: within a few times, as a rule.
+    n_bytes : float
+        Expected memory of the session, beside program and scores.
+    bridges : tuple of str
+        The bridges that rewrite constraints for the backend, in order.
+    """
+
+    backend: str
+    need: str
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Plan, ...] = ()
+    seconds: float = np.nan
+    n_bytes: float = 0.0
+    bridges: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The backend, and the bridges on the way to it."""
+        return through(self.backend, self.bridges)
+
+    def following(self, err: Exception, plugins: Registry) -> Plan | None:
+        """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
+
+        A plan whose backend was named considered no other, so that there is none.
+        """
+        refusal = f"{type(err).__name__}: {err}".splitlines()[0]
+        tried = Candidate(self.backend, False, np.inf, (f"fits, but refused: {refusal}",), bridges=self.bridges)
+        candidates = tuple(tried if one.title == self.title else one for one in self.candidates)
+        fitting = by_cost(candidates)
+        if not fitting:
+            return None
+        best = fitting[0]
+        reason = "; ".join([f"{best.title} took over from {self.title}, which refused ({refusal})", *best.reasons])
+        options = plugins.find(BackendSpec, best.name).resolve(None)
+        return replace(
+            self, backend=best.name, reason=reason, candidates=candidates, options=options, seconds=best.seconds,
+            n_bytes=best.n_bytes, bridges=best.bridges,
+        )  # fmt: skip
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is worth storing, as plain data."""
+        facts: dict[str, Any] = {
+            "backend": self.backend,
+            "need": self.need,
+            "reason": self.reason,
+            "options": dict(self.options),
+            "seconds": float(self.seconds) if np.isfinite(self.seconds) else None,
+            "n_bytes": float(self.n_bytes),
+            "candidates": {c.title: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
+        }
+        facts |= {"bridges": list(self.bridges)} if self.bridges else {}
+        return facts | {"parts": [part.summary() for part in self.parts]} if self.parts else facts
+
+    @classmethod
+    def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
+        """Return the plan of a stored summary (costs are not stored)."""
+        candidates = tuple(_stored_candidate(name, text) for name, text in stored["candidates"].items())
+        parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
+        seconds, n_bytes = stored.get("seconds"), float(stored.get("n_bytes", 0.0))
+        return cls(
+            stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts,
+            np.nan if seconds is None else float(seconds), n_bytes, tuple(stored.get("bridges", ())),
+        )  # fmt: skip
+
+
+def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that fit, cheapest first."""
+    return sorted((one for one in candidates if one.ok), key=lambda one: (one.cost, len(one.bridges), one.title))
+
+
+def through(name: str, bridges: Sequence[str]) -> str:
+    """Return what a backend behind bridges is called: ``"junction-tree through counts-to-states"``."""
+    return f"{name}{THROUGH}{AND.join(bridges)}" if bridges else name
+
+
+def _stored_candidate(title: str, text: str) -> Candidate:
+    """Return a candidate from its words in a summary: ``fits``, perhaps with what there is to know, or reasons."""
+    name, _, bridges = title.partition(THROUGH)
+    first, _, rest = text.partition("; ")
+    ok = first == "fits"
+    reasons = (rest if ok else text,)
+    told = tuple(filter(None, reasons))
+    return Candidate(name, ok, np.nan, told, bridges=tuple(bridges.split(AND)) if bridges else ())
+
+
+def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:
+    """Return the plan of a program whose parts, of so many components each, have plans of their own."""
+    facts = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
+    seconds, n_bytes = sum(one.seconds for one in plans), sum(one.n_bytes for one in plans)
+    names = " + ".join(one.backend for one in plans)
+    return Plan(names, need, "; ".join(facts), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
