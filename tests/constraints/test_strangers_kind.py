@@ -100,7 +100,7 @@ def test_the_kit_passes_it(kind, constraint_conformance):
 
 
 def test_backends_are_checked_with_it(kind):
-    report = check_backend("ilp", n_problems=0, only={"map", "constraints"})
+    report = check_backend("ilp", n_problems=3, only={"map", "constraints"})
     assert report.ok
     assert {check.name: check.cases for check in report.checks}["constraints"] > 5
 

@@ -84,7 +84,7 @@ def check_backend(
     run = _Examination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
     known = installed() if known is None else known
     if run.load():
-        n = max(4, n_problems // 8)
+        n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
         constrained = [p for kind in _kinds(spec.caps, known) for p in kind_problems(kind, n, seed, known)]
         constrained += [p for kind in _own_kinds(spec.caps) for p in own_problems(kind, n, seed)]
         run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
