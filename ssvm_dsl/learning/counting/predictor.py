@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -10,20 +12,20 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.closed_form import closed_form
 from ssvm_dsl.learning.counting.conjugate_gradient import Trained, conjugate_gradient
 from ssvm_dsl.learning.counting.kernels import Gram, InputKernel, KernelFunction, expansion
 from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
-from ssvm_dsl.learning.counting.report import CERTIFICATES, CountingReport
-from ssvm_dsl.learning.counting.stochastic import automatic_delay, stochastic
+from ssvm_dsl.learning.counting.report import CountingReport
+from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
+from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stream_report
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
-from ssvm_dsl.learning.estimators.check_parameters import check_strength, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_path
+from ssvm_dsl.learning.estimators.stream import Stream
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, lam_of
-
-SOLVERS = ("ncg", "sgd", "closed-form")
 
 #: Unknowns of a closed form that is computed for a certificate without being asked for.
 SMALL_SYSTEM = 1000
@@ -149,10 +151,9 @@ class CountingPredictor(Estimator):
         TrainingError
             Stochastic steps were so long that coefficients overflowed.
         """
-        self._check()
-        inputs = _inputs(X)
-        features, ptr = self._true_features(Y, len(inputs))
-        risk = CountingRisk.of(self.space, features, ptr, check_sample_weight(sample_weight, len(inputs)))
+        check_predictor(self)
+        inputs = inputs_of(X)
+        risk = self._risk(Y, sample_weight, len(inputs))
         lam = lam_of(self.C, self.lam, len(inputs))
         kernel = InputKernel.of(self.kernel, self.gamma, self.degree, self.coef0, inputs)
         with one_blas_thread():  # the same result on any number of processors
@@ -164,14 +165,90 @@ class CountingPredictor(Estimator):
         self.support_: I64 = np.flatnonzero(trained.alpha.any(axis=1))
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
+        self._stream: Stream | None = None
         return self
+
+    def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:
+        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+
+        It is the descent of ``solver="sgd"``, in the order given, whose last ``truncation`` examples are kept (all of
+        them without): with ``lam``, a ``gamma`` and a ``delay`` that are numbers, batches have the coefficients that
+        one pass of ``fit`` over all of them has.  ``gamma="scale"`` is that of the first batch; ``delay="auto"`` grows
+        where a batch needs a longer one.  With ``C``, lam is ``1 / (C n)`` for the n examples seen so far.
+        ``support_`` counts examples from the beginning of the stream.  The examples are gone, so that ``report_`` has
+        no objective.
+
+        Raises
+        ------
+        TrainingError
+            Another solver, other settings than the stream began with, or steps so long that coefficients overflowed.
+        OptionError, DataError
+            As for ``fit``; nothing is learnt of the batch then.
+        """
+        check_predictor(self)
+        stream: Stream | None = getattr(self, "_stream", None)
+        tau = check_stream(self, stream)
+        inputs = inputs_of(X)
+        if stream is not None:
+            self._require_columns(inputs)
+        kernel = InputKernel.of(self.kernel, self.gamma, self.degree, self.coef0, inputs)
+        kernel = kernel if stream is None else self.kernel_
+        risk = self._risk(Y, sample_weight, len(inputs))
+        if stream is None and hasattr(self, "dual_coef_"):
+            text = "partial_fit begins a stream anew: what fit had learnt is given up"
+            warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=2)
+        start = perf_counter(), process_time()
+        with one_blas_thread():
+            stream = longer_stream(self, stream, kernel, inputs, risk, tau)
+        spent = perf_counter() - start[0], process_time() - start[1]
+        coef, learnt = stream.arrays["coef"], stream.n_seen
+        self._require_finite(coef)
+        used: I64 = np.flatnonzero(coef.any(axis=1))
+        report = stream_report(self, stream, len(used), *spent)
+        self.kernel_, self.report_, self._stream = kernel, report, stream
+        self.support_, self.dual_coef_ = learnt - len(coef) + used, coef[used]
+        self.X_fit_, self.n_features_in_ = stream.arrays["inputs"][used], inputs.shape[1]
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write what was learnt to a file (JSON and arrays; no pickle, no code).
+
+        Raises
+        ------
+        OptionError
+            No file can be written there, or the kernel is a function, which files do not hold.
+        """
+        from ssvm_dsl.learning.counting.saved import write_predictor
+
+        self._check_fitted()
+        write_predictor(check_path(path, "save"), self)
+
+    @classmethod
+    def load(cls, path: str | Path, *, space: OutputSpace | None = None) -> CountingPredictor:
+        """Return what a file holds.
+
+        Parameters
+        ----------
+        path : str or Path
+        space : OutputSpace, optional
+            For a space of your own, which a file does not hold: the one it was saved with.
+
+        Raises
+        ------
+        FileFormatError
+            The file is not a saved predictor.
+        OptionError
+            It was saved with a space of one's own, and there is none, or another.
+        """
+        from ssvm_dsl.learning.counting.saved import read_predictor
+
+        return read_predictor(cls, Path(path), space)
 
     def decision_function(self, X: Any) -> F64:
         """Return the policy of each input; ``shape (n, d)``.  The score of an output z is its product with phi(z)."""
         self._check_fitted()
-        inputs = _inputs(X)
-        if inputs.shape[1] != self.n_features_in_:
-            raise DataError("X", expected=f"{self.n_features_in_} columns, as in fit", found=f"{inputs.shape[1]}")
+        inputs = inputs_of(X)
+        self._require_columns(inputs)
         with one_blas_thread():
             return expansion(self.kernel_, inputs, self.X_fit_, self.dual_coef_)
 
@@ -196,19 +273,22 @@ class CountingPredictor(Estimator):
             return conjugate_gradient(objective, self.tol, self.max_iter, end), objective
         objective = CountingObjective(risk, Gram(kernel, X, keep=False), lam)
         if self.solver == "closed-form":
-            found = closed_form(kernel, X, risk, lam)
-            assert found is not None
-            return Trained(found.alpha, 1, "solved", found.bound), objective
+            best = closed_form(kernel, X, risk, lam)
+            assert best is not None
+            return Trained(best.alpha, 1, "solved", best.bound), objective
         n, order = len(X), np.arange(len(X))
         if self.random_state is not None:
             order = np.random.default_rng(self.random_state).permutation(n)
         delay = automatic_delay(kernel, X, risk, lam, self.step) if self.delay == "auto" else float(self.delay)
+        empty = Window(np.zeros(0, dtype=np.int64), np.zeros((0, risk.truth.shape[1])), 0)
         with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are refused by what they led to
-            trained = stochastic(
-                kernel, X, risk, lam, step=self.step, delay=delay, tau=self._tau(n), order=order,
-                n_passes=self.n_passes, max_seconds=end,
+            found = stochastic(
+                kernel, X, risk, lam, empty, step=self.step, delay=delay, tau=self._tau(n), order=order,
+                n_steps=n * self.n_passes, max_seconds=end,
             )  # fmt: skip
-        return trained, objective
+        alpha = np.zeros(risk.truth.shape)
+        alpha[found.ids] = found.coef
+        return Trained(alpha, found.n_steps, "passes" if found.n_steps == n * self.n_passes else "seconds"), objective
 
     def _tau(self, n: int) -> int:
         """Return how many coefficients are kept, from 1 to n."""
@@ -222,8 +302,7 @@ class CountingPredictor(Estimator):
     ) -> CountingReport:
         """Evaluate the objective, and bound it from below."""
         start, gram, lam, risk = perf_counter(), objective.gram, objective.lam, objective.risk
-        if not np.isfinite(trained.alpha).all():
-            raise TrainingError(f"steps were too long (step={self.step:g}, delay={self.delay!r}); {SHORTER}")
+        self._require_finite(trained.alpha)
         unit = 1.0 if self.lam is not None else 1.0 / lam
         bound, norm, certificate = np.nan, np.nan, self.certificate
         if certificate == "none":
@@ -279,54 +358,21 @@ class CountingPredictor(Estimator):
             raise OptionError(f"{text}; ssvm_dsl.testing.check_output_space looks for such mistakes")
         return np.array(features, dtype=np.float64).reshape(len(features), -1), np.cumsum([0, *map(len, truth)])
 
+    def _risk(self, Y: Any, sample_weight: Any, n: int) -> CountingRisk:
+        """Return the risks of n examples."""
+        features, ptr = self._true_features(Y, n)
+        return CountingRisk.of(self.space, features, ptr, check_sample_weight(sample_weight, n))
+
+    def _require_columns(self, inputs: F64) -> None:
+        if inputs.shape[1] != self.n_features_in_:
+            raise DataError("X", expected=f"{self.n_features_in_} columns, as in fit", found=f"{inputs.shape[1]}")
+
+    def _require_finite(self, coef: F64) -> None:
+        if not np.isfinite(coef).all():
+            raise TrainingError(f"steps were too long (step={self.step:g}, delay={self.delay!r}); {SHORTER}")
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "dual_coef_"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError("this CountingPredictor is not fitted yet; call fit first")
-
-    def _check(self) -> None:
-        """Refuse parameters that make no sense."""
-        if not isinstance(self.space, OutputSpace):
-            raise OptionError(f"space is an OutputSpace such as MultiLabel(5) or Dicycles(10), got {self.space!r}")
-        check_strength(self.C, self.lam)
-        chosen_decoder(self.space, self.decoder)
-        for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):
-            if getattr(self, name) not in known:
-                raise OptionError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}")
-        for name in ("max_iter", "n_passes"):
-            value = getattr(self, name)
-            if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
-                raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
-        for name, plain in (("step", ()), ("max_seconds", (None,)), ("truncation", (None,))):
-            value = getattr(self, name)
-            if value not in plain and not (is_number(value) and 0 < value < np.inf):
-                raise OptionError(f"{name} is a positive number, got {value!r}")
-        if isinstance(self.truncation, float) and self.truncation > 1.0:
-            raise OptionError(f"truncation is a whole number, or a share of at most 1.0; got {self.truncation!r}")
-        delay: Any = self.delay
-        if delay != "auto" and not (is_number(delay) and 0 <= delay < np.inf):
-            raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
-        if not (is_number(self.tol) and self.tol >= 0):
-            raise OptionError(f"tol is a non-negative number, got {self.tol!r}")
-
-
-def _inputs(X: Any) -> F64:
-    """Return the inputs as an array.
-
-    Raises
-    ------
-    DataError
-        They are no table of finite numbers.
-    """
-    expected = "a table of finite numbers, shape (n, p)"
-    try:
-        found = as_floats(real_array(X))
-    except NotNumbers as err:
-        raise DataError("X", expected=expected, found=err.found, hint=err.hint) from None
-    if found.ndim != 2 or not found.size:
-        raise DataError("X", expected=expected, found=f"shape {found.shape}")
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
-    if len(wrong):
-        raise DataError("X", example=int(wrong[0]), expected="finite numbers", found=repr(found[wrong[0]].tolist()))
-    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ REASONS = {
     "tolerance": "the relative gap reached the tolerance",
     "iterations": "the limit of iterations was reached",
     "passes": "all passes were made",
+    "stream": "a batch of a stream was learnt",
     "seconds": "the time limit was reached",
     "rounding": "the line search found no lower value",
 }
@@ -74,11 +76,32 @@ class CountingReport:
         """Return plain data for JSON; numbers that are not finite become ``None``."""
         return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in asdict(self).items()}
 
+    @classmethod
+    def of_summary(cls, summary: Mapping[str, Any]) -> CountingReport:
+        """Return the report whose summary is given, as from a file.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            It is none.
+        """
+        values = {field.name: summary[field.name] for field in fields(cls)}
+        for name, kind in cls.__annotations__.items():
+            if kind == "float":
+                values[name] = np.nan if values[name] is None else values[name]
+            if type(values[name]) not in {"float": (float, int), "int": (int,), "str": (str,)}[kind]:
+                raise TypeError(f"'{name}' is {values[name]!r}")
+        report = cls(**values)
+        if report.reason not in REASONS or report.certificate not in CERTIFICATES or len(values) < len(summary):
+            raise ValueError("expected a reason, a certificate, and nothing else")
+        return report
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, text) of what people want to see."""
         gap = f"{self.gap:.3g}, relative {self.relative_gap:.2e}"
+        known = f"{self.objective:.6g} =" if np.isfinite(self.objective) else "not known:"
         return [
-            ("objective", f"{self.objective:.6g} = {self.convention}"),
+            ("objective", f"{known} {self.convention}"),
             ("lower bound", f"{self.lower_bound:.6g} ({CERTIFICATES[self.certificate]})"),
             ("gap", gap if self.certificate != "none" else "unknown"),
             ("gradient", f"norm {self.gradient_norm:.3g}"),

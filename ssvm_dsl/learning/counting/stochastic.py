@@ -7,7 +7,8 @@ Step t looks at one example, at the policy f_t that the coefficients so far give
 
 (The paper's equation (4) is the gradient by alpha, which has a further factor K; its text describes these updates: old
 coefficients shrink by ``1 - lam eta_t``, and a new one is added.)  Coefficients that were set more than tau steps ago
-are dropped, so that a step costs O(tau (p + d) + d^2) whatever n is.
+are dropped, so that a step costs O(tau (p + d) + d^2) whatever n is: a :class:`Window` of the latest ones is all that a
+stream of examples goes on from.
 
 With the paper's ``delay = 0`` the first steps are p / (lam t), and where ``lam`` is small beside the curvature
 ``L = max_i k(x_i, x_i) |Q_i|`` they overshoot: every step before t = p L / (2 lam) makes the error of its example
@@ -17,11 +18,11 @@ larger.  The automatic delay is the least one with which no step is longer than 
 from __future__ import annotations
 
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.learning.counting.conjugate_gradient import Trained
 from ssvm_dsl.learning.counting.kernels import InputKernel
 from ssvm_dsl.learning.counting.objective import CountingRisk
 
@@ -38,58 +39,77 @@ def automatic_delay(kernel: InputKernel, X: F64, risk: CountingRisk, lam: float,
     return max(step * (1.0 + curvature / lam) - 1.0, 0.0)
 
 
+class Window(NamedTuple):
+    """The latest coefficients, oldest first.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (w,)
+        The rows of X that they belong to.
+    coef : ndarray of float64, shape (w, d)
+    n_steps : int
+        Steps so far.
+    """
+
+    ids: I64
+    coef: F64
+    n_steps: int
+
+
 def stochastic(
     kernel: InputKernel,
     X: F64,
     risk: CountingRisk,
     lam: float,
+    window: Window,
     *,
     step: float,
     delay: float,
     tau: int,
     order: I64,
-    n_passes: int,
+    n_steps: int,
     max_seconds: float,
-) -> Trained:
-    """Go through the examples, in the same order in each pass.
+) -> Window:
+    """Go through the examples, in the same order in each pass; return the latest coefficients.
 
     Parameters
     ----------
     kernel : InputKernel
-    X : ndarray of float64, shape (n, p)
+    X : ndarray of float64, shape (m + n, p)
+        Inputs of earlier examples, which ``window`` refers to, and of the n examples.
     risk : CountingRisk
+        Of the n examples.
     lam : float
+    window : Window
+        What to go on from.
     step, delay : float
         p and the delay of the step size.
     tau : int
-        How many of the latest coefficients are kept, from 1 to n.
+        How many of the latest coefficients are kept; with tau = n an example that comes again keeps a single one.
     order : ndarray of int64, shape (n,)
         The examples, in the order they are met.
-    n_passes : int
+    n_steps : int
+        How many are looked at; beyond n they come again.
     max_seconds : float
     """
-    n, d = risk.truth.shape
-    end, scale = perf_counter() + max_seconds, 1.0
-    coef, ids = np.zeros((tau, d)), np.full(tau, order[0])
-    total, done = n * n_passes, 0
-    while done < total and perf_counter() < end:
-        size = min(BLOCK, total - done)
-        new = order[np.arange(done, done + size) % n]
-        ids, coef = np.concatenate([ids, new]), np.concatenate([coef, np.zeros((size, d))])
-        rows = kernel(X[new], X[ids[:-1]])
-        for j, i in enumerate(new.tolist()):
-            policy = rows[j, j : j + tau] @ coef[j : j + tau] * scale
-            eta = step / (lam * (done + j + 1 + delay))
+    (ids, coef, before), n, first = window, risk.n, len(X) - risk.n
+    end, scale, done = perf_counter() + max_seconds, 1.0, 0
+    while done < n_steps and perf_counter() < end:
+        size, w = min(BLOCK, n_steps - done), len(ids)
+        new = first + order[np.arange(done, done + size) % n]
+        ids, coef = np.concatenate([ids, new]), np.concatenate([coef, np.zeros((size, coef.shape[1]))])
+        rows = kernel(X[new], X[ids])
+        for j, i in enumerate((new - first).tolist(), w):
+            lo = max(j - tau, 0)
+            policy = rows[j - w, lo:j] @ coef[lo:j] * scale
+            eta = step / (lam * (before + done + j - w + 1 + delay))
             scale *= 1.0 - lam * eta
             if abs(scale) < SMALLEST:
                 coef *= scale
                 scale = 1.0
-            coef[j + tau] = risk.gradient(i, policy) * (-eta * risk.weight[i] / scale)
-            if tau == n:
-                coef[j + tau] += coef[j]  # the same example, a pass ago
+            coef[j] = risk.gradient(i, policy) * (-eta * risk.weight[i] / scale)
+            if n_steps > n and tau == n and j >= n:
+                coef[j] += coef[j - n]  # the same example, a pass ago
         ids, coef = ids[-tau:], coef[-tau:]
         done += size
-    alpha = np.zeros((n, d))
-    kept = slice(max(tau - done, 0), None)
-    alpha[ids[kept]] = scale * coef[kept]
-    return Trained(alpha, done, "passes" if done >= total else "seconds")
+    return Window(ids, scale * coef, before + done)

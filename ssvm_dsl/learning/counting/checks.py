@@ -1,0 +1,69 @@
+"""What parameters and inputs of a ``CountingPredictor`` must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
+from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
+from ssvm_dsl.learning.counting.report import CERTIFICATES
+from ssvm_dsl.learning.estimators.check_parameters import check_strength, is_number
+
+SOLVERS = ("ncg", "sgd", "closed-form")
+
+
+def check_predictor(predictor: Any) -> None:
+    """Refuse parameters that make no sense.
+
+    Raises
+    ------
+    OptionError
+        Names the parameter, what was expected and what came.
+    """
+    if not isinstance(predictor.space, OutputSpace):
+        raise OptionError(f"space is an OutputSpace such as MultiLabel(5) or Dicycles(10), got {predictor.space!r}")
+    check_strength(predictor.C, predictor.lam)
+    chosen_decoder(predictor.space, predictor.decoder)
+    for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):
+        if getattr(predictor, name) not in known:
+            raise OptionError(f"{name} is one of {', '.join(known)}; got {getattr(predictor, name)!r}")
+    for name in ("max_iter", "n_passes"):
+        value = getattr(predictor, name)
+        if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
+            raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
+    for name, plain in (("step", ()), ("max_seconds", (None,)), ("truncation", (None,))):
+        value = getattr(predictor, name)
+        if value not in plain and not (is_number(value) and 0 < value < np.inf):
+            raise OptionError(f"{name} is a positive number, got {value!r}")
+    if isinstance(predictor.truncation, float) and predictor.truncation > 1.0:
+        raise OptionError(f"truncation is a whole number, or a share of at most 1.0; got {predictor.truncation!r}")
+    delay: Any = predictor.delay
+    if delay != "auto" and not (is_number(delay) and 0 <= delay < np.inf):
+        raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
+    if not (is_number(predictor.tol) and predictor.tol >= 0):
+        raise OptionError(f"tol is a non-negative number, got {predictor.tol!r}")
+
+
+def inputs_of(X: Any) -> F64:
+    """Return the inputs as an array.
+
+    Raises
+    ------
+    DataError
+        They are no table of finite numbers.
+    """
+    expected = "a table of finite numbers, shape (n, p)"
+    try:
+        found = as_floats(real_array(X))
+    except NotNumbers as err:
+        raise DataError("X", expected=expected, found=err.found, hint=err.hint) from None
+    if found.ndim != 2 or not found.size:
+        raise DataError("X", expected=expected, found=f"shape {found.shape}")
+    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+    if len(wrong):
+        raise DataError("X", example=int(wrong[0]), expected="finite numbers", found=repr(found[wrong[0]].tolist()))
+    return found
