@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.progress import progress_bar
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
-    from ssvm_dsl.reproduce.experiment import Experiment, Progress
+    from ssvm_dsl.reproduce.experiment import Experiment
     from ssvm_dsl.reproduce.running import Result
 
 #: Where results are kept by default.
 FOLDER = "reproduced"
-
-#: Seconds between lines of progress where the screen is not a terminal.
-SELDOM = 30.0
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -64,7 +59,7 @@ def run(args: Namespace) -> int:
         missing = [] if args.kept else missing_data(one)
         if missing:
             lacking[one.name] = missing
-            aside().print(f"{one.name}: needs {', '.join(missing)} in the folder SSVM_DATA", style="yellow")
+            aside().print(f"{one.name}: {_lack(missing)}", style="yellow", markup=False, soft_wrap=True)
             continue
         result = _result(one, folder, args)
         if result is None:
@@ -96,6 +91,18 @@ def _require_folders(args: Namespace) -> None:
             Path(folder).mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=folder):
                 pass
+
+
+def _lack(missing: list[str]) -> str:
+    """Return what an experiment needs, and where that comes from."""
+    import os
+
+    from ssvm_dsl.datasets.files import ORIGINS
+
+    where = "" if os.environ.get("SSVM_DATA") else ", which is not set"
+    folders = sorted({name.split("/")[0] for name in missing})
+    origins = "; ".join(f"{name}/ holds {ORIGINS[name]}" for name in folders if name in ORIGINS)
+    return f"needs {', '.join(missing)} in the folder SSVM_DATA{where}{f' ({origins})' if origins else ''}"
 
 
 def _list(experiments: list[Experiment], as_json: bool) -> None:
@@ -130,39 +137,17 @@ def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result | N
     kept = None if args.again else saved_result(folder, experiment.name, args.quick)
     if kept is not None:
         path = result_path(folder, experiment.name, args.quick)
-        aside().print(f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it anew")
+        text = f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it anew"
+        aside().print(text, markup=False, soft_wrap=True)
         return kept
-    with _progress(experiment.name) as progress:
-        result = run_experiment(experiment, args.quick, progress)
+    try:
+        with progress_bar(experiment.name) as progress:
+            result = run_experiment(experiment, args.quick, progress)
+    except KeyboardInterrupt as err:
+        err.add_note(f"{experiment.name} begins anew next time; results of finished experiments are kept in {folder}")
+        raise
     save_result(folder, result)
     return result
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    """Give what shows how far an experiment is: live on a terminal, else a line now and then."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    side, last = aside(), -SELDOM
-    text = TextColumn("{task.fields[text]}", markup=False)
-    bar = Progress(TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), text, TimeElapsedColumn(),
-                   console=side, transient=True)  # fmt: skip
-    task = bar.add_task(name, total=1.0, text="")
-
-    def live(doing: str, done: float) -> None:
-        bar.update(task, completed=done, text=doing)
-
-    def plain(doing: str, done: float) -> None:
-        nonlocal last
-        if monotonic() >= last + SELDOM:
-            last = monotonic()
-            side.print(f"{name}: {done:.0%}, {doing}", markup=False, soft_wrap=True)
-
-    if not side.is_terminal:
-        yield plain
-        return
-    with bar:
-        yield live
 
 
 def _show(experiment: Experiment, result: Result) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,19 @@ def test_what_lacks_data_is_told_and_the_rest_runs(capsys, runs, tmp_path, monke
     assert "| time \\| all | - | 3 s | - | ours |" in text
     assert "needs `no/such.npz`" in text
     assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 |" in text
+
+
+def test_an_interrupt_tells_what_is_kept(capsys, runs, tmp_path, monkeypatch):
+    def interrupted(quick, progress):
+        raise KeyboardInterrupt
+
+    first, second = catalogue.EXPERIMENTS
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", (first, replace(second, run=interrupted, data=())))
+    status, out, err = inside(capsys, "reproduce", "--results", str(tmp_path))
+    assert (status, runs) == (130, [("first", False)])
+    assert "a note" in out
+    assert f"second begins anew next time; results of finished experiments are kept in {tmp_path}" in err
+    assert saved_result(tmp_path, "first", quick=False) is not None
 
 
 def test_figures_are_drawn(capsys, runs, tmp_path):
