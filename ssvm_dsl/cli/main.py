@@ -16,11 +16,12 @@ from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain, output, own_output
 from ssvm_dsl.cli.solve import command as solve
+from ssvm_dsl.cli.tune import command as tune
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.version import __version__
 
 COMMANDS = (
-    *(demo.COMMAND, explain.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND, reproduce.COMMAND),
+    *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND, reproduce.COMMAND),
     plugins.COMMAND,
 )
 

@@ -8,7 +8,9 @@ from ssvm_dsl.lazy_api import lazy_names
 
 _HOMES = {
     "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
-    "ssvm_dsl.report.plots": ("confusion_matrix", "plot_confusion", "plot_path", "plot_training", "plot_weights"),
+    "ssvm_dsl.report.plots": (
+        *("confusion_matrix", "plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
+    ),
 }
 
 __all__, __getattr__ = lazy_names(__name__, _HOMES)
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
     from ssvm_dsl.report.plots import confusion_matrix as confusion_matrix
     from ssvm_dsl.report.plots import plot_confusion as plot_confusion
+    from ssvm_dsl.report.plots import plot_grid as plot_grid
     from ssvm_dsl.report.plots import plot_path as plot_path
     from ssvm_dsl.report.plots import plot_training as plot_training
     from ssvm_dsl.report.plots import plot_weights as plot_weights

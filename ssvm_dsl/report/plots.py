@@ -25,6 +25,7 @@ from ssvm_dsl.report.curves import (
 if TYPE_CHECKING:
     from ssvm_dsl.learning.driver.certificate import FitReport
     from ssvm_dsl.learning.estimators.path import PathPoint
+    from ssvm_dsl.learning.tuning.grid import GridScores
 
 NO_MATPLOTLIB = "plots need matplotlib: pip install ssvm-dsl[plots]"
 
@@ -290,6 +291,53 @@ def plot_path(points: Iterable[PathPoint], values: ArrayLike, name: str = "score
     ax.set_xscale("log")
     ax.set_xlabel("C")
     ax.set_ylabel(name)
+    return ax
+
+
+def plot_grid(found: GridScores, ax: Any = None) -> Any:
+    """Draw mean scores and standard deviations of a grid over the parameter that is a number and has most values.
+
+    A line for each combination of the other parameters; dots of entries that are not known on all folds are left out.
+
+    Parameters
+    ----------
+    found : GridScores
+        What :func:`~ssvm_dsl.grid_scores` returns.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    OptionError
+        There is no matplotlib.
+    """
+    values = {name: list(dict.fromkeys(repr(one[name]) for one in found.grid)) for name in found.grid[0]}
+    numeric = [name for name in values if all(type(one[name]) in (int, float) for one in found.grid)]
+    over = max(numeric, key=lambda name: len(values[name]), default=None)
+    lines: dict[str, list[int]] = {}
+    for i, one in enumerate(found.grid):
+        others = [f"{name}={one[name]}" for name in values if name != over and len(values[name]) > 1]
+        lines.setdefault(", ".join(others) if over is not None else "", []).append(i)
+    ax = axes_for(ax)
+    for name, entries in lines.items():
+        if over is not None:
+            x = np.array([float(found.grid[i][over]) for i in entries])
+            entries = [entries[k] for k in np.argsort(x, kind="stable")]
+            x = np.sort(x)
+        else:
+            x = np.arange(len(entries), dtype=float)
+        ax.errorbar(x, found.means[entries], found.deviations[entries], marker="o", capsize=3, label=name or None)
+        if over is not None and x[0] > 0 and is_wide(x):
+            ax.set_xscale("log")
+    if over is None:
+        _names(ax, [], [", ".join(map(str, one.values())) for one in found.grid])
+    ax.set_xlabel(over or ", ".join(values))
+    ax.set_ylabel("score, mean and deviation over folds")
+    if len(lines) > 1:
+        ax.legend(fontsize="small")
     return ax
 
 

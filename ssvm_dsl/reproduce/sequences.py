@@ -25,7 +25,7 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM
-from ssvm_dsl.learning.tuning import grid_scores
+from ssvm_dsl.learning.tuning.grid import grid_scores
 from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Row, Steps, Table, claim, compare
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.

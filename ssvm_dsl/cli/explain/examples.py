@@ -37,32 +37,51 @@ def find_model(place: str) -> tuple[type[Model], ModuleType]:
     OptionError
         No such file or model; the file cannot be imported.
     """
+    path, name = split_place(place)
+    module = import_file(path)
+    return model_of(module, name, path), module
+
+
+def split_place(place: str) -> tuple[Path, str]:
+    """Return the path of ``FILE:NAME``, and the name; without one it is empty."""
     text, _, name = place.rpartition(":")
     if not text or not name.isidentifier():  # no colon, or the one of a drive
         text, name = place, ""
-    module = import_file(Path(text))
-    models = {key: value for key, value in vars(module).items() if _is_model(value)}
+    return Path(text), name
+
+
+def model_of(module: ModuleType, name: str, path: Path) -> type[Model]:
+    """Return the model of that name in a module; without a name the only one.
+
+    Raises
+    ------
+    OptionError
+        There is none, or there are several; lists them.
+    """
+    models: dict[str, type[Model]] = {key: value for key, value in vars(module).items() if _is_model(value)}
     if not name and len(models) == 1:
         (name,) = models
     if name not in models:
         wrong = f"there is no model '{name}'" if name else "FILE alone needs a file with one model"
-        raise OptionError(f"{text}: {wrong}; its models are: {', '.join(models) or 'none'}")
-    return models[name], module
+        raise OptionError(f"{path}: {wrong}; its models are: {', '.join(models) or 'none'}")
+    return models[name]
 
 
 def _is_model(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Model) and value is not Model
 
 
-def import_file(path: Path) -> ModuleType:
+def import_file(path: Path, name: str = "") -> ModuleType:
     """Return the module of a Python file; its folder comes first on the path, as for ``python FILE``.
+
+    Another process, where other modules are there, is to give it the ``name`` that it has in this one.
 
     Raises
     ------
     OptionError
         There is no such file, or it fails; names the line.
     """
-    name = path.stem if path.stem not in sys.modules else f"user_{path.stem}"
+    name = name or (path.stem if path.stem not in sys.modules else f"user_{path.stem}")
     spec = spec_from_file_location(name, path)
     if not path.exists():
         raise OptionError(f"{path}: there is no such file; expected FILE.py or FILE.py:Model")
@@ -87,8 +106,10 @@ def _failed(path: Path, err: BaseException) -> OptionError:
     return OptionError(f"{path}{where}: {type(err).__name__}: {err}")
 
 
-def find_data(module: ModuleType, name: str) -> Any:
+def find_data(module: ModuleType, name: str, option: str = "--data") -> Any:
     """Return the list of examples of that name in a module; a function is called for it.
+
+    ``option`` is what the user wrote the name after.
 
     Raises
     ------
@@ -96,7 +117,7 @@ def find_data(module: ModuleType, name: str) -> Any:
         There is nothing of that name.
     """
     if not hasattr(module, name):
-        raise OptionError(f"--data: {module.__file__} has no '{name}' (a list of examples, or a function for one)")
+        raise OptionError(f"{option}: {module.__file__} has no '{name}' (a list of examples, or a function for one)")
     found = getattr(module, name)
     try:
         return found() if callable(found) else found

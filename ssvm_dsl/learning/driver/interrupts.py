@@ -2,8 +2,9 @@
 
 A fit that is interrupted keeps the best model so far, which is what somebody who called it wants.  It is not what a
 search wants that called it: a half-finished fit would be scored among finished ones, and the next fit would begin.
-So the interrupt is passed on, with the model kept in the estimator, where scikit-learn's model selection called the
-fit, and where the fit began right after one that was interrupted: in a loop, the second interrupt ends the loop.
+So the interrupt is passed on, with the model kept in the estimator, where scikit-learn's model selection or
+:mod:`ssvm_dsl.learning.tuning` called the fit, and where the fit began right after one that was interrupted: in a loop,
+the second interrupt ends the loop.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from time import monotonic
 import numpy as np
 
 #: Modules whose fits are compared with each other.
-SEARCHES = "sklearn.model_selection."
+SEARCHES = ("sklearn.model_selection.", "ssvm_dsl.learning.tuning.")
 
 #: A fit that begins within so many seconds of the end of an interrupted one is in the same loop.
 SOON = 1.0
@@ -37,7 +38,7 @@ def ends_the_caller(followed: bool) -> bool:
 
 
 def _in_a_search() -> bool:
-    """Whether scikit-learn's model selection is among the callers."""
+    """Whether a search for parameters is among the callers."""
     frame = sys._getframe(1)
     while frame is not None:
         if f"{frame.f_globals.get('__name__', '')}.".startswith(SEARCHES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,26 @@ from ssvm_dsl.errors import OptionError, SsvmError
 Scoring = str | Callable[[Any, Any, Any], float] | None
 
 
-def scorer_of(svm: Any) -> Callable[[Any, Any, Any], float]:
-    """Return what scores an estimator on held-out examples, by its parameter ``scoring``.
+@dataclass(frozen=True, eq=False)
+class NamedScorer:
+    """Calls a scorer, and says what is wrong where it cannot score.
 
-    Raises
-    ------
-    OptionError
-        There is no scorer of that name; from the scorer: it cannot score such labels, or returns no number.
+    Parameters
+    ----------
+    scoring : str, callable or None
+        What the user asked for.
+    scorer : callable
+        What that is, ``(estimator, X, Y) -> float``.
     """
-    from sklearn.metrics import check_scoring
 
-    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of one of scikit-learn's scorers"
-    try:
-        scorer = check_scoring(svm, scoring=name)
-    except ValueError:
-        raise OptionError(f"scoring is None, {expected}, got {name!r}") from None
+    scoring: Scoring
+    scorer: Callable[[Any, Any, Any], float]
 
-    def score(estimator: Any, X: Any, Y: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
+        """Return the score."""
+        name = self.scoring
         try:
-            found = scorer(estimator, X, Y)
+            found = self.scorer(estimator, X, Y)
         except SsvmError:
             raise
         except (ValueError, TypeError) as err:
@@ -43,4 +45,19 @@ def scorer_of(svm: Any) -> Callable[[Any, Any, Any], float]:
             raise OptionError(f"scoring: a finite number, larger is better, got {found!r}")
         return float(found)
 
-    return score
+
+def scorer_of(svm: Any) -> NamedScorer:
+    """Return what scores an estimator on held-out examples, by its parameter ``scoring``.
+
+    Raises
+    ------
+    OptionError
+        There is no scorer of that name; from the scorer: it cannot score such labels, or returns no number.
+    """
+    from sklearn.metrics import check_scoring
+
+    name, expected = svm.scoring, "a function (estimator, X, Y) -> float or the name of one of scikit-learn's scorers"
+    try:
+        return NamedScorer(name, check_scoring(svm, scoring=name))
+    except ValueError:
+        raise OptionError(f"scoring is None, {expected}, got {name!r}") from None

@@ -1,0 +1,1 @@
+"""``ssvm tune``: parameters chosen by cross-validation."""

@@ -1,0 +1,227 @@
+"""What ``ssvm tune`` works on: an estimator and examples of the user's file, and the grid of the command line."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ssvm_dsl.errors import DataError, OptionError
+
+#: Words for values that are no numbers.
+WORDS = {"true": True, "false": False, "none": None}
+
+#: Tried where nothing else is asked for.
+DEFAULT_GRID = ("C", (0.001, 0.01, 0.1, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """An estimator, and labelled examples.
+
+    Parameters
+    ----------
+    name : str
+        What people call it: the model, and the file it is from.
+    estimator : estimator
+    data : tuple of lists
+        What ``fit`` takes.
+    groups : sequence, optional
+        A group for each example.
+    module : module, optional
+        The user's file.
+    """
+
+    name: str
+    estimator: Any
+    data: tuple[Any, ...]
+    groups: Any
+    module: ModuleType | None
+
+
+def parse_grid(text: str) -> tuple[str, tuple[Any, ...]]:
+    """Read ``NAME=VALUE,VALUE``: numbers, the words true, false and none, and other words as they are."""
+    name, equals, values = text.partition("=")
+    if not equals or not name.replace(".", "_").isidentifier():
+        raise ArgumentTypeError(f"expected e.g. C=0.1,1,10, got {text!r}")
+    listed = [value.strip() for value in values.split(",")]
+    if "" in listed:
+        raise ArgumentTypeError(f"expected values between commas, got {text!r}")
+    found = tuple(_value(value) for value in listed)
+    if len(set(found)) < len(found):
+        raise ArgumentTypeError(f"expected different values, got {text!r}")
+    return name, found
+
+
+def _value(text: str) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def read_source(place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int) -> Source:
+    """Return what is to be tuned; without a file the model of ``ssvm demo`` and its letters.
+
+    Raises
+    ------
+    OptionError
+        There is no such file, model, estimator or variable.
+    DataError
+        Examples and labels are not of one length.
+    """
+    if place is None:
+        for option, given in (("--data", data), ("--groups", groups)):
+            if given is not None:
+                raise OptionError(f"{option}: it names something in FILE, and there is none")
+        source = _letters()
+    else:
+        source = _of_file(place, data or "X,Y", groups)
+    return Source(source.name, _prepared(source, scoring, seed), source.data, source.groups, source.module)
+
+
+def _letters() -> Source:
+    from ssvm_dsl.cli.ocr import OCR
+    from ssvm_dsl.datasets.letters import load_letters
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM
+
+    split = load_letters(1)
+    return Source("OCR, the model and the letters of ssvm demo", StructuredSVM(OCR), split[:2], None, None)
+
+
+def _of_file(place: str, data: str, groups: str | None) -> Source:
+    from ssvm_dsl.cli.explain.examples import find_data, import_file, split_place
+    from ssvm_dsl.learning.estimators.svm import StructuredSVM
+
+    path, name = split_place(place)
+    module = import_file(path)
+    estimator: Any = vars(module).get(name)
+    if not _is_estimator(estimator):
+        estimator = StructuredSVM(_model(module, name, path))
+    named = None if groups is None else find_data(module, groups, "--groups")
+    called = f"{name or estimator.model.__name__} of {path}"
+    return Source(called, estimator, _read_data(module, data), named, module)
+
+
+def _is_estimator(value: object) -> bool:
+    return hasattr(value, "get_params") and hasattr(value, "fit") and not isinstance(value, type)
+
+
+def _model(module: ModuleType, name: str, path: Path) -> Any:
+    """Return the model of that name; the message for another name lists the estimators, too."""
+    from ssvm_dsl.cli.explain.examples import model_of
+
+    try:
+        return model_of(module, name, path)
+    except OptionError as err:
+        estimators = [key for key, value in vars(module).items() if _is_estimator(value)]
+        raise OptionError(f"{err}; its estimators are: {', '.join(estimators) or 'none'}") from None
+
+
+def _read_data(module: ModuleType, names: str) -> tuple[Any, ...]:
+    """Return the lists that variables (or functions) hold: one for each list, or one for all of them."""
+    from ssvm_dsl.cli.explain.examples import find_data
+    from ssvm_dsl.learning.tuning.folds import size_of
+
+    listed = names.split(",")
+    expected = "X and Y, e.g. --data X,Y, or the name of a pair of lists (or of a function that returns one)"
+    found = tuple(find_data(module, name.strip()) for name in listed)
+    if len(found) == 1:
+        if not isinstance(found[0], tuple):
+            raise OptionError(f"--data {names}: expected {expected}; '{names}' is a {type(found[0]).__name__}")
+        found = found[0]
+    if not 2 <= len(found) <= 3:  # three for a regressor: X, values, Y
+        raise OptionError(f"--data {names}: expected {expected}, got {len(found)} of them")
+    for one in found:
+        if isinstance(one, str) or not hasattr(one, "__len__"):
+            raise DataError("--data", expected="lists of examples", found=type(one).__name__)
+    sizes = [size_of(one) for one in found]
+    if len(set(sizes)) > 1:
+        raise DataError("--data", expected="lists of one length", found=" and ".join(map(str, sizes)))
+    return found
+
+
+def _prepared(source: Source, scoring: str | None, seed: int) -> Any:
+    """Return the estimator with the seed, unless it has its own, and with the scorer that is asked for."""
+    from sklearn.base import clone
+
+    made = clone(source.estimator)
+    known = made.get_params(deep=False)
+    if known.get("random_state", 0) is None:
+        made.set_params(random_state=seed)
+    if scoring is not None:
+        if "scoring" not in known:
+            raise OptionError(f"--scoring: {type(made).__name__} is scored by its method score only")
+        made.set_params(scoring=_scorer(scoring, source.module))
+    for name in ("checkpoint", "callbacks"):
+        if known.get(name) is not None:
+            raise OptionError(f"{source.name}: leave {name} out; many fits would share it")
+    return made.set_params(**{name: False for name in ("verbose", "warm_start") if name in known})
+
+
+def _scorer(name: str, module: ModuleType | None) -> Any:
+    """Return the function of that name in the user's file, else the name, for scikit-learn."""
+    found = getattr(module, name, name)
+    if not callable(found) and found != name:
+        expected = "a function (estimator, X, Y) -> float"
+        raise OptionError(f"--scoring {name}: expected {expected}, got a {type(found).__name__}")
+    return found
+
+
+def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """Return the grid, the default one where it is empty; parameters and their values are looked at before any fit.
+
+    Raises
+    ------
+    OptionError
+        The estimator has no such parameter, or does not take the value.
+    """
+    from ssvm_dsl.learning.counting.checks import check_predictor
+    from ssvm_dsl.learning.counting.predictor import CountingPredictor
+    from ssvm_dsl.learning.tuning.fitting import configured
+    from ssvm_dsl.learning.tuning.grid import combinations, described
+
+    known = estimator.get_params(deep=True)
+    if not any(len(values) > 1 for values in grid.values()) and "C" not in grid:
+        if "C" not in known or known.get("lam") is not None:
+            raise OptionError("say what to try, e.g. --grid lam=0.001,0.01,0.1")
+        grid = dict([DEFAULT_GRID]) | grid
+    for name in grid:
+        outer = name.partition(".")[0]
+        if outer not in known:
+            close = [one for one in known if one.lower() == outer.lower()] or get_close_matches(outer, known, n=1)
+            meant = f"; did you mean '{close[0]}'?" if close else ""
+            listed = ", ".join(sorted(known))
+            text = f"--grid {name}: {type(estimator).__name__} has no such parameter{meant}"
+            raise OptionError(f"{text}\n  it has: {listed}")
+        if outer in ("model", "scoring", "callbacks", "checkpoint", "verbose", "warm_start", "n_threads"):
+            raise OptionError(f"--grid {name}: that is not to be chosen by scores")
+    for parameters in combinations(grid):
+        made = configured(estimator, parameters)
+        try:
+            if hasattr(made, "_check"):
+                made._check()
+            if isinstance(made, CountingPredictor):
+                check_predictor(made)
+            if hasattr(made, "_trainer_spec"):
+                made._trainer_spec()
+        except Exception as err:
+            err.add_note(f"in --grid, with {described(parameters)}")
+            raise
+    return grid
+
+
+def plain_json(value: Any) -> Any:
+    """Return a value as what JSON can hold; others by their text."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return str(value)

@@ -1,0 +1,1 @@
+"""Choose parameters by cross-validation, and judge the choice by nested cross-validation."""
