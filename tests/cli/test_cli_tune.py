@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
-import time
 from argparse import ArgumentTypeError
 
 import numpy as np
@@ -15,6 +13,7 @@ from foreign import inside
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import archives
+from ctrl_c import python_hears_ctrl_c
 from ssvm_dsl import (
     CountingPredictor,
     Dim,
@@ -69,9 +68,11 @@ def deadly(svm, X, Y):
         os._exit(9)
     return exact(svm, X, Y)
 
-def lazy(svm, X, Y):
-    import time
-    time.sleep(0.3)
+def pressed(svm, X, Y):
+    import pathlib, signal
+    if svm.C == 0.1 and len(X) == 12 and not pathlib.Path("pressed").exists():
+        pathlib.Path("once").exists() and signal.raise_signal(signal.SIGINT)
+        pathlib.Path("once").touch()
     return svm.C
 """
 
@@ -220,6 +221,7 @@ def test_regressors_and_counting_are_tuned_too(here, capsys):
         (["words.py", "--data", "X,Nix"], "has no 'Nix'"),
         (["words.py", "--groups", "Nix"], "--groups:"),
         (["words.py", "--groups", "groups", "--folds", "7"], "number of groups, 6, got 7"),
+        (["words.py", "--groups", "groups", "--folds", "6", "--nested"], "that --nested makes without"),
         (["words.py", "--folds", "25"], "number of examples, 24, got 25"),
         (["words.py", "--scoring", "nix"], "got 'nix'"),
         (["words.py", "--scoring", "groups"], "got a list"),
@@ -249,28 +251,29 @@ def test_values_of_grids():
 
 
 def test_ctrl_c_shows_what_there_is_and_the_next_run_goes_on(here, capsys):
-    asked = [sys.executable, "-m", "ssvm_dsl.cli", "tune", "words.py:Word", "--grid", "C=0.01,0.1,1", "--folds", "2"]
-    asked += ["--scoring", "lazy", "--results", "fits.npz", "--jobs", "1", "--json"]
-    run = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 120
-    while time.monotonic() < end and not (run.poll() is not None or n_kept(here / "fits.npz") >= 1):
-        time.sleep(0.05)
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=60)
-    assert run.returncode == 130, err
+    asked = ("tune", "words.py:Word", "--grid", "C=0.01,0.1,1", "--folds", "2", "--scoring", "pressed")
+    asked += ("--results", "fits.npz", "--jobs", "1")
+    with python_hears_ctrl_c():
+        status, out, err = inside(capsys, *asked, "--nested", "--save", "best", "--json")
     found = json.loads(out)
-    assert not found["complete"]
-    assert 1 <= found["n_fits"] < 6
-    assert "the same command goes on with what fits.npz holds" in err
-    assert "Traceback" not in err
-    found = tune(capsys, *asked[4:-3])
-    assert found["complete"]
-    assert found["n_fits_kept"] >= 1
-    assert [one["mean"] for one in found["grid"]] == [0.01, 0.1, 1.0]
+    assert (status, found["complete"], found["n_fits"], found["saved"]) == (130, False, 3, None)
+    assert [one["mean"] for one in found["grid"]] == [0.01, None, None]
+    assert (found["best"], found["nested"]) == ({"C": 0.01}, None)
+    assert "interrupted after 3 of 18 fits; the same command goes on with what fits.npz holds" in err
+    (here / "pressed").touch()  # from now on nobody presses
+    status, out, err = inside(capsys, *asked)
+    assert status == 0, err
+    assert "6 fits, 3 of them from the file" in out
+    assert "best: C=1, score 1.0000" in out
 
 
-def n_kept(path):
-    return len(archives.parts(path.read_bytes())[0]["fits"]) if path.exists() else 0
+def test_ctrl_c_in_a_fit_ends_the_search():
+    def press(event):
+        signal.raise_signal(signal.SIGINT)
+
+    X, Y = data()
+    with python_hears_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        grid_scores(StructuredSVM(Word, callbacks=[press]), {"C": [0.1, 1.0]}, X, Y, folds=2)
 
 
 # -- the functions behind it -----------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ def run(args: Namespace) -> int:
         aside().print(f"figure in {plot(tuned, args.plot)}", markup=False, soft_wrap=True)
     if tuned.interrupted:
         hint = "" if args.results is None else f"; the same command goes on with what {args.results} holds"
-        aside().print(f"interrupted after {len(tuned.outcomes)} of {len(plan.tasks)} fits{hint}", style="yellow")
+        text = f"interrupted after {len(tuned.outcomes)} of {len(plan.tasks)} fits{hint}"
+        aside().print(text, style="yellow", markup=False, soft_wrap=True)
     return 130 if tuned.interrupted else 0
 
 
@@ -157,7 +158,10 @@ def _outcomes(
     trials: Trials, tasks: Sequence[Task], jobs: int | None, source: Source, progress: Callable[[str, float], None]
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield (number, outcome) of fits as they are done, in this process or in several."""
+    from dataclasses import replace
+
     from ssvm_dsl.cli.tune.workers import in_processes, rehearse
+    from ssvm_dsl.learning.tuning.fitting import configured
     from ssvm_dsl.processors import available
 
     n = min(jobs or available(), len(tasks))
@@ -170,7 +174,7 @@ def _outcomes(
             yield k, trials.outcome(task)
         return
     if "n_threads" in trials.estimator.get_params(deep=False):
-        trials.estimator.set_params(n_threads=1)
+        trials = replace(trials, estimator=configured(trials.estimator, {"n_threads": 1}))
     yield from in_processes(trials, tasks, n, source.module)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.cli.tune.sources import Source
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
 from ssvm_dsl.learning.tuning.folds import Fold
 from ssvm_dsl.learning.tuning.grid import GridScores, NestedScores, inner_folds, tasks_of
@@ -40,10 +41,20 @@ class Plan:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """The fits, in the order in which they are started."""
+        """The fits, in the order in which they are started.
+
+        Raises
+        ------
+        OptionError
+            There are fewer examples (or groups) outside a fold than folds.
+        """
         tasks = list(tasks_of(self.grid, self.folds))
         for k, fold in enumerate(self.folds if self.nested else []):
-            within = inner_folds(fold, len(self.folds), self.groups, self.random_state)
+            try:
+                within = inner_folds(fold, len(self.folds), self.groups, self.random_state)
+            except OptionError as err:
+                err.add_note(f"in the cross-validation that --nested makes without the examples of fold {k + 1}")
+                raise
             tasks += tasks_of(self.grid, within, f" within the training examples of fold {k + 1}")
         return tasks
 
