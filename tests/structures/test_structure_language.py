@@ -7,7 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-from ssvm_dsl import Circuit, Dim, Edges, Factor, Hamming, Input, Label, Matching, Model, Path, StructuredSVM, ground
+from ssvm_dsl import (
+    Circuit,
+    Dim,
+    Edges,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Matching,
+    Model,
+    Path,
+    StructuredSVM,
+    ground,
+    pairs,
+)
 from ssvm_dsl.errors import DataError, ModelError
 
 
@@ -142,3 +156,29 @@ def best_matching(scores):
             for pair in pairs:
                 found[pair] = 1
     return found
+
+
+class Diagonals(Align):
+    both = Factor(pairs(Align.y, Align.I, Align.J), form=[[[0, 0], [0, 1]]])
+
+
+@pytest.mark.parametrize("backend", ["decompose", "ilp", "brute-force"])
+@pytest.mark.parametrize("strength", [-1.0, 0.0, 0.7, 3.0])
+def test_matchings_that_like_diagonals_are_the_best_by_enumeration(backend, strength):
+    rng = np.random.default_rng(0)
+    shapes = [(2, 2), (3, 2), (1, 3), (3, 3), (2, 4), (0, 2)]
+    X = [{"x": rng.normal(size=(*shape, 2)).round(1), "most": np.ones(1) + k % 2} for k, shape in enumerate(shapes)]
+    w = np.array([1.0, -0.5])
+    svm = StructuredSVM.from_weights(Diagonals, {"sim": w, "both": np.array([strength])}, backend=backend)
+    labels, scores, bounds = svm.predict(X, return_bounds=True)
+    for x, y, score, bound in zip(X, labels, scores, bounds, strict=True):
+        gain, best = x["x"] @ w, -np.inf
+        for one in itertools.product(range(2), repeat=gain.size):
+            links = np.array(one, dtype=int).reshape(gain.shape)
+            if (links.sum(axis=1) <= x["most"][0]).all() and (links.sum(axis=0) <= 1).all():
+                found = float((gain * links).sum() + strength * (links[:-1, :-1] * links[1:, 1:]).sum())
+                best = max(best, found)
+                if (links == y).all():
+                    assert score == pytest.approx(found, abs=1e-9)
+        assert score == pytest.approx(best, abs=1e-9)
+        assert bound == pytest.approx(best, abs=1e-6)
