@@ -5,7 +5,8 @@ A distribution q over the labellings of an example mixes their planes to one tha
     risk_i(w)  >=  E_q Delta - w . E_q psi_i ,         psi_i(y) = Phi(x_i, y_i) - Phi(x_i, y) ,
 
 and for ``q(y) ~ exp(t Delta(y) + u . Phi(x_i, y))`` both expectations are sums over marginals: those of the
-softmax-margin at the weights u with its loss scaled by t.
+softmax-margin at the weights u with its loss scaled by t.  What joint states score without weights, less what those of
+the truth do, counts as loss.
 """
 
 from __future__ import annotations
@@ -64,13 +65,23 @@ class _Soft(SmoothProblem):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._prices = self.loss.node
+        self._prices, self._given = self.loss.node, dict[int, F64]()
         self.loss = replace(self.loss, node=self._prices.copy())
+        constants = self.parameters.constants
+        if constants is not None and constants.of_tables:
+            self._given = constants.tables
+            self._scaled = {g: table.copy() for g, table in self._given.items()}
+            self.parameters = replace(self.parameters, constants=replace(constants, tables=self._scaled))
 
     def mixed(self, u: F64, t: float, example: int) -> tuple[F64, float]:
-        program = self.program
+        program, one = self.program, np.array([example], dtype=np.int64)
         lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
         self.loss.node[lo:hi] = t * self._prices[lo:hi]
-        found = self.gradient(u, np.array([example], dtype=np.int64))
+        for g, table in self._given.items():
+            np.multiply(table, t, out=self._scaled[g], where=table > -np.inf)
+        found = self.gradient(u, one)
         expected = float(np.dot(self._prices[lo:hi], self._mu.node[lo:hi])) + float(self.loss.const[example])
+        for g, table in self._given.items():
+            rows = np.unique(program.groups[g].table_rows(one))
+            expected += float(np.vdot(np.where(table > -np.inf, table, 0.0)[rows], self._mu.tables[g][rows]))
         return -found.vector, expected
