@@ -22,6 +22,7 @@ ORDERS = ("stochastic", "incremental")
 
 _FIRST_STEP = "length of steps in the first pass; None: by the number of steps in a pass"
 _PROJECT = "moves a dict of the weights by factor, in place, to the nearest ones in a convex set"
+_BALANCE = "more makes steps of marginals longer, those of weights shorter; None: 0.3, for entropic steps 1"
 _RADIUS = "project onto the ball |w| <= radius; 'pegasos': one that holds the optimum"
 
 
@@ -41,7 +42,10 @@ _ALIASES = {
     ),
     "eg": also("exponentiated-gradient"),
     "smo": also("sequential-minimal-optimization"),
-    "extragradient": also("dual-extragradient", trainer_options={"method": "dual"}),
+    "extragradient": (
+        *also("dual-extragradient", trainer_options={"method": "dual"}),
+        *also("mirror-prox", "bregman", trainer_options={"geometry": "entropic"}),
+    ),
     "lp-dual-qp": also("qp", "interior-point"),
     "bundle": also("bmrm", "bundle-method"),
     "one-slack": also("cutting-plane", "cutting-planes", "svm-struct", "1-slack", "one-slack-ssvm", "oca", "ocas"),
@@ -118,7 +122,7 @@ def _dual_ascent() -> list[TrainerSpec]:
         TrainerSpec(
             "smo",
             "ssvm_trainers.dual.smo:SMO",
-            "pairwise steps on the factored dual, whose variables are marginals, for chains and forests",
+            "pairwise steps on the factored dual, whose variables are marginals, for graphs of small treewidth",
             needs=TrainerNeeds(strongly_convex=True, factored=True),
             concluding=True,
             anytime=True,
@@ -208,14 +212,13 @@ def _polytopes() -> list[TrainerSpec]:
         TrainerSpec(
             "extragradient",
             "ssvm_trainers.dual.extragradient:Extragradient",
-            "saddle point of weights and marginals by projected gradient steps that look ahead, for small problems",
+            "saddle point of weights and marginals by Euclidean or entropic steps that look ahead, for small problems",
             needs=TrainerNeeds(risks=marginals, factored=True, strongly_convex=True),
             resumable=True,
             options=(
                 Option("method", "extragradient", "'dual' takes averages instead", ("extragradient", "dual")),
-                Option(
-                    "balance", 0.3, "more makes steps of marginals longer, those of weights shorter", float, above=0
-                ),
+                Option("geometry", "euclidean", "what steps of marginals are short in", ("euclidean", "entropic")),
+                Option("balance", None, _BALANCE, float, above=0, optional=True),
                 Option("evaluate_every", 20, "steps between two certificates", int, least=1),
             ),
         ),

@@ -16,7 +16,7 @@ from ssvm_dsl.ir.analysis.segments import (
 )
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, structure_keys, width_order
+from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, eliminations, structure_keys, width_order
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, LinearRows, OwnOracle
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
@@ -93,6 +93,7 @@ __all__ = [
     "bounded_slices",
     "consistent",
     "each_marginals",
+    "eliminations",
     "label_ptr",
     "labelling_marginals",
     "members",

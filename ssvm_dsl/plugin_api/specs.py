@@ -272,8 +272,8 @@ class TrainerNeeds:
         Whether it works on the messages of a backend with dual bounds (``Caps.messages``): the risk ``relaxed`` then
         asks for labellings and bounds, not for fractional solutions.
     factored : bool
-        Whether it works on marginals in place of distributions over labellings: graphs must then be forests without
-        hard constraints (any graphs for the risk ``relaxed``), and losses must add up over variables.
+        Whether it works on marginals in place of distributions over labellings: graphs must then be of small treewidth
+        (any graphs for the risk ``relaxed``) without hard constraints, and losses must add up over variables.
     """
 
     risks: frozenset[str] = frozenset({"margin"})

@@ -40,7 +40,7 @@ def test_list_shows_what_is_special(capsys, monkeypatch):
     words = {line.split()[0]: line.replace(",", "").split() for line in lines}
     for name, special in (("msd", "messages"), ("tree", "counts"), ("dlpw", "messages"), ("eg", "marginals")):
         assert special in words[name]
-    assert "forests" in words["smo"]
+    assert "treewidth" in words["smo"]
     assert not {"messages", "counts"} & set(words["lp"])
     assert not {"messages", "marginals", "heuristic"} & set(words["bcfw"])
     assert "heuristic" in words["icm"]
@@ -127,7 +127,7 @@ def test_show_says_what_a_trainer_takes(capsys):
     bcfw, sub, smo, eg = map(rows, ("bcfw", "subgradient", "smo", "eg"))
     assert (bcfw["powers"], bcfw["regularised"], bcfw["asks for"]) == ("1", "every factor", "what the risk does")
     assert (sub["powers"], sub["regularised"]) == ("any", "factors may be left unregularised")
-    assert smo["asks for"] == "what the risk does, forests"
+    assert smo["asks for"] == "what the risk does, small treewidth"
     assert eg["asks for"] == "what the risk does, marginals"
     assert bcfw["answers"].startswith("of any kind that the risk allows")
 

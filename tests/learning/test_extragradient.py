@@ -21,10 +21,10 @@ from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
 from ssvm_trainers.dual.extragradient import Extragradient
-from ssvm_trainers.dual.polytope import Polytope, _owner, own_cliques, polytope_of, score_columns
+from ssvm_trainers.dual.polytope import LocalPolytope, _owner, polytope_of, score_columns
 from ssvm_trainers.dual.projection import polytopes as projection
 from ssvm_trainers.dual.projection import weight_metric
-from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
+from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 
 SOME = [
@@ -56,7 +56,11 @@ def closest(polytope, z):
 def projection_of(polytope):
     """The projection, of columns."""
     share = polytope.problem.objective.weight
-    return PolytopeProjection(polytope.cliques.program, share, None if polytope.used.all() else polytope.used)
+    return PolytopeProjection(polytope.layout(), n_scores(polytope.problem.parameters.program), share, polytope.used)
+
+
+def n_scores(program):
+    return program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
 
 
 def projected(projection, polytope, z):
@@ -104,9 +108,9 @@ def test_factors_of_three_variables_and_parallel_ones():
         Group.of("pair", (3, 2), pairs[[0, 2, 3]], np.arange(4), np.arange(3, dtype=np.int32), 3, ptr),
         Group.of("turned", (2, 3), pairs[[1]], np.array([0, 1, 1, 1]), np.zeros(1, np.int32), 1, ptr),
     )
-    cliques = own_cliques(Program(ptr, card, groups))
-    used = problem.objective.weight[_owner(cliques.program)] > 0.0
-    polytope = Polytope(problem, cliques, used)
+    problem.parameters = SimpleNamespace(program=Program(ptr, card, groups))
+    used = problem.objective.weight[_owner(problem.parameters.program)] > 0.0
+    polytope = LocalPolytope(problem, used)
     projection = projection_of(polytope)
     for scale in (1.0, 30.0):
         z = scale * rng.normal(size=len(polytope.kept))
@@ -131,7 +135,8 @@ def test_labellings_are_their_own_projections():
 
 def test_simplices_have_a_closed_form():
     rng, sizes = np.random.default_rng(0), np.array([3, 1, 4, 3, 4, 4, 2])
-    projection = PolytopeProjection(Program(np.array([0, 2, 2, 7]), sizes.astype(np.int32)), np.ones(3))
+    program = Program(np.array([0, 2, 2, 7]), sizes.astype(np.int32))
+    projection = PolytopeProjection(layout_of(program), program.n_states, np.ones(3))
     for scale in (0.1, 1.0, 1e3):
         z = scale * rng.normal(size=sizes.sum())
         x, _, _ = projection.step(z, np.zeros(len(z)), 0.0)

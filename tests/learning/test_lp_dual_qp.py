@@ -14,11 +14,10 @@ from test_optimum import check_optimal, fitted
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, cliques, complete
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import ConstraintGroup
-from ssvm_dsl.ir.analysis.local_polytope import labelling_marginals
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
-from ssvm_trainers.dual.polytope import own_cliques, polytope_of, score_columns, shared_cliques
-from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
+from ssvm_trainers.dual.polytope import polytope_of, score_columns
+from ssvm_trainers.dual.score_matrix import score_matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -132,7 +131,7 @@ def test_columns_rows_and_adjoints(case, relaxed):
     assert np.dot(points.features(x), w) == pytest.approx(np.dot(x, columns))
     counts = (problem.objective.weight > 0).astype(float)
     np.testing.assert_allclose(points.features(truth), points.truth_features(counts), atol=1e-12)
-    assert score_columns(points).nnz <= n_entries(problem.parameters)
+    assert score_columns(points).nnz <= points.n_features()
 
 
 @pytest.mark.parametrize(
@@ -152,23 +151,8 @@ def test_any_numbers_make_a_valid_plane(case):
     np.testing.assert_allclose(rows.matrix @ points.rounded(x), rows.right, atol=1e-14)
 
 
-def test_cliques_of_both_directions_are_one():
-    problem = Case(small.Tree, ragged=(5,), n=3).make(1).problem()
-    program = problem.parameters.program
-    scope = program.groups[0].scope
-    assert (scope[:, 0] > scope[:, 1]).any()
-    shared, own = shared_cliques(program), own_cliques(program)
-    assert shared.program.groups[0].n_factors == own.program.groups[0].n_factors
-    truth = labelling_marginals(shared.program, problem.truth)
-    group = program.groups[0]
-    config = problem.truth[group.scope] @ group.strides
-    np.testing.assert_array_equal(truth[shared.cells[0]].argmax(axis=1), config)
-
-
 @pytest.mark.parametrize("trainer", ["lp-dual-qp", "extragradient"])
 def test_refusals(trainer):
-    with pytest.raises(TrainingError, match=f"'{trainer}' works on marginals, and needs chains or forests"):
-        fitted(Case(small.Loopy).make(0), trainer=trainer)
     with pytest.raises(TrainingError, match="a loss that adds up over variables, not ZeroOne"):
         fitted(Case(small.AllOrNothing).make(0), trainer=trainer)
     with pytest.raises(TrainingError, match="does not minimise risk 'slack'"):

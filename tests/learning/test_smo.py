@@ -305,7 +305,6 @@ def test_a_run_goes_on_from_its_state_bit_for_bit(case):
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        (small.Loopy, {}, r"'smo' works on marginals, and needs chains or forests, not a graph with cycles .*: bcfw"),
         (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not ZeroOne; others .*n-slack"),
         (Word, {"risk": "hm"}, r"'smo' does not minimise risk 'hm'; these do: bcfw"),
         (Word, {"power": 2.0}, r"does not minimise risk 'margin' to the power 2; these do: .*n-slack"),

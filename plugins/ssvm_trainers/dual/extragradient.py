@@ -17,7 +17,8 @@ method (Nesterov 2007; Taskar, Lacoste-Julien and Jordan 2006) adds up all F in 
     v = P(u_0 + a s),        u = P(v - a F(v)),        s <- s - F(u),
 
 whose error is O(1/t).  No oracle is called but for certificates: a step asks for projections onto the polytopes
-(:mod:`ssvm_trainers.dual.projection.polytopes`).
+(:mod:`ssvm_trainers.dual.projection.polytopes`), or, with ``geometry="entropic"``, for marginals of products of
+probabilities (:mod:`ssvm_trainers.dual.entropic`); the rest here is of Euclidean steps.
 
 Lengths are measured by ``|w|^2 = w . P w`` (:mod:`ssvm_trainers.dual.projection.weight_metric`) and
 ``|mu|^2 = beta/n sum_i weight_i |mu_i|^2`` with beta the largest loss of a label over ``balance``, so that results do
@@ -35,15 +36,17 @@ from typing import Annotated
 import numpy as np
 
 from ssvm_dsl.ir import F64
-from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
+from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.dual.entropic import EntropicRun
 from ssvm_trainers.dual.polytope import polytope_of
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
+from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleRun
+from ssvm_trainers.resumable import Resumable
+from ssvm_trainers.state_rules import NUMBERS, PART
 
-#: Shares of a step's length that F may change by: more and the step is too long, less and the next may be longer.
-LONG, SHORT = 0.9, 0.4
+#: The balance of each geometry.
+BALANCE = {"euclidean": 0.3, "entropic": 1.0}
 
 #: How much F changes at most along a unit of length, as lengths are taken here.
 LIPSCHITZ = 0.5 * (1.0 + np.sqrt(5.0))
@@ -55,9 +58,11 @@ class Extragradient(Resumable):
     Parameters
     ----------
     method : {"extragradient", "dual"}
-    balance : float
+    geometry : {"euclidean", "entropic"}
+        Lengths of steps of marginals: by their squares, or by relative entropy.
+    balance : float or None
         The largest loss of a label, divided by the length of a unit of marginals: more makes steps of the marginals
-        longer and those of the weights shorter.
+        longer and those of the weights shorter.  ``None``: what is best on small problems for the geometry.
     evaluate_every : int
         Steps between two certificates, each a pass of the oracle.
     random_state : int or None
@@ -67,49 +72,43 @@ class Extragradient(Resumable):
     def __init__(
         self,
         method: str = "extragradient",
-        balance: float = 0.3,
+        geometry: str = "euclidean",
+        balance: float | None = None,
         evaluate_every: int = 20,
         random_state: int | None = None,
     ) -> None:
-        self.method, self.balance = method, balance
+        self.method, self.geometry = method, geometry
+        self.balance = BALANCE[geometry] if balance is None else balance
         self.evaluate_every, self.random_state = evaluate_every, random_state
 
-    def begin(self, problem: TrainProblem, start: F64 | None) -> ExtragradientRun:
+    def begin(self, problem: TrainProblem, start: F64 | None) -> SaddleRun:
         """Return a run; see :class:`ssvm_trainers.resumable.Resumable`."""
-        run = _DualRun(self, problem) if self.method == "dual" else ExtragradientRun(self, problem)
+        kind = EntropicRun if self.geometry == "entropic" else _DualRun if self.method == "dual" else ExtragradientRun
+        run = kind(self, problem)
         if start is not None:
-            run.w, run.first_w = start.copy(), start.copy()
+            run.start_at(start)
         return run
 
 
-class ExtragradientRun(Run):
-    """One training run; w and x are the point: the weights, and the marginals of all examples (one for each cell)."""
+class ExtragradientRun(SaddleRun):
+    """Euclidean steps."""
 
-    w: Annotated[F64, NUMBERS]
-    x: Annotated[F64, NUMBERS]
     mass: Annotated[F64, NUMBERS]  #: what x adds up to, by score
     first_w: Annotated[F64, NUMBERS]  #: weights at the start
-    step: Annotated[float, Rule(least=1e-300)]  #: length of the next step
-    n_steps: Annotated[int, COUNTS]
-    passes: Annotated[float, COUNTS]
     projection: Annotated[PolytopeProjection, PART]
 
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
-        self.options, self.problem, self.polytope = options, problem, polytope_of(problem, "extragradient")
-        objective, polytope = problem.objective, self.polytope
-        self.share, program = objective.weight / problem.n, polytope.cliques.program
-        self.of_truth = polytope.truth_features(self.share)
-        self.projection = PolytopeProjection(program, self.share, None if polytope.used.all() else polytope.used)
-        self.w, self.x = objective.weights(np.zeros(problem.dim)), polytope.full(polytope.truth())
+        super().__init__(options, problem, polytope_of(problem, "extragradient"))
+        polytope = self.polytope
+        self.projection = PolytopeProjection(polytope.layout(), len(self.loss), self.share, polytope.used)
+        self.x = polytope.full(polytope.truth())
         self.first_w, self.first_x = self.w.copy(), self.x
-        self.loss = np.zeros(self.projection.n_scores)
-        self.loss[: program.n_states] = problem.loss.node
         _, self.mass, _ = self.projection.step(self.x, np.zeros_like(self.loss), 0.0)
-        self.counts = polytope.mass(polytope.full(self.share[polytope.owner]))
-        self.beta = float(np.abs(problem.loss.node).max(initial=0.0) or 1.0) / options.balance
-        counts = self.counts / self.beta
-        self.metric = WeightMetric(polytope.score_matrix(), counts, objective.lam * objective.scale, objective.lower)
-        self.step, self.n_steps, self.passes = LONG / LIPSCHITZ, 0, 0.0
+        self.step = LONG / LIPSCHITZ
+
+    def start_at(self, w: F64) -> None:
+        """Begin with given weights."""
+        self.w, self.first_w = w.copy(), w.copy()
 
     def _score_length(self, scores: F64) -> float:
         """Return the length of what scores are on the columns, with beta = 1."""
@@ -117,27 +116,7 @@ class ExtragradientRun(Run):
 
     def field(self, w: F64, mass: F64) -> tuple[F64, F64]:
         """Return F in the units of steps, for the marginals not of columns but of scores, which columns share."""
-        v = self.of_truth - self.polytope.score_features(mass)
-        objective = self.problem.objective
-        slope = objective.lam * objective.scale * w - v
-        return self.metric.solve(slope), -(self.loss + self.polytope.scores(w)) / self.beta
-
-    def bounded(self, w: F64) -> F64:
-        """Return the closest weights that are allowed."""
-        return np.maximum(w, self.problem.objective.lower)
-
-    def iterate(self, stop: StopRule) -> Iterate:
-        """Take some steps and certify where they led."""
-        for _ in range(self.options.evaluate_every):
-            self.problem.pause()
-            self.advance()
-            self.n_steps += 1
-        self.passes += 1.0
-        objective = self.problem.objective
-        v, b = self.polytope.plane(self.x[self.polytope.kept], objective.weight)
-        primal, upper = self.problem.value(self.w)
-        extra = {"steps": float(self.n_steps), "step_size": float(self.step)}
-        return Iterate(self.w, self.passes, primal, upper, objective.dual(v, b), extra=extra, plane=(v, b))
+        return self.metric.solve(self.slope(w, mass)), -(self.loss + self.polytope.scores(w)) / self.beta
 
     def advance(self) -> None:
         """Take one step."""

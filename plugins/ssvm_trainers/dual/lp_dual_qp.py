@@ -28,10 +28,9 @@ import numpy as np
 from scipy import sparse
 
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.ir import F64, n_marginals
+from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import Polytope, polytope_of, score_columns
-from ssvm_trainers.dual.score_matrix import n_entries
 
 #: The solver is asked for this share of the tolerance, within these limits.
 SHARE, LOOSEST, TIGHTEST = 0.01, 1e-8, 1e-11
@@ -56,8 +55,9 @@ class LPDualQP:
 
     def steps(self, problem: TrainProblem, stop: StopRule, start: F64 | None = None) -> Iterator[Iterate]:
         """Yield the optimum; see :class:`~ssvm_dsl.plugin_api.Trainer`.  ``start`` is of no use to the solver."""
-        self._check_size(problem)
-        program = _write(problem)
+        polytope = polytope_of(problem, "lp-dual-qp")
+        self._check_size(len(polytope.kept), polytope.n_features())
+        program = _write(problem, polytope)
         found = _solve(program, stop)
         w = np.maximum(np.array(found.x[: problem.dim]), problem.objective.lower)
         v, b = _plane(program, np.array(found.z))
@@ -65,8 +65,7 @@ class LPDualQP:
         extra = {"solver_iterations": float(found.iterations), "solver_seconds": float(found.solve_time)}
         yield Iterate(w, 1.0, primal, upper, problem.objective.dual(v, b), extra=extra, plane=(v, b))
 
-    def _check_size(self, problem: TrainProblem) -> None:
-        columns, entries = n_marginals(problem.parameters.program), n_entries(problem.parameters)
+    def _check_size(self, columns: int, entries: int) -> None:
         if columns + entries > self.max_entries:
             text = f"trainer 'lp-dual-qp': {columns} inequalities with {entries} features make more numbers than "
             text += f"max_entries={self.max_entries}"
@@ -87,10 +86,9 @@ class _Quadratic:
     b: F64
 
 
-def _write(problem: TrainProblem) -> _Quadratic:
+def _write(problem: TrainProblem, polytope: Polytope) -> _Quadratic:
     """Return the program, its objective multiplied by n."""
-    objective, polytope = problem.objective, polytope_of(problem, "lp-dual-qp")
-    rows = polytope.equations
+    objective, rows = problem.objective, polytope.equations
     dim, n_rows, features = problem.dim, len(rows.right), score_columns(polytope)
     bounded = np.flatnonzero(objective.lower > -np.inf)
     above = sparse.csr_array((-np.ones(len(bounded)), (np.arange(len(bounded)), bounded)), (len(bounded), dim))
@@ -110,7 +108,7 @@ def _write(problem: TrainProblem) -> _Quadratic:
         linear = [np.zeros(dim + n_rows + len(counted))]
         slacks = [-(chosen @ features), duals, -sparse.eye_array(len(counted))]
         blocks = [[features, -rows.matrix.T, None], slacks, [above, None, None]]
-        right = [-polytope.loss, -problem.loss.const[counted], -objective.lower[bounded]]
+        right = [-polytope.loss, -polytope.const[counted], -objective.lower[bounded]]
     A = sparse.csc_array(sparse.block_array(blocks))
     return _Quadratic(
         polytope, sparse.csc_array(sparse.diags_array(quadratic)), np.concatenate(linear), A, np.concatenate(right)

@@ -2,17 +2,20 @@
 
 For the risk ``relaxed`` these are the points of the local polytope of every example
 (:mod:`ssvm_dsl.ir.analysis.local_polytope`).  For ``margin`` they are the convex combinations of labellings: on forests
-of pairwise factors the same, once factors that join the same two variables share one table of marginals.
+of pairwise factors the same (:class:`LocalPolytope`).  Where graphs have cycles, factors join the same two variables or
+more than two, and where joint states have scores without weights, they are the marginals of the cliques of a
+triangulated graph (:class:`CliquePolytope`).
 
-A point x has one number (*column*) for each state and joint state that an example with a positive weight may take;
-it obeys ``matrix x = right, x >= 0``.
+A *cell* is a number of a point; a point x has one *column* for each cell that an example with a positive weight may
+take, the other cells are zero; it obeys ``matrix x = right, x >= 0``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,10 +25,11 @@ from ssvm_dsl.ir import (
     F64,
     I64,
     Bools,
-    Group,
     Marginals,
+    ParameterMap,
     Program,
     Theta,
+    Topology,
     add_marginals,
     consistent,
     labelling_marginals,
@@ -34,161 +38,72 @@ from ssvm_dsl.ir import (
     polytope_equations,
 )
 from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.dual.junction_trees import JunctionTrees, junction_trees
+from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
+
+if TYPE_CHECKING:
+    from ssvm_trainers.dual.projection.kernels import PolytopeLayout
 
 
 @dataclass(frozen=True, eq=False)
-class Cliques:
-    """Sets of variables that have marginals of their own, as a program, and where those of factors are.
-
-    Parameters
-    ----------
-    program : Program
-        A group's factor is a set of variables.
-    cells : tuple of ndarray of int64, shape (n_factors, prod(cards))
-        For each group of the training program: which number of the cliques' each joint state of a factor is.
-        Numbers are those of the states of all variables, then of the joint states, group by group.
-    shared : bool
-        Whether factors share cliques.
-    """
-
-    program: Program
-    cells: tuple[I64, ...]
-    shared: bool = False
-
-
-def own_cliques(program: Program) -> Cliques:
-    """Return a clique for each factor."""
-    first, cells = program.n_states, []
-    for group in program.groups:
-        size = group.n_factors * group.n_configs
-        cells.append(np.arange(first, first + size).reshape(group.n_factors, group.n_configs))
-        first += size
-    return Cliques(program, tuple(cells))
-
-
-def shared_cliques(program: Program) -> Cliques:
-    """Return a clique for each two variables that pairwise factors join (there are no larger factors)."""
-    pairs = program.distinct_edges()
-    cards = program.card[pairs].astype(np.int64)
-    groups, start, first = [], np.zeros(len(pairs), dtype=np.int64), program.n_states
-    for two in np.unique(cards, axis=0):
-        mine = np.flatnonzero((cards == two).all(axis=1))
-        scope, size = pairs[mine].astype(np.int32), int(two.prod())
-        ptr = np.searchsorted(scope[:, 0], program.var_ptr).astype(np.int64)
-        rows = np.arange(len(mine), dtype=np.int32)
-        groups.append(Group.of("pairs", (int(two[0]), int(two[1])), scope, ptr, rows, len(mine), program.var_ptr))
-        start[mine] = first + size * np.arange(len(mine))
-        first += size * len(mine)
-    keys, cells = pairs[:, 0] * program.n_variables + pairs[:, 1], []
-    for group in program.groups:
-        if not group.n_factors:  # of any arity: factors that these examples are too small for
-            cells.append(np.zeros((0, group.n_configs), dtype=np.int64))
-            continue
-        low, high = np.sort(group.shapes.variables().astype(np.int64), axis=1).T
-        begin = start[np.searchsorted(keys, low * program.n_variables + high)]
-        place = np.arange(group.n_configs).reshape(group.cards)
-        turned = np.arange(group.n_configs).reshape(group.cards[::-1]).T
-        scope = group.shapes.variables()
-        forward = (scope[:, 0] < scope[:, 1])[:, None]
-        cells.append(begin[:, None] + np.where(forward, place.ravel(), turned.ravel()))
-    return Cliques(Program(program.var_ptr, program.card, tuple(groups)), tuple(cells), shared=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Polytope:
+class Polytope(ABC):
     """All points, and what they are worth in a training problem.
 
     Parameters
     ----------
     problem : TrainProblem
-    cliques : Cliques
     used : ndarray of bool, shape (n_cells,)
-        The numbers of the cliques that are columns; the others are zero.
+        The cells that are columns; the others are zero.
     """
 
     problem: TrainProblem
-    cliques: Cliques
     used: Bools
 
     @property
     def n_cells(self) -> int:
-        """How many numbers the cliques have."""
+        """How many numbers a point has."""
         return len(self.used)
 
     @cached_property
     def kept(self) -> I64:
-        """The numbers of the cliques that are columns; ``ndarray, shape (n_columns,)``."""
+        """The cells that are columns; ``ndarray, shape (n_columns,)``."""
         return np.flatnonzero(self.used)
 
     @cached_property
     def owner(self) -> I64:
         """The example of each column; ``ndarray, shape (n_columns,)``."""
-        return _owner(self.cliques.program)[self.kept]
+        return self._owners()[self.kept]
+
+    @cached_property
+    def linear(self) -> ParameterMap:
+        """The map from weights to scores, without those that no weight multiplies."""
+        return replace(self.problem.parameters, constants=None)
 
     @cached_property
     def loss(self) -> F64:
-        """Loss of each column, without the examples' constants; ``ndarray, shape (n_columns,)``."""
-        loss = np.zeros(self.n_cells)
-        loss[: self.cliques.program.n_states] = self.problem.loss.node
-        return loss[self.kept]
+        """Loss of each column, with what it scores without weights; ``ndarray, shape (n_columns,)``."""
+        return self.of_columns(self.score_loss())
+
+    @cached_property
+    def const(self) -> F64:
+        """Loss that all points of an example have, less what the truth scores without weights; ``shape (n,)``."""
+        constants, program = self.problem.parameters.constants, self.problem.parameters.program
+        const: F64 = self.problem.loss.const
+        return const if constants is None else const - constants.value(program, self.problem.loss.truth)
 
     @cached_property
     def equations(self) -> RowsOfColumns:
         """The equations that points obey, written out."""
-        return _equations(self)
+        matrix, right = self._equations()
+        matrix = csr_array(matrix[:, self.kept])
+        there = np.flatnonzero(np.diff(matrix.indptr) > 0)
+        matrix = csr_array(matrix[there])
+        matrix.sort_indices()
+        return RowsOfColumns(matrix, right[there], self.owner[matrix.indices[matrix.indptr[:-1]]])
 
     def truth(self) -> F64:
         """Return the point of the true labellings; ``ndarray, shape (n_columns,)``."""
-        return labelling_marginals(self.cliques.program, self.problem.loss.truth)[self.kept]
-
-    def scores(self, w: F64) -> F64:
-        """Return the scores of states and of the rows of cliques' tables; ``ndarray, shape (n_scores,)``."""
-        theta, program = self.problem.scores(w), self.cliques.program
-        if not self.cliques.shared:
-            return np.concatenate([theta.node, theta.pool])
-        out = np.zeros(self.n_cells)
-        out[: program.n_states] = theta.node
-        for group, table, cells in zip(self._groups, theta.tables, self.cliques.cells, strict=True):
-            out += np.bincount(cells.ravel(), table[group.table_rows()].ravel(), len(out))
-        return out
-
-    def score_matrix(self) -> Any:
-        """Return the matrix of :meth:`scores`; ``csr_array, shape (n_scores, dim)``."""
-        from ssvm_trainers.dual.score_matrix import score_matrix
-
-        entries = score_matrix(self.problem.parameters)
-        if not self.cliques.shared:
-            return entries
-        n, at, of = self.cliques.program.n_states, [], []
-        at.append(np.arange(n))
-        of.append(at[0])
-        first = n
-        for group, cells in zip(self._groups, self.cliques.cells, strict=True):
-            start = first + group.table_rows().astype(np.int64) * group.n_configs
-            at.append(cells.ravel())
-            of.append((start[:, None] + np.arange(group.n_configs)).ravel())
-            first += group.n_tables * group.n_configs
-        rows, columns = np.concatenate(at), np.concatenate(of)
-        chosen = csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.n_cells, entries.shape[0]))
-        return csr_array(chosen @ entries)
-
-    def score_features(self, mass: F64) -> F64:
-        """Return ``sum_k mass_k Phi_k`` over scores; ``ndarray, shape (dim,)``.  The adjoint of :meth:`scores`."""
-        training = self.problem.parameters.program
-        given = Theta.zeros(training)
-        if self.cliques.shared:
-            _add_all(training, self._of_training(mass), given)
-        else:
-            given.node[...], given.pool[...] = mass[: training.n_states], mass[training.n_states :]
-        return self.problem.parameters.adjoint(given)
-
-    def mass(self, x: F64) -> F64:
-        """Return the sums of ``x``, a number for each cell, over those that share a score; ``shape (n_scores,)``."""
-        if self.cliques.shared:
-            return x
-        program, given = self.cliques.program, Theta.zeros(self.cliques.program)
-        _add_all(program, _by_group(program, x), given)
-        return np.concatenate([given.node, given.pool])
+        return self._truth()[self.kept]
 
     def features(self, x: F64) -> F64:
         """Return ``sum_k x_k Phi_k`` over the columns; ``ndarray, shape (dim,)``."""
@@ -212,15 +127,7 @@ class Polytope:
         share = coef / self.problem.n
         weighed = x * share[self.owner]
         v = self.truth_features(share) - self.features(weighed)
-        return v, float(np.dot(weighed, self.loss) + np.dot(share, self.problem.loss.const))
-
-    def rounded(self, x: F64) -> F64:
-        """Return the point close to numbers that are nearly one; variables without any take their true state."""
-        program, full = self.cliques.program, self.full(x)
-        nothing = np.flatnonzero(np.add.reduceat(full[: program.n_states], program.state_ptr[:-1]) <= 0.0)
-        full[program.state_ptr[nothing] + self.problem.loss.truth[nothing]] = 1.0
-        found = consistent(program, _by_group(program, full), np.arange(program.n_examples))
-        return np.concatenate([found.node, *(table.ravel() for table in found.tables)])[self.kept]
+        return v, float(np.dot(weighed, self.loss) + np.dot(share, self.const))
 
     def full(self, x: F64) -> F64:
         """Return columns as a number for each cell."""
@@ -228,13 +135,214 @@ class Polytope:
         full[self.kept] = x
         return full
 
-    @property
-    def _groups(self) -> tuple[Group, ...]:
-        return self.problem.parameters.program.groups
+    def entries(self, w: F64) -> F64:
+        """Return what the weights score, as in a :class:`~ssvm_dsl.ir.Theta`: ``node``, then ``pool``."""
+        theta = self.linear.scores(w)
+        return np.concatenate([theta.node, theta.pool])
 
-    def _of_training(self, x: F64) -> Marginals:
-        """Return the numbers of cells as those of the training program's variables and factors."""
-        return Marginals(x[: self.cliques.program.n_states], tuple(x[cells] for cells in self.cliques.cells))
+    def features_of_entries(self, mass: F64) -> F64:
+        """Return ``sum_k mass_k Phi_k`` over such scores; ``ndarray, shape (dim,)``."""
+        given = Theta.zeros(self.linear.program)
+        given.node[...], given.pool[...] = np.split(mass, [len(given.node)])
+        return self.linear.adjoint(given)
+
+    @abstractmethod
+    def scores(self, w: F64) -> F64:
+        """Return the scores that cells have, which some may share; ``ndarray, shape (n_scores,)``."""
+
+    @abstractmethod
+    def score_loss(self) -> F64:
+        """Return what scores have besides: the loss, and what no weight multiplies; ``ndarray, shape (n_scores,)``."""
+
+    @abstractmethod
+    def score_matrix(self) -> Any:
+        """Return the matrix of :meth:`scores`; ``csr_array, shape (n_scores, dim)``."""
+
+    @abstractmethod
+    def n_features(self) -> int:
+        """Return how many features all columns have at most, without writing them out."""
+
+    @abstractmethod
+    def score_features(self, mass: F64) -> F64:
+        """Return ``sum_k mass_k Phi_k`` over scores; ``ndarray, shape (dim,)``.  The adjoint of :meth:`scores`."""
+
+    @abstractmethod
+    def of_columns(self, scores: Any) -> Any:
+        """Return the rows that belong to scores as those of columns."""
+
+    @abstractmethod
+    def mass(self, x: F64) -> F64:
+        """Return the sums of ``x``, a number for each cell, over those that share a score; ``shape (n_scores,)``."""
+
+    @abstractmethod
+    def rounded(self, x: F64) -> F64:
+        """Return the point close to numbers that are nearly one; where there are none, one close to the truth's."""
+
+    @abstractmethod
+    def layout(self) -> PolytopeLayout:
+        """Return the equations as projections read them."""
+
+    @abstractmethod
+    def _owners(self) -> I64:
+        """Return the example of each cell."""
+
+    @abstractmethod
+    def _truth(self) -> F64:
+        """Return the point of the true labellings, a number for each cell."""
+
+    @abstractmethod
+    def _equations(self) -> tuple[Any, F64]:
+        """Return matrix and right-hand side of the equations of cells."""
+
+
+class LocalPolytope(Polytope):
+    """The local polytope: states of variables, then joint states of factors, group by group."""
+
+    @property
+    def _program(self) -> Program:
+        return self.problem.parameters.program
+
+    def scores(self, w: F64) -> F64:
+        """Return the scores of states and of the rows of tables."""
+        return self.entries(w)
+
+    def score_loss(self) -> F64:
+        """Return the loss of states; tables have none."""
+        none = sum(group.n_tables * group.n_configs for group in self._program.groups)
+        return np.concatenate([self.problem.loss.node, np.zeros(none)])
+
+    def score_matrix(self) -> Any:
+        """Return the matrix of :meth:`scores`."""
+        return score_matrix(self.linear)
+
+    def n_features(self) -> int:
+        """Return how many features all columns have at most."""
+        return n_entries(self.linear)
+
+    def score_features(self, mass: F64) -> F64:
+        """Return ``sum_k mass_k Phi_k`` over scores."""
+        return self.features_of_entries(mass)
+
+    def of_columns(self, scores: Any) -> Any:
+        """Return the rows that belong to scores as those of columns."""
+        start = self._program.n_states
+        rows = [np.arange(start)]
+        for group in self._program.groups:
+            first = start + group.table_rows().astype(np.int64) * group.n_configs
+            rows.append((first[:, None] + np.arange(group.n_configs)).ravel())
+            start += group.n_tables * group.n_configs
+        return scores[np.concatenate(rows)[self.kept]]
+
+    def mass(self, x: F64) -> F64:
+        """Return the sums over factors that share a row of tables."""
+        program, given = self._program, Theta.zeros(self._program)
+        ids = np.arange(program.n_examples)
+        add_marginals(program, _by_group(program, x), np.ones(len(ids)), ids, given.node, given.tables)
+        return np.concatenate([given.node, given.pool])
+
+    def rounded(self, x: F64) -> F64:
+        """Return a close point; variables without any numbers take their true state."""
+        program, full = self._program, self.full(x)
+        nothing = np.flatnonzero(np.add.reduceat(full[: program.n_states], program.state_ptr[:-1]) <= 0.0)
+        full[program.state_ptr[nothing] + self.problem.loss.truth[nothing]] = 1.0
+        found = consistent(program, _by_group(program, full), np.arange(program.n_examples))
+        return np.concatenate([found.node, *(table.ravel() for table in found.tables)])[self.kept]
+
+    def layout(self) -> PolytopeLayout:
+        """Return the equations as projections read them."""
+        from ssvm_trainers.dual.projection.polytopes import layout_of
+
+        return layout_of(self._program)
+
+    def _owners(self) -> I64:
+        return _owner(self._program)
+
+    def _truth(self) -> F64:
+        return labelling_marginals(self._program, self.problem.loss.truth)
+
+    def _equations(self) -> tuple[Any, F64]:
+        program = self._program
+        factors = [(group.cards, group.shapes.variables().astype(np.int64)) for group in program.groups]
+        rows = polytope_equations(program.state_ptr, factors)
+        matrix = csr_array((rows.values, (rows.rows, rows.columns)), shape=(rows.n_rows, rows.n_columns))
+        return matrix, (np.arange(rows.n_rows) < program.n_variables).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CliquePolytope(Polytope):
+    """Marginals of the cliques of triangulated graphs: convex combinations of labellings, whatever the graph.
+
+    Parameters
+    ----------
+    problem, used
+        As for :class:`Polytope`.
+    trees : JunctionTrees
+    """
+
+    trees: JunctionTrees
+
+    @cached_property
+    def sums(self) -> Any:
+        """The 0/1 matrix from the entries of a :class:`~ssvm_dsl.ir.Theta` to the scores of cells."""
+        return self.trees.scores_of_cells(_n_entries(self.problem.parameters.program))
+
+    def scores(self, w: F64) -> F64:
+        """Return the scores of cells."""
+        return np.asarray(self.sums @ self.entries(w))
+
+    def score_loss(self) -> F64:
+        """Return the loss of cells; zero where they are no columns."""
+        return np.where(self.used, self.sums @ _loss_entries(self.problem), 0.0)
+
+    def score_matrix(self) -> Any:
+        """Return the matrix of :meth:`scores`."""
+        return csr_array(self.sums @ score_matrix(self.linear))
+
+    def n_features(self) -> int:
+        """Return how many features all columns have at most."""
+        each = np.diff(score_matrix(self.linear).indptr)
+        return int((self.sums @ each)[self.kept].sum())
+
+    def score_features(self, mass: F64) -> F64:
+        """Return ``sum_k mass_k Phi_k`` over cells."""
+        return self.features_of_entries(self.sums.T @ mass)
+
+    def of_columns(self, scores: Any) -> Any:
+        """Return the rows of columns."""
+        return scores[self.kept]
+
+    def mass(self, x: F64) -> F64:
+        """Return x: no cells share a score."""
+        return x
+
+    def rounded(self, x: F64) -> F64:
+        """Return the point with the same shares of the cells that have the same row; where none has any, even ones."""
+        from ssvm_trainers.dual.junction_kernels import from_conditionals
+
+        full, n_rows = np.maximum(self.full(x), 0.0), self.trees.n_rows
+        nothing = np.bincount(self.trees.up, full, n_rows)[self.trees.up] <= 0.0
+        full[nothing & self.used] = 1.0
+        total = np.bincount(self.trees.up, full, n_rows)[self.trees.up]
+        found = np.zeros(self.n_cells)
+        from_conditionals(self.trees, full / np.where(total > 0.0, total, 1.0), found)
+        return found[self.kept]
+
+    def layout(self) -> PolytopeLayout:
+        """Return the equations as projections read them."""
+        from ssvm_trainers.dual.projection.polytopes import layout_of_trees
+
+        return layout_of_trees(self.trees)
+
+    def _owners(self) -> I64:
+        return self.trees.owner()
+
+    def _truth(self) -> F64:
+        x = np.zeros(self.n_cells)
+        x[self.trees.labelling_cells(self.problem.loss.truth)] = 1.0
+        return x
+
+    def _equations(self) -> tuple[Any, F64]:
+        return self.trees.equations(), self.trees.right()
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,42 +363,75 @@ class RowsOfColumns:
 
 
 def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
-    """Return the points of a problem of the risk ``relaxed``, or ``margin`` on forests.
+    """Return the points of a problem of the risk ``relaxed`` or ``margin``.
 
     Raises
     ------
     TrainingError
         There are hard constraints, whose equations are not written out here; names the trainer.
     """
-    training = problem.parameters.program
-    if training.constraints:
-        kinds = ", ".join(sorted({group.kind for group in training.constraints}))
+    require_no_constraints(problem, trainer)
+    program = problem.parameters.program
+    if not problem.relaxed and not local_is_exact(problem.parameters):
+        return clique_polytope(problem)
+    used = _possible(program) & (problem.objective.weight[_owner(program)] > 0.0)
+    return LocalPolytope(problem, used)
+
+
+def require_no_constraints(problem: TrainProblem, trainer: str) -> None:
+    """Refuse hard constraints, whose equations are not written out here.
+
+    Raises
+    ------
+    TrainingError
+        Names the trainer and the kinds of constraints.
+    """
+    program = problem.parameters.program
+    if program.constraints:
+        kinds = ", ".join(sorted({group.kind for group in program.constraints}))
         text = f"trainer '{trainer}' does not know the marginals that hard constraints ({kinds}) leave"
         raise TrainingError(f"{text}; use trainer='bcfw'")
-    n_factors = sum(group.n_factors for group in training.groups)
-    shared = not problem.relaxed and len(training.distinct_edges()) < n_factors
-    cliques = shared_cliques(training) if shared else own_cliques(training)
-    used = _possible(cliques.program, training.allowed)
-    if (problem.objective.weight <= 0.0).any():
-        used &= problem.objective.weight[_owner(cliques.program)] > 0.0
-    return Polytope(problem, cliques, used)
 
 
-def _equations(polytope: Polytope) -> RowsOfColumns:
-    program, kept = polytope.cliques.program, polytope.kept
-    factors = [(group.cards, group.shapes.variables().astype(np.int64)) for group in program.groups]
-    rows = polytope_equations(program.state_ptr, factors)
-    matrix = csr_array((rows.values, (rows.rows, rows.columns)), shape=(rows.n_rows, rows.n_columns))
-    matrix = csr_array(matrix[:, kept])
-    there = np.flatnonzero(np.diff(matrix.indptr) > 0)
-    matrix = csr_array(matrix[there])
-    matrix.sort_indices()
-    right = (there < program.n_variables).astype(np.float64)
-    return RowsOfColumns(matrix, right, polytope.owner[matrix.indices[matrix.indptr[:-1]]])
+def plain_forests(parameters: ParameterMap) -> bool:
+    """Whether graphs are forests of pairwise factors, all of whose joint states have finite scores by weights."""
+    constants = parameters.constants
+    return parameters.program.hardest_topology < Topology.LOOPY and not (constants and constants.tables)
+
+
+def local_is_exact(parameters: ParameterMap) -> bool:
+    """Whether the local polytope holds combinations of labellings only: no two factors join the same variables."""
+    n_factors = sum(group.n_factors for group in parameters.program.groups)
+    return plain_forests(parameters) and len(parameters.program.distinct_edges()) == n_factors
+
+
+def clique_polytope(problem: TrainProblem) -> CliquePolytope:
+    """Return the marginals of the cliques of triangulated graphs."""
+    trees = junction_trees(problem.parameters.program)
+    lost = trees.scores_of_cells(_n_entries(problem.parameters.program)) @ _loss_entries(problem)
+    used = trees.possible(lost > -np.inf) & (problem.objective.weight[trees.owner()] > 0.0)
+    return CliquePolytope(problem, used, trees)
+
+
+def _n_entries(program: Program) -> int:
+    return program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
+
+
+def _loss_entries(problem: TrainProblem) -> F64:
+    """Return loss and scores without weights of ``node``, then ``pool``; -inf where they are ruled out."""
+    program, constants = problem.parameters.program, problem.parameters.constants
+    theta = Theta.zeros(program)
+    if constants is not None:
+        constants.fill_shared(theta)
+        constants.fill_examples(program, theta, slice(0, program.n_states), None)
+    theta.node[...] += problem.loss.node
+    if program.allowed is not None:
+        theta.node[~program.allowed] = -np.inf
+    return np.concatenate([theta.node, theta.pool])
 
 
 def _owner(program: Program) -> I64:
-    """Return the example of each cell."""
+    """Return the example of each cell of the local polytope."""
     example = owners(program.var_ptr)
     parts = [np.repeat(example[group.shapes.variables()[:, 0]], group.n_configs) for group in program.groups]
     return np.concatenate([np.repeat(example, program.card), *parts])
@@ -306,29 +447,18 @@ def _by_group(program: Program, x: F64) -> Marginals:
     return Marginals(x[: program.n_states], tuple(tables))
 
 
-def _add_all(program: Program, marginals: Marginals, given: Theta) -> None:
-    ids = np.arange(program.n_examples)
-    add_marginals(program, marginals, np.ones(len(ids)), ids, given.node, given.tables)
-
-
-def _possible(program: Program, allowed: Bools | None) -> Bools:
+def _possible(program: Program) -> Bools:
     """Return which states and joint states are not ruled out."""
-    if allowed is None:
+    if program.allowed is None:
         return np.ones(n_marginals(program), dtype=bool)
-    parts = [allowed]
+    parts = [program.allowed]
     for group in program.groups:
         states = np.indices(group.cards).reshape(group.arity, -1)
         first = program.state_ptr[group.shapes.variables()]
-        parts.append(allowed[first[:, :, None] + states].all(axis=1).ravel())
+        parts.append(program.allowed[first[:, :, None] + states].all(axis=1).ravel())
     return np.concatenate(parts)
 
 
 def score_columns(polytope: Polytope) -> Any:
     """Return the scores of all columns as a matrix of features; ``csr_array, shape (n_columns, dim)``."""
-    program, start = polytope.cliques.program, polytope.cliques.program.n_states
-    rows = [np.arange(start)]
-    for group in program.groups:
-        first = start + group.table_rows().astype(np.int64) * group.n_configs
-        rows.append((first[:, None] + np.arange(group.n_configs)).ravel())
-        start += group.n_tables * group.n_configs
-    return csr_array(polytope.score_matrix()[np.concatenate(rows)[polytope.kept]])
+    return csr_array(polytope.of_columns(polytope.score_matrix()))

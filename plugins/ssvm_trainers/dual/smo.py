@@ -31,7 +31,8 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.certify import CertificationSchedule, count_calls
-from ssvm_trainers.dual.smo_state import MarginalState
+from ssvm_trainers.dual.polytope import plain_forests
+from ssvm_trainers.dual.smo_state import CliqueState, MarginalState, SMOState
 from ssvm_trainers.pieces import pieces, visit_cost
 from ssvm_trainers.resumable import Resumable, Run
 from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART
@@ -64,7 +65,7 @@ class SMO(Resumable):
 class SMORun(Run):
     """One training run."""
 
-    marginals: Annotated[MarginalState, PART]
+    marginals: Annotated[SMOState, PART]
     passes: Annotated[float, COUNTS]  #: with the oracle
     dual: Annotated[float, NUMBERS]
     schedule: Annotated[CertificationSchedule, PART]
@@ -72,12 +73,13 @@ class SMORun(Run):
 
     def __init__(self, options: SMO, problem: TrainProblem, start: F64 | None) -> None:
         self.options, self.problem, self.start = options, problem, start
-        self.marginals = MarginalState(problem)
+        self.marginals = MarginalState(problem) if plain_forests(problem.parameters) else CliqueState(problem)
         self.random = np.random.default_rng(options.random_state)
         self.passes = 0.0
         self.dual, _ = self.marginals.refresh()
         self.schedule = CertificationSchedule()
-        self.oracle, self.cost = problem.compiled(), visit_cost(problem)
+        self.oracle = problem.compiled() if isinstance(self.marginals, MarginalState) else None
+        self.cost = visit_cost(problem)
         if self.oracle is not None:
             self.theta = problem.scores(self.marginals.w)
             self.oracle_work = np.empty(self.oracle.work_size)
@@ -113,14 +115,15 @@ class SMORun(Run):
 
     def _exact(self, ids: I64) -> float:
         """Visit the examples with the oracle; return the gain of the dual."""
-        if self.oracle is None:
+        marginals = self.marginals
+        if self.oracle is None or not isinstance(marginals, MarginalState):
             size = int(np.clip(self.problem.n // BATCHES, 1, MAX_BATCH))
             parts = [np.sort(ids[lo : lo + size]) for lo in range(0, len(ids), size)]
             return sum(self.marginals.take(self.problem.oracle(self.marginals.w, part)) for part in parts)
         total = 0.0
         for piece in pieces(self.problem, ids, self.cost):
             begin = self.problem.seconds()
-            gain, off = self.marginals.ask(self.oracle, self.theta, self.oracle_work, piece)
+            gain, off = marginals.ask(self.oracle, self.theta, self.oracle_work, piece)
             count_calls(self.problem, len(piece), begin, off)
             total += gain
         return total

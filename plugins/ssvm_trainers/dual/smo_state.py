@@ -5,13 +5,17 @@ Memory is one number for each state of a variable and each joint state of a fact
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64, Theta, labelling_marginals, pointers
+from ssvm_dsl.ir import F64, I32, I64, Theta, labelling_marginals, pointers
+from ssvm_dsl.kernels import FlatMaps
 from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
+from ssvm_trainers.dual.polytope import clique_polytope
+from ssvm_trainers.dual.smo_cliques import CliqueWorkspace, clique_pass
 from ssvm_trainers.dual.smo_kernels import aggregate, exact_pass, plain_pass
 from ssvm_trainers.dual.smo_pairs import SMOWorkspace, Trees
 from ssvm_trainers.planes.state import fixed_arrays, work_space
@@ -27,7 +31,7 @@ class SavedMarginals(NamedTuple):
     free: Annotated[F64, NUMBERS]
 
 
-class MarginalState(Stateful):
+class SMOState(Stateful):
     """Marginals, all on the truth at first, and weights.
 
     ``free`` are the weights without their lower bounds: w itself when there are none.  ``gap`` has the share of each
@@ -36,19 +40,107 @@ class MarginalState(Stateful):
     Parameters
     ----------
     problem : TrainProblem
+    maps : FlatMaps
+    mu : ndarray of float64
+        The marginals of the truth.
+    """
+
+    def __init__(self, problem: TrainProblem, maps: FlatMaps, mu: F64) -> None:
+        self.problem, self.maps, self.mu = problem, maps, mu
+        self.fixed, self.work, self.space = fixed_arrays(problem), work_space(problem, 1), work_room(problem)
+        self.w = np.zeros(problem.dim)
+        self.free = np.zeros(problem.dim) if self.fixed.bounded.any() else self.w
+        self.gap = np.zeros(problem.n)
+
+    @abstractmethod
+    def take(self, planes: Planes) -> float:
+        """Visit the examples of new labellings; return the gain of the dual."""
+
+    @abstractmethod
+    def within(self, ids: I64) -> float:
+        """Visit examples without the oracle; return the gain of the dual."""
+
+    @abstractmethod
+    def plane(self) -> tuple[F64, float]:
+        """Return the plane of the marginals, summed afresh."""
+
+    def refresh(self) -> tuple[float, tuple[F64, float]]:
+        """Recompute w from the marginals (rounding errors do not add up); return (dual value, plane)."""
+        objective, (v, b) = self.problem.objective, self.plane()
+        self.w[:] = objective.weights(v)
+        if self.free is not self.w:
+            self.free[:] = v / (objective.lam * objective.scale)
+        return objective.dual(v, b), (v, b)
+
+    def packed(self) -> SavedMarginals:
+        """Return the arrays, not copies."""
+        return SavedMarginals(self.mu, self.w, self.free)
+
+    def unpack(self, record: SavedMarginals) -> None:
+        """Write to the arrays: two of them may be one."""
+        for mine, saved in zip(self.packed(), record, strict=True):
+            mine[...] = saved
+
+
+class CliqueState(SMOState):
+    """The marginals of the cliques of triangulated graphs.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+    """
+
+    def __init__(self, problem: TrainProblem) -> None:
+        self.polytope = clique_polytope(problem)
+        super().__init__(problem, self.polytope.linear.flat, self.polytope.full(self.polytope.truth()))
+        trees, theta = self.polytope.trees, Theta.zeros(problem.parameters.program)
+        cells, rows, cliques = np.zeros(trees.n_cells), np.zeros(trees.n_rows), np.zeros(len(trees.parent), np.int64)
+        self.room = CliqueWorkspace(
+            theta.node, theta.pool, np.zeros_like(theta.node), self.polytope.score_loss(), cells, cells.copy(), rows,
+            rows.copy(), np.zeros(trees.n_rows, np.int64), np.zeros(trees.n_rows, np.int64), cliques, cliques.copy(),
+        )  # fmt: skip
+
+    def take(self, planes: Planes) -> float:
+        """Visit the examples of new labellings; return the gain of the dual."""
+        return self._visit(planes.examples, planes.ptr, planes.labels)
+
+    def within(self, ids: I64) -> float:
+        """Visit examples without the oracle; return the gain of the dual."""
+        return self._visit(ids, np.zeros(0, np.int64), np.zeros(0, np.int32))
+
+    def _visit(self, ids: I64, ptr: I64, labels: I32) -> float:
+        return clique_pass(
+            self.maps, self.polytope.trees, self.fixed, self.room, self.space, self.work, self.mu, ids, ptr, labels,
+            self.w, self.free, self.gap,
+        )  # fmt: skip
+
+    def plane(self) -> tuple[F64, float]:
+        """Return the plane of the marginals, summed afresh."""
+        polytope, share = self.polytope, self.fixed.share
+        weighed = polytope.full(share[polytope.owner] * self.mu[polytope.kept])
+        v = polytope.truth_features(share) - polytope.score_features(weighed)
+        return v, float(np.dot(weighed, self.room.loss) + np.dot(share, polytope.const))
+
+    def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Refuse marginals that do not add up to 1, or of cliques that do not agree with each other."""
+        rows = self.polytope.equations
+        off = np.abs(rows.matrix @ state["mu"][self.polytope.kept] - rows.right)
+        require((off <= ROUNDING).all(), "'mu'", "marginals of cliques that add up to 1 and agree")
+
+
+class MarginalState(SMOState):
+    """The marginals of the variables and factors of forests.
+
+    Parameters
+    ----------
+    problem : TrainProblem
         Its graphs are forests.
     """
 
     def __init__(self, problem: TrainProblem) -> None:
-        self.problem = problem
-        self.maps, self.fixed, self.work = problem.parameters.flat, fixed_arrays(problem), work_space(problem, 1)
-        self.trees, self.space = root_trees(problem), work_room(problem)
-        self.mu = labelling_marginals(problem.parameters.program, problem.loss.truth)
-        self.w = np.zeros(problem.dim)
-        self.free = np.zeros(problem.dim) if self.fixed.bounded.any() else self.w
-        self.gap = np.zeros(problem.n)
         program = problem.parameters.program
-        self.n_states = np.diff(program.state_ptr[program.var_ptr])
+        super().__init__(problem, problem.parameters.flat, labelling_marginals(program, problem.loss.truth))
+        self.trees, self.n_states = root_trees(problem), np.diff(program.state_ptr[program.var_ptr])
 
     def take(self, planes: Planes) -> float:
         """Visit the examples of new labellings; return the gain of the dual."""
@@ -71,25 +163,12 @@ class MarginalState(Stateful):
             self.maps, self.trees, self.fixed, self.space, self.work, self.mu, ids, *none, self.w, self.free, self.gap
         )
 
-    def refresh(self) -> tuple[float, tuple[F64, float]]:
-        """Recompute w from the marginals (rounding errors do not add up); return (dual value, plane)."""
-        problem, objective, v = self.problem, self.problem.objective, np.zeros(self.problem.dim)
+    def plane(self) -> tuple[F64, float]:
+        """Return the plane of the marginals, summed afresh."""
+        problem, v = self.problem, np.zeros(self.problem.dim)
         aggregate(self.maps, self.trees, self.fixed, self.mu, v)
         lost = self.mu[: len(problem.loss.node)] * problem.loss.node
-        b = float(np.dot(np.repeat(self.fixed.share, self.n_states), lost))
-        self.w[:] = objective.weights(v)
-        if self.free is not self.w:
-            self.free[:] = v / (objective.lam * objective.scale)
-        return objective.dual(v, b), (v, b)
-
-    def packed(self) -> SavedMarginals:
-        """Return the arrays, not copies."""
-        return SavedMarginals(self.mu, self.w, self.free)
-
-    def unpack(self, record: SavedMarginals) -> None:
-        """Write to the arrays: two of them may be one."""
-        for mine, saved in zip(self.packed(), record, strict=True):
-            mine[...] = saved
+        return v, float(np.dot(np.repeat(self.fixed.share, self.n_states), lost))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse marginals that do not add up to 1, or whose factors do not agree with their variables."""

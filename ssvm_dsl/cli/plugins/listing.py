@@ -95,7 +95,7 @@ def besides(needs: dict[str, Any]) -> list[str]:
     """Return what a trainer asks of the backend besides what the risk asks for, in short words."""
     words = [TASKS[task] for task in needs["tasks"] if task != "map"]
     words += ["messages"] if needs["messages"] else []
-    return [*words, *(["forests"] if needs["factored"] else []), *LEAST[needs["guarantee"]]]
+    return [*words, *(["small treewidth"] if needs["factored"] else []), *LEAST[needs["guarantee"]]]
 
 
 def _show_problems(screen: Console, problems: list[Problem]) -> None:

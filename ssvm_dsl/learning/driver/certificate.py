@@ -141,6 +141,8 @@ class FitReport:
         What rounding may add to ``primal``, or take from it.
     withdrawn : str
         Why there is no certificate although the oracle gives bounds, in words.
+    marginals : str
+        For trainers that work on marginals: whose they are, and whether their dual is exact or that of a relaxation.
     latent_objectives : tuple of float
         For latent variables: the objective after each fit and each completion in turn, which never rises.  It is not
         convex; all that is certified is of the last fit, whose latent states are fixed.
@@ -172,6 +174,7 @@ class FitReport:
     estimate: float = np.nan
     rounding: float = 0.0
     withdrawn: str = ""
+    marginals: str = ""
     latent_objectives: tuple[float, ...] = ()
     history: tuple[TrainingEvent, ...] = field(default=(), repr=False)
 
@@ -215,6 +218,7 @@ class FitReport:
         return [
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
+            *([("marginals", self.marginals)] if self.marginals else []),
             ("backend", self.plan.reason),
             ("problem", f"{self.n_examples} examples, {self.n_weights} weights"),
             self._objective(),

@@ -127,7 +127,7 @@ def _conditions(spec: TrainerSpec, risk: Risk) -> Iterator[str]:
     if spec.needs.strongly_convex:
         yield "every factor regularised"
     if spec.needs.factored and not risk.relaxed:
-        yield "chains and forests"
+        yield "graphs of small treewidth"
     if risk.spec.one_label:
         yield "models of one label"
     if risk.spec.bounded:

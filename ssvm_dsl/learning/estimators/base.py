@@ -49,14 +49,8 @@ from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
 from ssvm_dsl.learning.estimators.stream import Stream, check_weights
 from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
-from ssvm_dsl.learning.risks.kinds import (
-    Problem,
-    Risk,
-    check_factored,
-    check_pairing,
-    minimisers,
-    weakest_oracle,
-)
+from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
@@ -449,6 +443,7 @@ class Learner(Predictor):
     def _report(self, progress: Progress, problem: Problem, options: dict[str, Any]) -> FitReport:
         unit = self._unit(problem)
         gap = unit * progress.gap
+        spec = registry().find(TrainerSpec, self.trainer)
         if self.lam is not None:
             convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
         else:
@@ -478,6 +473,7 @@ class Learner(Predictor):
             estimate=unit * progress.estimate,
             rounding=unit * progress.rounding,
             withdrawn=progress.withdrawn,
+            marginals=whose_marginals(spec, problem.relaxed, problem.parameters),
             history=tuple(progress.history),
         )
 

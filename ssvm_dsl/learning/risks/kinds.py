@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ssvm_dsl.errors import OptionError, PluginError, TrainingError
 from ssvm_dsl.inference.planner import tasks_for_training
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -254,40 +253,3 @@ def check_pairing(spec: TrainerSpec, risk: Risk, power: float, default: bool = F
     mine = f"'{spec.name}'{', the default,' if default else ''} minimises {its_own}"
     hint = f"set trainer= to one of them; {mine} (powers: {powers})"
     raise TrainingError(f"trainer '{spec.name}' does not minimise {asked}; these do: {able}\n  hint: {hint}")
-
-
-def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: ParameterMap, loss: LossTerm) -> None:
-    """Refuse a trainer that works on marginals, or on distributions over labellings, where it cannot.
-
-    Marginals do not tell all that matters of a distribution where graphs have cycles; neither knows of losses that do
-    not add up over variables.
-
-    Raises
-    ------
-    TrainingError
-        Says what is in the way, and names the risk's other trainers.
-    """
-    needs = spec.needs
-    if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
-        return
-    used, program = risk.loss(loss), parameters.program
-    shape, constants = program.hardest_topology, parameters.constants
-    found = {
-        f"a loss that adds up over variables, not {used.called}": used.kind != ADDITIVE,
-        "a model without hard constraints": needs.factored and bool(program.constraints),
-        "joint states that all have weights (no Forbid or Given of several variables)": (
-            needs.factored and constants is not None and bool(constants.tables)
-        ),
-        f"chains or forests, not {shape.word}": needs.factored and shape > Topology.FOREST,
-    }
-    reasons = [reason for reason, there in found.items() if there]
-    if reasons:
-        sums = used.kind == ADDITIVE
-
-        def works(other: TrainerSpec) -> bool:
-            return not (other.needs.factored or (other.needs.asks_marginals and not sums))
-
-        able = minimisers(risk, power, registry(), works)
-        what = "marginals" if needs.factored else "distributions over labellings"
-        text = f"trainer '{spec.name}' works on {what}, and needs {' and '.join(reasons)}"
-        raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")

@@ -22,6 +22,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
+from ssvm_trainers.dual.junction_trees import JunctionTrees
 from ssvm_trainers.dual.projection.kernels import MAX_STEPS, PolytopeLayout, project_all
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS
@@ -31,15 +32,17 @@ ACCURACY = 1e-10
 
 
 class PolytopeProjection(Stateful):
-    """Projection onto the local polytopes of all examples.
+    """Projection onto the polytopes of all examples.
 
     Parameters
     ----------
-    program : Program
-        Without constraints.
+    layout : PolytopeLayout
+        The equations.
+    n_scores : int
+        Number of scores; columns may share them.
     share : ndarray of float64, shape (n_examples,)
         How much an example counts; those with 0 are left out.
-    used : ndarray of bool, shape (n_marginals,), optional
+    used : ndarray of bool, shape (n_columns,), optional
         Columns that may be positive; all by default.
 
     Attributes
@@ -50,10 +53,9 @@ class PolytopeProjection(Stateful):
 
     y: Annotated[F64, NUMBERS]
 
-    def __init__(self, program: Program, share: F64, used: Bools | None = None) -> None:
-        self.layout, self.share = layout_of(program), share
-        self.used = np.zeros(0, dtype=bool) if used is None else used
-        self.n_scores = program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)
+    def __init__(self, layout: PolytopeLayout, n_scores: int, share: F64, used: Bools | None = None) -> None:
+        self.layout, self.n_scores, self.share = layout, n_scores, share
+        self.used = np.zeros(0, dtype=bool) if used is None or used.all() else used
         self.y = np.zeros(len(self.layout.right))
 
     def step(self, x: F64, scores: F64, length: float) -> tuple[F64, F64, float]:
@@ -61,14 +63,13 @@ class PolytopeProjection(Stateful):
 
         Parameters
         ----------
-        x : ndarray of float64, shape (n_marginals,)
-        scores : ndarray of float64
-            Of states and of the rows of tables, as in :class:`~ssvm_dsl.ir.Theta`: ``node``, then ``pool``.
+        x : ndarray of float64, shape (n_columns,)
+        scores : ndarray of float64, shape (n_scores,)
         length : float
 
         Returns
         -------
-        point : ndarray of float64, shape (n_marginals,)
+        point : ndarray of float64, shape (n_columns,)
         mass : ndarray, shape of ``scores``
             ``share * point``, added up over the columns that have the same score.
         moved : float
@@ -90,8 +91,20 @@ class PolytopeProjection(Stateful):
         return point, mass, moved
 
 
+def layout_of_trees(trees: JunctionTrees) -> PolytopeLayout:
+    """Return the equations of marginals of cliques; every column is listed with its entries, as states are."""
+    columns = trees.equations().T.tocsr()
+    n, none = len(trees.clique_ptr), np.zeros(0, dtype=np.int64)
+    wide = np.zeros((0, 1), dtype=np.int64)
+    return PolytopeLayout(
+        trees.cell_ptr[trees.clique_ptr], columns.indptr.astype(np.int64), columns.indices.astype(np.int64),
+        columns.data, np.zeros(n, dtype=np.int64), none, none, none, none, wide, wide,
+        trees.row_ptr[trees.clique_ptr], trees.right(), np.zeros(trees.n_rows, dtype=bool),
+    )  # fmt: skip
+
+
 def layout_of(program: Program) -> PolytopeLayout:
-    """Return where columns and rows are; rows are in an order in which neighbours in the graph are close."""
+    """Return the equations of local polytopes; rows are in an order in which neighbours in the graph are close."""
     ptr = pointers(np.array([group.n_factors for group in program.groups], dtype=np.int64))
     width = max((group.arity for group in program.groups), default=1)  # of groups without factors, too
     n_factors, n = int(ptr[-1]), program.n_variables
