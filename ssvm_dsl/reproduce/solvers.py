@@ -21,18 +21,21 @@ from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import chain, complete
+from ssvm_dsl.lang.outputs.targets import chain, complete, pairs
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Row, Steps, Table, claim
 
 #: Relative gap that ends a fit, and relative distance between objectives that counts as one optimum.
 TOLERANCE, ONE = 1e-7, 1e-6
 
+#: Wall time that a second of a processor may take.
+WAIT = 20.0
+
 #: Columns of the tables.
 COLUMNS = ("solver", "objective", "above best", "gap", "passes", "oracle calls", "seconds", "ended by")
 
-#: Seconds that a solver may take, and in a quick run.
-SECONDS, QUICK_SECONDS = 20.0, 2.0
+#: Seconds of a processor that a solver may take, and in a quick run.
+SECONDS, QUICK_SECONDS = 30.0, 2.0
 
 
 class Chain(Model):
@@ -57,6 +60,18 @@ class Complete(Model):
     loss = Hamming(y)
 
 
+class Grid(Model):
+    """Three by three labels of three states, whose neighbours share one table."""
+
+    H, W = Dim(3), Dim(3)
+    x = Input(H, W, 5)
+    y = Label(H, W, 3)
+    data = Factor(y, features=x)
+    across = Factor(pairs(y, W))
+    down = Factor(pairs(y, H))
+    loss = Hamming(y)
+
+
 @dataclass(frozen=True)
 class Formulation:
     """A risk with the solvers that end at its optimum.
@@ -68,18 +83,26 @@ class Formulation:
     parameters : dict
         Risk and power.
     solvers : tuple of str
+    slow : tuple of str
+        Solvers besides, that are not expected to end in time.
     """
 
     name: str
     model: type[Model]
     parameters: Mapping[str, Any]
     solvers: tuple[str, ...]
+    slow: tuple[str, ...] = ()
 
+
+#: Solvers that are trainers with options.
+WITH_OPTIONS = {"extragradient, entropic": ("extragradient", {"geometry": "entropic"})}
 
 PLANES = ("bcfw", "n-slack", "one-slack", "bundle")
+DUALS = ("smo", "lp-dual-qp", "extragradient", *WITH_OPTIONS)
 FORMULATIONS = (
-    Formulation("margin rescaling, chains", Chain, {}, (*PLANES, "smo", "eg", "lp-dual-qp", "extragradient")),
-    Formulation("margin rescaling, complete graphs", Complete, {}, PLANES),
+    Formulation("margin rescaling, chains", Chain, {}, (*PLANES, *DUALS, "eg")),
+    Formulation("margin rescaling, complete graphs", Complete, {}, (*PLANES, *DUALS), slow=("eg",)),
+    Formulation("margin rescaling, grids", Grid, {}, (*PLANES, *DUALS), slow=("eg",)),
     Formulation("squared slacks, chains", Chain, {"power": 2}, ("n-slack", "one-slack", "bundle", "lp-dual-qp")),
     Formulation("slack rescaling, chains", Chain, {"risk": "slack"}, ("n-slack", "one-slack", "bundle")),
     Formulation("HM-SVM, chains", Chain, {"risk": "hm"}, PLANES),
@@ -91,7 +114,7 @@ FORMULATIONS = (
 def run(quick: bool, progress: Progress) -> Findings:
     """Run all solvers of all formulations; quick: two formulations, two seconds each."""
     formulations = FORMULATIONS[:2] if quick else FORMULATIONS
-    steps = Steps(progress, sum(len(one.solvers) for one in formulations))
+    steps = Steps(progress, sum(len(one.solvers) + len(one.slow) for one in formulations))
     rows, tables = [], []
     for one in formulations:
         row, table = compare_solvers(one, QUICK_SECONDS if quick else SECONDS, steps)
@@ -103,7 +126,10 @@ def run(quick: bool, progress: Progress) -> Findings:
 NOTES = (
     "Seconds are of a processor, kernels being compiled beforehand.  Stochastic solvers whose gap does not close "
     "(subgradient, adam, perceptron) are left out.",
-    "Exponentiated gradient closes its gap slowly towards the end, as its dual weights do not reach zero.",
+    "Exponentiated gradient closes its gap slowly towards the end, as its dual weights do not reach zero: on graphs "
+    "with cycles it is shown beside the others and not counted among them.",
+    "On complete graphs and grids the trainers that work on marginals (smo, lp-dual-qp, extragradient) have those of "
+    "the cliques of the triangulated graph: all five labels of a complete graph, up to four of a grid.",
 )
 
 
@@ -112,6 +138,11 @@ def data_of(model: type[Model]) -> tuple[list[Any], list[Any]]:
     if model is Chain:
         return make_chains(20, noise=1.5)
     rng = np.random.default_rng(0)
+    if model is Grid:
+        grids = [rng.integers(3, size=(3, 3)) for _ in range(20)]
+        for y in grids:
+            y[1:] = np.where(rng.random((2, 3)) < 0.6, y[:-1], y[1:])  # columns like to agree
+        return [np.eye(5)[y] + 1.5 * rng.normal(size=(3, 3, 5)) for y in grids], grids
     weights = rng.normal(size=(5, 6))
     X = [rng.normal(size=6) for _ in range(20)]
     Y: list[I64] = [(weights @ x + 2.0 * rng.normal(size=5) > 0).astype(np.int64) for x in X]
@@ -122,21 +153,26 @@ def compare_solvers(one: Formulation, seconds: float, steps: Steps) -> tuple[Row
     """Return whether all solvers reach one optimum, and what each took."""
     X, Y = data_of(one.model)
     reports, spent = {}, {}
-    for solver in one.solvers:
+    for solver in (*one.solvers, *one.slow):
         steps(f"{one.name}: {solver}")
-        svm = StructuredSVM(one.model, C=0.1, trainer=solver, random_state=0, n_threads=1, **one.parameters)
-        svm.set_params(max_passes=3).fit(X, Y)  # compiles
+        trainer, options = WITH_OPTIONS.get(solver, (solver, {}))
+        svm = StructuredSVM(one.model, C=0.1, trainer=trainer, random_state=0, n_threads=1, **one.parameters)
+        svm.set_params(max_passes=3, trainer_options=options).fit(X, Y)  # compiles
         begin = time.process_time()
-        reports[solver] = svm.set_params(tol=TOLERANCE, max_passes=1e7, max_seconds=seconds).fit(X, Y).report_
+        svm.set_params(tol=TOLERANCE, max_passes=1e7, max_seconds=WAIT * seconds)
+        svm.set_params(callbacks=[lambda event, end=begin + seconds: time.process_time() > end])
+        reports[solver] = svm.fit(X, Y).report_
         spent[solver] = time.process_time() - begin
     best = min(report.primal for report in reports.values())
     above = {solver: report.primal / best - 1.0 for solver, report in reports.items()}
-    late = [solver for solver, value in above.items() if value > ONE]
-    ours = f"{len(above)} solvers, at most {max(above.values()):.0e} above"
+    late = [solver for solver in one.solvers if above[solver] > ONE]
+    ours = f"{len(one.solvers)} solvers, at most {max(above[solver] for solver in one.solvers):.0e} above"
     ours += f"; not there: {', '.join(late)}" if late else ""
+    ours += "".join(f"; besides, {solver} {above[solver]:.0e}" for solver in one.slow)
     lines = [
         (solver, f"{report.primal:.8g}", f"{above[solver]:.0e}", f"{report.relative_gap:.0e}",
-         f"{report.n_passes:.4g}", f"{report.n_oracle_calls}", f"{spent[solver]:.3f}", report.reason)
+         f"{report.n_passes:.4g}", f"{report.n_oracle_calls}", f"{spent[solver]:.3f}",
+         "seconds" if report.reason == "callback" else report.reason)
         for solver, report in reports.items()
     ]  # fmt: skip
     return claim(one.name, "one optimum", ours, not late, "1e-6"), Table(one.name, COLUMNS, lines)
