@@ -17,6 +17,7 @@ state.  Where few literals may be *false*, what is missing from the largest sum 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor
 
 import numpy as np
@@ -42,7 +43,7 @@ class Term:
     variable: int
     value: I64
 
-    @property
+    @cached_property
     def most(self) -> int:
         """The most that it adds."""
         return int(self.value.max())
@@ -80,17 +81,17 @@ class Sum:
         other = cls(flipped, total - found.upper, total - found.lower)
         return other if other.cap < found.cap else found
 
-    @property
+    @cached_property
     def total(self) -> int:
         """The largest sum."""
         return sum(one.most for one in self.terms)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether the upper bound rules anything out."""
         return self.upper < self.total
 
-    @property
+    @cached_property
     def cap(self) -> int:
         """The largest partial sum that is told apart: beyond the upper bound nothing is allowed."""
         return self.upper if self.bounded else self.lower

@@ -57,7 +57,7 @@ def require_answers(
     cause = "its search ended before it found one" + (" because time was up" if late else "")
     cause = "its solutions are fractional" if fractional else cause
     hint = ("raise time_limit, or " if late else "") + _hint(plan)
-    raise NoLabellingError(f"backend '{plan.backend}' has no {what} for {whole}: {cause}\n  hint: {hint}")
+    raise NoLabellingError(f"backend '{plan.title}' has no {what} for {whole}: {cause}\n  hint: {hint}")
 
 
 def _missing(solution: Solution, task: Task) -> NDArray[np.bool_]:

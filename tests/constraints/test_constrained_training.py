@@ -217,6 +217,60 @@ def test_labels_that_no_latent_states_complete_are_refused():
         StructuredSVM(Torn, backend="ilp").fit(SEQUENCES[0][:2], [0, 1])
 
 
+class Twice(Seq):
+    some = AtLeast(1, Seq.y.is_("b"))
+
+
+def long_sequences():
+    """Of nine to eleven positions, one or two of them b."""
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(int(t), 3)) for t in rng.integers(9, 12, 6)]
+    best = [np.argsort(-x[:, 0])[: 1 + k % 2] for k, x in enumerate(X)]
+    return X, [np.where(np.isin(np.arange(len(x)), mine), "b", "a") for x, mine in zip(X, best, strict=True)]
+
+
+LONG = long_sequences()
+
+
+@pytest.mark.parametrize("backend", ["auto", "combi"])
+def test_two_counts_on_a_chain_train_behind_a_bridge(backend, tmp_path):
+    svm = fit(Twice, LONG, backend)
+    assert svm.plan_.title == f"{'junction-tree' if backend == 'auto' else backend} through counts-to-states"
+    assert svm.report_.certified
+    assert svm.report_.primal == pytest.approx(fit(Twice, LONG, "ilp").report_.primal, rel=1e-3)
+    assert all(1 <= list(y).count("b") <= 2 for y in svm.predict(LONG[0]))
+    svm.save(tmp_path / "twice.npz")
+    assert StructuredSVM.load(tmp_path / "twice.npz").plan_.title == svm.plan_.title
+
+
+def test_log_loss_under_counts():
+    """Objective and gradient by enumeration at the weights found: the gradient is zero there."""
+    X, Y = LONG
+    svm = StructuredSVM(Twice, C=1.0, risk="log", trainer="lbfgs", backend="junction-tree", tol=1e-6).fit(X, Y)
+    assert svm.plan_.bridges == ("counts-to-states",)
+
+    def value(w):
+        emit, trans = w[:6].reshape(2, 3), w[6:].reshape(2, 2)
+        total = 0.5 * w @ w
+        for x, y in zip(X, Y, strict=True):
+
+            def score(s, x=x):
+                return sum(emit[k] @ row for k, row in zip(s, x, strict=True)) + sum(
+                    trans[k] for k in itertools.pairwise(s)
+                )
+
+            every = [score(s) for s in itertools.product((0, 1), repeat=len(x)) if 1 <= sum(s) <= 2]
+            total += np.logaddexp.reduce(every) - score([int(c == "b") for c in y])
+        return total
+
+    w = np.concatenate([svm.weights_[Seq.emit].ravel(), svm.weights_[Seq.trans].ravel()])
+    assert svm.report_.primal == pytest.approx(value(w), rel=1e-9)
+    slope = [(value(w + 1e-5 * e) - value(w - 1e-5 * e)) / 2e-5 for e in np.eye(len(w))]
+    assert np.abs(slope).max() < 1e-2
+    marginals = svm.predict_marginals(X)
+    assert all(1 - 1e-9 <= p[:, 1].sum() <= 2 + 1e-9 for p in marginals)
+
+
 def test_streams_keep_constraints():
     svm = StructuredSVM(Seq, trainer="subgradient", random_state=0)
     for lo in (0, 5):

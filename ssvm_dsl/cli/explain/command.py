@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,7 @@ def _answer(question: str, need: Need, program: Program) -> Answer:
     from ssvm_dsl.errors import NoBackendError
     from ssvm_dsl.inference.candidates import consider
     from ssvm_dsl.inference.planner import plan_program
+    from ssvm_dsl.inference.plans import Candidate
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 
@@ -206,8 +207,12 @@ def _answer(question: str, need: Need, program: Program) -> Answer:
     outsiders = {spec.name for spec in specs if not known.owner(spec).allowed}
     try:
         chosen = plan_program(program, need)
-    except NoBackendError:
+    except NoBackendError as err:
+        names = {one.name for one in candidates}
+        told = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
+        candidates += told
         return Answer(question, need, candidates, outsiders, None, None)
+    candidates += [one for one in chosen.candidates if one.bridges]
     return Answer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
 
 
@@ -226,6 +231,7 @@ def _summary(model: type[Model], about: str, size: Any, answers: list[Answer], n
             "candidates": [
                 {
                     "name": one.name,
+                    "bridges": list(one.bridges),
                     "fits": one.ok,
                     "cost": one.cost if isfinite(one.cost) else None,
                     "seconds": one.seconds if one.ok and isfinite(one.seconds) else None,
@@ -266,7 +272,7 @@ def _show_answer(screen: Console, answer: Answer) -> None:
         cost = f"{one.cost:.2g}" if one.ok else ""
         time = seconds_text(one.seconds) if one.ok and isfinite(one.seconds) else ""
         memory = bytes_text(one.n_bytes) if one.ok and one.n_bytes else ""
-        rows.append([one.name, "yes" if one.ok else "no", cost, time, memory, "; ".join([*outside, *one.reasons])])
+        rows.append([one.title, "yes" if one.ok else "no", cost, time, memory, "; ".join([*outside, *one.reasons])])
     screen.print(f"{WORDS[answer.question]}: {answer.need}")
     screen.print(plain_table("", ["backend", "fits", "operations", "time", "memory", "why"], rows))
     if answer.backend is None:

@@ -45,6 +45,8 @@ def _show(screen: Console, facts: dict[str, Any]) -> None:
         rows.append(("streams", "partial_fit works" if facts["incremental"] else "no partial_fit"))
         rows.append(("checkpoints", "fits go on from them" if facts["resumable"] else "none"))
         rows.append(("certificate", "lower bounds of the optimum" if facts["certifies"] else "no lower bound"))
+    if facts["kind"] == "bridge":
+        rows.append(("rewrites", "every kind of constraints" if facts["every_constraint"] else _words(facts["kinds"])))
     screen.print(two_columns(f"{facts['kind']} {facts['name']}", rows), "")
     if "caps" in facts:
         screen.print(

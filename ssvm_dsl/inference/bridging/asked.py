@@ -116,7 +116,7 @@ class Asked:
             with contained(self.whose):
                 found = bridge.lower(example)
             group = example.constraints[0]
-            wrong = f"lower() returns a Rewrite, got {found!r:.60}"
+            wrong = f"lower() returns a Rewrite, got a {type(found).__name__}"
             if isinstance(found, Rewrite):
                 own = found.n_own == example.n_variables and found.cards[: found.n_own] == example.card.tolist()
                 wrong = found.mistakes() if own else "a Rewrite begins with the variables of the example"
