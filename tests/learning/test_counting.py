@@ -270,6 +270,16 @@ def test_bad_data_are_refused():
         Dicycles(2)
 
 
+def test_a_norm_that_rounding_hides_is_told():
+    X, Y = [[-6e3]], [(1, 3, 2)]
+    made = CountingPredictor(Dicycles(4), kernel="polynomial", gamma=1.0, degree=2, lam=1e-4, solver="closed-form")
+    with pytest.raises(TrainingError, match=r"lam = 0.0001 is lost in rounding beside kernels as large as .*scale"):
+        made.fit(X, Y)
+    report = made.set_params(solver="ncg", max_iter=3).fit(X, Y).report_
+    assert report.certificate == "gradient"
+    assert report.lower_bound <= report.objective
+
+
 @pytest.mark.parametrize("kernel", ["linear", "polynomial"])
 @pytest.mark.parametrize("size", [1e80, 1e200])
 def test_kernels_too_large_for_numbers_are_refused(kernel, size):

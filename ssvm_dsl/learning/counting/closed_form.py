@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.learning.counting.kernels import InputKernel
@@ -50,7 +50,8 @@ class ClosedForm:
 
 
 def closed_form(kernel: InputKernel, X: F64, risk: CountingRisk, lam: float, most: float = np.inf) -> ClosedForm | None:
-    """Return the optimum; ``None`` if it takes more than ``most`` unknowns.
+    """Return the optimum; ``None`` if it takes more than ``most`` unknowns, or if kernels are so large beside lam that
+    rounding hides it: the matrix is not positive definite then in double precision.
 
     Parameters
     ----------
@@ -81,7 +82,11 @@ def closed_form(kernel: InputKernel, X: F64, risk: CountingRisk, lam: float, mos
     matrix = system.reshape(rank, rank, d, d).transpose(0, 2, 1, 3).reshape(rank * d, rank * d)
     matrix[np.diag_indices(rank * d)] += lam
     right = -F.T @ (share[:, None] * risk.gradients(np.zeros((n, d))))
-    W = cho_solve(cho_factor(matrix, lower=True, overwrite_a=True), right.ravel()).reshape(rank, d)
+    try:
+        factor = cho_factor(matrix, lower=True, overwrite_a=True)
+    except LinAlgError:
+        return None
+    W = cho_solve(factor, right.ravel()).reshape(rank, d)
     gradient = lam * W + F.T @ (share[:, None] * risk.gradients(F @ W))
     value = 0.5 * lam * float(np.vdot(W, W)) + float(share @ risk.values(F @ W))
     alpha = np.zeros((n, d))

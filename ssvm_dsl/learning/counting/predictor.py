@@ -274,7 +274,9 @@ class CountingPredictor(Estimator):
         objective = CountingObjective(risk, Gram(kernel, X, keep=False), lam)
         if self.solver == "closed-form":
             best = closed_form(kernel, X, risk, lam)
-            assert best is not None
+            if best is None:
+                text = f"lam = {lam:.3g} is lost in rounding beside kernels as large as {kernel.diagonal(X).max():.3g}"
+                raise TrainingError(f"{text}; scale the inputs, raise lam (lower C), or set solver='ncg' or 'sgd'")
             return Trained(best.alpha, 1, "solved", best.bound), objective
         n, order = len(X), np.arange(len(X))
         if self.random_state is not None:
