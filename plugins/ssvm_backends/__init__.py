@@ -230,11 +230,12 @@ _DUAL = (
         "ssvm_backends.dual.cycles:Cycles",
         "message passing with clusters of cycles: certified bounds beyond the local polytope, factors of two variables",
         options=(
-            *_DUAL_OPTIONS,
-            Option("clusters", 20, "clusters that are added at a time", int, least=1),
+            Option("max_iterations", 5000, "most iterations without clusters, and as many with them", int, least=0),
+            _DUAL_OPTIONS[1],
+            Option("clusters", 50, "clusters that are added at a time", int, least=1),
             Option("max_clusters", 2000, "most clusters of each example; 0: the local polytope", int, least=0),
         ),
-        caps=replace(_BEST_LABELLING, guarantee=Guarantee.BOUND, max_arity=2),
+        caps=replace(_BEST_LABELLING, guarantee=Guarantee.BOUND, max_arity=2, warm=Warm.STATE),
     ),
 )
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
 import numpy as np
 import pytest
-from lp_problems import complete, pairwise
+from lp_problems import complete, grid_edges, pairwise
 
+from clocks import looks_of
 from kit import keeps_its_promises
 from ssvm_backends import ssvm_backends
-from ssvm_backends.dual.cluster_kernels import cycle_gains, update_cluster
-from ssvm_backends.dual.cycles import Dual
-from ssvm_dsl.ir import Limits, Question
-from ssvm_dsl.plugin_api import PlainExample
+from ssvm_backends.dual.clusters.dual import ClusterDual
+from ssvm_backends.dual.clusters.kernels import update_cluster
+from ssvm_backends.dual.clusters.search import frustrated_cycles
+from ssvm_dsl.ir import Limits, Question, Stop
+from ssvm_dsl.plugin_api import ExampleAnswer, PlainExample
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -82,10 +87,9 @@ def test_a_cluster_takes_off_what_its_cycle_promises():
     """The criterion by which clusters are chosen is the fall of the bound by one update."""
     problem = complete(6, 2, seed=4)
     question = Question(problem.theta)
-    dual = Dual.of(PlainExample.of(problem.program, question, question.open_node(problem.program), 0))
+    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.open_node(problem.program), 0))
     dual.sweep(500)
-    before, cycles = dual.bound(), dual._cycles()
-    gains = cycle_gains(cycles, dual.card, dual.edge_at, dual.rep_edge, dual.work)
+    before, (_, gains) = dual.bound(), dual.cycles(1e-9)
     assert gains.max() > 1e-3
     assert gains.min() >= 0.0
     assert dual.add(1, 0.0)
@@ -94,3 +98,133 @@ def test_a_cluster_takes_off_what_its_cycle_promises():
         dual.ends, dual.card, dual.edge_at, dual.rep_edge, dual.cl_edges[0], dual.cl_at[0], dual.cl, dual.work
     )
     assert before - dual.bound() == pytest.approx(gains.max())
+
+
+def ring(n, card, seed):
+    """A ring with random tables, and one of its edges turned against the others."""
+    rng = np.random.default_rng(seed)
+    tables = rng.normal(scale=0.1, size=(n, card, card)) + np.eye(card)
+    tables[0] = 1.0 - tables[0]
+    return pairwise(n, card, [(v, (v + 1) % n) for v in range(n)], rng, np.zeros(n * card), tables.reshape(n, -1))
+
+
+def dual_at_rest(problem, n=300):
+    question = Question(problem.theta)
+    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.open_node(problem.program), 0))
+    dual.sweep(n)
+    dual.bound()
+    return dual
+
+
+def tables_around(dual, cycle):
+    """The reparametrised tables along a cycle, rows for the variable that comes first on the way."""
+    out = []
+    for u, v in itertools.pairwise([*cycle, cycle[0]]):
+        e = dual.number[min(u, v), max(u, v)]
+        i, j = dual.ends[e]
+        table = dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]].reshape(dual.card[i], dual.card[j])
+        out.append(table if u < v else table.T)
+    return out
+
+
+@pytest.mark.parametrize("problem", [ring(5, 2, 0), ring(6, 3, 1), ring(5, 4, 2), complete(6, 3, 3)], ids=str)
+def test_gains_are_those_of_every_labelling_of_the_cycle(problem):
+    dual = dual_at_rest(problem)
+    cycles, gains = dual.cycles(1e-6)
+    assert gains.max() > 1e-3
+    for cycle, gain in [(cycles[k], gains[k]) for k in np.argsort(-gains)[:5]]:
+        tables = tables_around(dual, cycle)
+        best = max(
+            sum(t[a, b] for t, (a, b) in zip(tables, itertools.pairwise([*states, states[0]])))
+            for states in itertools.product(*(range(dual.card[v]) for v in cycle))
+        )
+        assert gain == pytest.approx(sum(t.max() for t in tables) - best, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "card"), [(5, 2), (9, 2), (6, 3), (7, 4)])
+def test_longer_rings_are_found_and_solved(n, card):
+    problem = ring(n, card, n)
+    best = opened(problem.program, "junction-tree").solve(Question(problem.theta)).score[0]
+    plain = opened(problem.program, max_clusters=0).solve(Question(problem.theta))
+    solution = opened(problem.program).solve(Question(problem.theta))
+    assert plain.bound[0] > best * 1.02
+    assert solution.bound[0] == pytest.approx(best, rel=1e-5)
+    assert solution.score[0] == pytest.approx(best)
+    assert solution.stats["clusters"] == n - 2
+
+
+def glass(n, seed, field=0.1):
+    """A square of binary variables with normal couplings of both signs and weak fields."""
+    rng, edges = np.random.default_rng(seed), grid_edges(n, n)
+    couplings, fields = rng.normal(size=len(edges)), field * rng.normal(size=n * n)
+    tables = np.stack([couplings, -couplings, -couplings, couplings], axis=1)
+    return pairwise(n * n, 2, edges, rng, np.stack([-fields, fields], axis=1).ravel(), tables)
+
+
+def frustration(cycle, want):
+    return np.prod([np.sign(want[min(u, v), max(u, v)]) for u, v in itertools.pairwise([*cycle, cycle[0]])])
+
+
+def test_frustrated_cycles_are_what_they_are_called():
+    """Binary variables: each is simple, has an odd number of edges that want to differ, and the gain it promises."""
+    dual = dual_at_rest(glass(6, 1))
+    least = 1e-3
+    found = frustrated_cycles(dual.ends, dual.card, dual.edge_at, dual.rep_edge, least)
+    assert found
+    assert len(set(found)) == len(found)
+    want = {}
+    for e, (i, j) in enumerate(dual.ends.tolist()):
+        table = dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]].reshape(2, 2)
+        want[i, j] = max(table[0, 0], table[1, 1]) - max(table[0, 1], table[1, 0])
+    gains = dict(zip(*dual.cycles(least)))
+    for cycle in found:
+        assert len(set(cycle)) == len(cycle) > 3
+        assert frustration(cycle, want) == -1
+        weakest = min(abs(want[min(u, v), max(u, v)]) for u, v in itertools.pairwise([*cycle, cycle[0]]))
+        assert weakest > least
+        assert gains[cycle] >= weakest - 1e-12
+
+
+def test_none_is_found_where_none_is_frustrated():
+    """Signs that come from a labelling please all edges: a ferromagnet in disguise."""
+    problem = glass(5, 0)
+    dual, rng = dual_at_rest(problem, 0), np.random.default_rng(0)
+    side = rng.choice([-1.0, 1.0], 25)
+    for e, (i, j) in enumerate(dual.ends.tolist()):
+        c = side[i] * side[j] * rng.uniform(0.1, 1.0)
+        dual.rep_edge[dual.edge_at[e] : dual.edge_at[e + 1]] = [c, -c, -c, c]
+    assert frustrated_cycles(dual.ends, dual.card, dual.edge_at, dual.rep_edge, 1e-9) == []
+
+
+def test_spin_glasses_on_grids_are_proved():
+    """Grids have no triangles; squares and longer cycles close what the local polytope leaves, 15 % here."""
+    for seed in range(3):
+        problem = glass(8, seed)
+        best = opened(problem.program, "junction-tree").solve(Question(problem.theta)).score[0]
+        relaxed = opened(problem.program, "trws").solve(Question(problem.theta)).bound[0]
+        solution = opened(problem.program).solve(Question(problem.theta))
+        assert relaxed > best * 1.1
+        assert best - 1e-9 <= solution.bound[0] <= best + 1e-4 * (relaxed - best)
+        assert solution.score[0] == pytest.approx(best)
+
+
+def test_no_bound_is_above_that_of_trws_and_none_is_lost_when_time_is_up():
+    problem = seeded(Recipe(n_examples=6, max_variables=6, max_card=3, density=1.0, max_arity=2), 5)
+    relaxed = opened(problem.program, "trws", max_iterations=5000).solve(Question(problem.theta))
+    for limits in (Limits(), Limits(time=0.02)):
+        solution, _ = looks_of(partial(opened(problem.program).solve, Question(problem.theta, limits=limits)))
+        known = ~np.isnan(relaxed.bound) & ~np.isnan(solution.bound)
+        assert (solution.bound[known] <= relaxed.bound[known] + 1e-9).all()
+        assert (solution.bound >= best_of(problem) - 1e-9).all()
+    session = opened(problem.program)
+    with pytest.MonkeyPatch.context() as patch:  # time is up when the clusters' turn comes
+        patch.setattr("ssvm_backends.dual.cycles.ExampleSession.solve", cut_short)
+        solution = session.solve(Question(problem.theta))
+    assert (solution.bound == relaxed.bound).all()
+    assert (solution.score == relaxed.score).all()
+    assert (solution.labels == relaxed.labels).all()
+
+
+def cut_short(session, question):
+    found = [ExampleAnswer(score=-np.inf, stop=Stop.TIME) for _ in question.ids(session.program)]
+    return session._packed(question, found)

@@ -203,61 +203,47 @@ def dual_bound(
 
 
 @njit(cache=True, nogil=True)
-def cycle_gains(cycles: I64, card: I64, edge_at: I64, edge: F64, work: F64) -> F64:
+def cycle_gains(ptr: I64, path: I64, edges: I64, card: I64, edge_at: I64, edge: F64, work: F64) -> F64:
     """Return what a cluster for each cycle is sure to take off the bound: sum of maxima less maximum of the sum.
+
+    The maximum of the sum is found by going around: for each state of the first variable and each of the one that was
+    reached, the best sum on the way.
 
     Parameters
     ----------
-    cycles : ndarray of int64, shape (k, 8)
-        Variables i, j, v, u (-1 for triangles) and edges ij, jv, and iv or vu and ui (-1 for triangles).
+    ptr : ndarray of int64, shape (k + 1,)
+        Where the variables of each cycle start.
+    path : ndarray of int64
+        The variables of the cycles in order, three or more each.
+    edges : ndarray of int64
+        For each of them the edge to the next one, for the last one of a cycle that to its first.
     card, edge_at, edge, work
         As of :func:`sweep`.
     """
-    gains = np.zeros(len(cycles))
-    for k in range(len(cycles)):
-        i, j, v, u, ij, jv, third, ui = cycles[k]
-        ni, nv = card[i], card[v]
-        most = best_paths(i, j, v, ij, jv, card, edge_at, edge, work, 0)
-        if u < 0:
-            most += edge[edge_at[third] : edge_at[third + 1]].max()
-            for a in range(ni):
-                for d in range(nv):
-                    work[a * nv + d] += edge[edge_at[third] + (a * nv + d if i < v else d * ni + a)]
-        else:
-            most += best_paths(i, u, v, ui, third, card, edge_at, edge, work, ni * nv)
-            for s in range(ni * nv):
-                work[s] += work[ni * nv + s]
-        gains[k] = most - work[: ni * nv].max()
+    n_cycles = len(ptr) - 1
+    gains = np.zeros(n_cycles)
+    for k in range(n_cycles):
+        lo, last = ptr[k], ptr[k + 1] - 1
+        origin, now, after = card[path[lo]], 0, len(work) // 2
+        for step in range(lo, last + 1):
+            u, v, at = path[step], path[lo if step == last else step + 1], edge_at[edges[step]]
+            along, across = (card[v], 1) if u < v else (1, card[u])
+            gains[k] += edge[at : edge_at[edges[step] + 1]].max()
+            for a in range(origin):
+                for t in range(card[v]):
+                    best = -np.inf
+                    if step == lo:
+                        best = edge[at + a * along + t * across]
+                    else:
+                        for s in range(card[u]):
+                            best = max(best, work[now + a * card[u] + s] + edge[at + s * along + t * across])
+                    work[after + a * card[v] + t] = best
+            now, after = after, now
+        best = -np.inf
+        for a in range(origin):
+            best = max(best, work[now + a * origin + a])
+        gains[k] -= best
     return gains
-
-
-@njit(cache=True, nogil=True)
-def best_paths(
-    i: int, j: int, v: int, ij: int, jv: int, card: I64, edge_at: I64, edge: F64, out: F64, at: int
-) -> float:
-    """Write the best sum of two edges from i over j to v, for each pair of states; return the sum of their maxima.
-
-    Parameters
-    ----------
-    i, j, v : int
-        The variables.
-    ij, jv : int
-        The edges.
-    card, edge_at, edge
-        As of :func:`sweep`.
-    out : ndarray of float64
-        Written from ``at`` on, row by row over the states of i.
-    at : int
-    """
-    ni, nj, nv, p, q = card[i], card[j], card[v], edge_at[ij], edge_at[jv]
-    for a in range(ni):
-        for d in range(nv):
-            best = -np.inf
-            for b in range(nj):
-                first = edge[p + (a * nj + b if i < j else b * ni + a)]
-                best = max(best, first + edge[q + (b * nv + d if j < v else d * nj + b)])
-            out[at + a * nv + d] = best
-    return float(edge[p : edge_at[ij + 1]].max() + edge[q : edge_at[jv + 1]].max())
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,194 @@
+"""``ClusterDual``: the dual of one example's local polytope with clusters of three edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ssvm_backends.dual.clusters.kernels import cycle_gains, dual_bound, improve, refresh, sweep
+from ssvm_backends.dual.clusters.search import frustrated_cycles, fundamental_cycles, short_cycles
+from ssvm_dsl.ir import F64, I32, I64, pointers
+from ssvm_dsl.plugin_api import PlainExample
+
+
+@dataclass(eq=False)
+class ClusterDual:
+    """The dual of one example: edges with first variable below the second, clusters of three edges.
+
+    Parameters
+    ----------
+    open : list of ndarray
+        The states of each variable that are not ruled out.
+    card : ndarray of int64, shape (n,)
+        Their numbers.
+    node : ndarray of float64
+        Their scores.
+    tables : dict of (int, int) to ndarray
+        Scores of each edge.
+    moved : dict of (int, int) to ndarray
+        What each edge has added to the scores of its two variables: messages to start from.
+    size : float
+        Of the scores, for tolerances.
+    """
+
+    open: list[I64]
+    card: I64
+    node: F64
+    tables: dict[tuple[int, int], F64]
+    moved: dict[tuple[int, int], F64]
+    size: float
+
+    def __post_init__(self) -> None:
+        self.node_at = pointers(self.card)
+        self.clusters: list[tuple[int, int, int]] = []
+        self.number: dict[tuple[int, int], int] = {}
+        self.ends, self.cl_edges = np.zeros((0, 2), np.int64), np.zeros((0, 3), np.int64)
+        self.edge_at, self.cl_at = np.zeros(1, np.int64), np.zeros((0, 3), np.int64)
+        self.score, self.lam, self.cl = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.lam_at, self.work = np.zeros(1, np.int64), np.zeros(4 * int(self.card.max(initial=1)) ** 2)
+        self.n_given = len(self.tables)
+        self._add_edges(list(self.tables))
+
+    @classmethod
+    def of(cls, example: PlainExample, messages: F64 | None = None) -> ClusterDual | None:
+        """Return the dual of an example; ``None`` where there is no labelling.
+
+        Joint states that are ruled out score so little that no labelling with one is best, if there is another: the
+        bound stays one.
+
+        Parameters
+        ----------
+        example : PlainExample
+            Its factors have two variables.
+        messages : ndarray of float64, optional
+            Those of each factor to its first and to its second variable, a number for each state.
+        """
+        states = [np.flatnonzero(scores > -np.inf) for scores in example.node]
+        if any(not len(one) for one in states):
+            return None
+        node = [scores[one] for scores, one in zip(example.node, states, strict=True)]
+        tables: dict[tuple[int, int], F64] = {}
+        moved: dict[tuple[int, int], F64] = {}
+        at = 0
+        for scope, table in example.factors:
+            i, j = int(scope[0]), int(scope[1])
+            part, mine = table[np.ix_(states[i], states[j])], []
+            for k, n in zip((i, j), table.shape, strict=True):
+                mine.append(np.zeros(len(states[k])) if messages is None else messages[at : at + n][states[k]])
+                at += n
+            if i > j:
+                i, j, part, mine = j, i, part.T, mine[::-1]
+            tables[i, j] = tables[i, j] + part if (i, j) in tables else np.array(part)
+            moved[i, j] = np.concatenate(mine) + moved.get((i, j), 0.0)
+        if any(not np.isfinite(table).any() for table in tables.values()):
+            return None
+        blocks = [*node, *(table[np.isfinite(table)] for table in tables.values())]
+        span = sum(float(np.ptp(block)) for block in blocks)
+        size = max(1.0, max((float(np.abs(block).max()) for block in blocks), default=0.0))
+        for table in tables.values():
+            table[~np.isfinite(table)] = table[np.isfinite(table)].max() - 2.0 * span - size
+        card = np.array([len(one) for one in states], dtype=np.int64)
+        return cls(states, card, np.concatenate([np.zeros(0), *node]), tables, moved, size)
+
+    def states(self, labels: I64) -> I32:
+        """Return labels among open states as states of the variables."""
+        return np.array([one[k] for one, k in zip(self.open, labels.tolist(), strict=True)], dtype=np.int32)
+
+    def labels(self) -> I64:
+        """Return the best states by reparametrised score, improved one variable at a time."""
+        ends = zip(self.node_at[:-1].tolist(), self.node_at[1:].tolist(), strict=True)
+        labels = np.array([int(np.argmax(self.rep_node[lo:hi])) for lo, hi in ends], dtype=np.int64)
+        improve(self.ends, self.card, self.node_at, self.node, self.edge_at, self.score, self.order, self.start, labels)
+        return labels
+
+    def score_of(self, labels: I64) -> float:
+        """Return the score of labels; where one is ruled out, less than any that is not."""
+        i, j = labels[self.ends[:, 0]], labels[self.ends[:, 1]]
+        joint = self.edge_at[:-1] + i * self.card[self.ends[:, 1]] + j
+        return float(self.node[self.node_at[:-1] + labels].sum() + self.score[joint].sum())
+
+    def bound(self) -> float:
+        """Return the bound of the messages, of scores that are made of them anew: nothing adds up on the way."""
+        refresh(
+            self.ends, self.card, self.node_at, self.node, self.rep_node, self.edge_at, self.score, self.rep_edge,
+            self.lam_at, self.lam, self.cl_edges, self.cl_at, self.cl,
+        )  # fmt: skip
+        return float(
+            dual_bound(
+                self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.cl_edges,
+                self.cl_at, self.cl,
+            )
+        )  # fmt: skip
+
+    def sweep(self, n: int) -> None:
+        """Update all edges and clusters n times."""
+        sweep(
+            self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.lam_at, self.lam,
+            self.cl_edges, self.cl_at, self.cl, self.work, n,
+        )  # fmt: skip
+
+    def cycles(self, least: float) -> tuple[list[tuple[int, ...]], F64]:
+        """Return cycles that may lower the bound by more than ``least``, and what a cluster of each is sure to."""
+        found = short_cycles(list(self.number), len(self.card), set(self.clusters))
+        found += frustrated_cycles(self.ends, self.card, self.edge_at, self.rep_edge, least)
+        if (self.card > 2).any():
+            root = len(self.clusters) % len(self.card)
+            found = list(dict.fromkeys(found + fundamental_cycles(self.ends[: self.n_given], len(self.card), root)))
+        ptr = pointers(np.array([len(cycle) for cycle in found], dtype=np.int64))
+        along = [self.number[min(u, v), max(u, v)] for c in found for u, v in pairwise([*c, c[0]])]
+        path = np.array([v for cycle in found for v in cycle], dtype=np.int64)
+        edges = np.array(along, dtype=np.int64)
+        return found, cycle_gains(ptr, path, edges, self.card, self.edge_at, self.rep_edge, self.work)
+
+    def add(self, most: int, least: float) -> bool:
+        """Add clusters of cycles that lower the bound by more than ``least``, best first; return whether any did.
+
+        A cycle of more than three variables is as many triangles as it takes, all with its first one; chords score 0.
+        """
+        cycles, gains = self.cycles(least)
+        each = gains / np.array([len(cycle) - 2.0 for cycle in cycles])
+        known = set(self.clusters)
+        new: dict[tuple[int, int, int], None] = {}
+        for k in np.argsort(-each, kind="stable").tolist():
+            if len(new) >= most:
+                break
+            if gains[k] <= least:
+                continue
+            first, *others = cycles[k]
+            for u, v in pairwise(others):
+                a, b, c = sorted((first, u, v))
+                if (a, b, c) not in known:
+                    new[a, b, c] = None
+        chords = {pair for a, b, c in new for pair in ((a, b), (a, c), (b, c)) if pair not in self.number}
+        for i, j in chords:
+            self.tables[i, j] = np.zeros((self.card[i], self.card[j]))
+            self.moved[i, j] = np.zeros(self.card[i] + self.card[j])
+        self._add_edges(sorted(chords))
+        self._add_clusters(list(new))
+        return bool(new)
+
+    def _add_edges(self, pairs: list[tuple[int, int]]) -> None:
+        for pair in pairs:
+            self.number[pair] = len(self.number)
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        self.ends = np.concatenate([self.ends, ends])
+        sizes = self.card[self.ends]
+        self.edge_at, self.lam_at = pointers(sizes[:, 0] * sizes[:, 1]), pointers(sizes.sum(axis=1))
+        self.score = np.concatenate([self.score, *(self.tables[pair].ravel() for pair in pairs)])
+        self.lam = np.concatenate([self.lam, *(self.moved[pair] for pair in pairs)])
+        self.rep_edge, self.rep_node = self.score.copy(), self.node.copy()
+        owner = np.concatenate([self.ends[:, 0], self.ends[:, 1]])
+        self.order = np.argsort(owner, kind="stable") % max(len(self.ends), 1)
+        self.start = pointers(np.bincount(owner, minlength=len(self.card)))
+        self.bound()
+
+    def _add_clusters(self, new: list[tuple[int, int, int]]) -> None:
+        self.clusters += new
+        edges = [(self.number[a, b], self.number[a, c], self.number[b, c]) for a, b, c in self.clusters]
+        self.cl_edges = np.array(edges, dtype=np.int64).reshape(-1, 3)
+        sizes = np.diff(self.edge_at)[self.cl_edges]
+        at = pointers(sizes.ravel())
+        self.cl_at = at[:-1].reshape(-1, 3)
+        self.cl = np.concatenate([self.cl, np.zeros(int(at[-1]) - len(self.cl))])
