@@ -10,9 +10,9 @@ longer cycle gets chords, edges that score zero, and is as many clusters; which 
 :mod:`ssvm_backends.dual.clusters.search`.  Clusters send messages to their edges, edges to their variables (MPLP); no
 update raises the bound, and every bound on the way is certified.
 
-Measured in processor time (``make bench ARGS=loopy``): of 20 spin glasses on 10 x 10 grids with weak fields (0.1) 19 are
-proved, in 0.64 s each, where the local polytope is 17 % above the optimum; with fields of 0.5 and 1.0 all, in 41 and
-18 ms.  ``combi`` proves them in 15 ms each.
+Measured in processor time (``make bench ARGS=loopy``): of 20 spin glasses on 10 x 10 grids with weak fields (0.1) 19
+are proved, in 0.64 s each, where the local polytope is 17 % above the optimum; with fields of 0.5 and 1.0 all, in 41
+and 18 ms.  ``combi`` proves them in 15 ms each.
 """
 
 from __future__ import annotations
