@@ -114,12 +114,14 @@ def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:
     variables = members(graph.var_ptr, ids)
     lengths = graph.var_ptr[1:][ids] - graph.var_ptr[ids]
     ok = np.repeat(feasible, lengths)
-    before = pointers(alive.astype(np.int8))
-    count = before[graph.state_ptr[1:]] - before[graph.state_ptr[:-1]]
-    first_alive = np.zeros(graph.n_variables, dtype=np.int64)
-    rows = np.flatnonzero(alive)[::-1]
-    owner = np.repeat(np.arange(graph.n_variables), graph.card)[rows]
-    first_alive[owner] = rows - graph.state_ptr[owner]
+    ends = pointers(graph.card[variables])  # of the examples asked for, which may be few of many
+    living = alive[runs(graph.state_ptr[variables], graph.card[variables])]
+    before = pointers(living.astype(np.int8))
+    count, first_alive = np.zeros((2, graph.n_variables), dtype=np.int64)
+    count[variables] = before[ends[1:]] - before[ends[:-1]]
+    rows = np.flatnonzero(living)[::-1]
+    owner = np.repeat(np.arange(len(variables)), graph.card[variables])[rows]
+    first_alive[variables[owner]] = rows - ends[owner]
     free = np.zeros(graph.n_variables, dtype=bool)
     free[variables[ok]] = count[variables[ok]] > 1
     kept = np.flatnonzero(free[variables])
