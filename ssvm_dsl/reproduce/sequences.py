@@ -2,7 +2,11 @@
 
 The model of the learners is a chain with piecewise-linear functions of each feature, and weights for the first and the
 last state.  The thesis multiplies the norm with the regularisation: ``reg/2 |w|^2 + sum_i risk_i``, so that our
-C is its inverse.  Knots of the functions are ten quantiles of the training data; their number is not in the thesis.
+C is its inverse.
+
+Two things that the thesis leaves open are those of the author's implementation in the Shogun toolbox, which it names
+(``HMSVMModel``, ``TwoStateModel``): functions have twenty knots, and the start and the stop state of Figure 4.1 are the
+first and the last position of a sequence, which have no observation and count as negative.
 """
 
 from __future__ import annotations
@@ -11,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.datasets.sequences import GaussianHMM, make_blocks, make_gaussian_hmm
-from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import PLiF, Quantiles
@@ -26,7 +30,7 @@ from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM
 from ssvm_dsl.learning.tuning.grid import grid_scores
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Row, Steps, Table, claim, compare
+from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Row, Steps, Table, claim, compare, measured
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.
 N_FEATURES, N_TRAIN, LENGTH = 10, 100, 250
@@ -46,8 +50,11 @@ WITHIN = (1.5, 1.5, 1.5, 1.5, 5.0)
 #: Table 4.4: seconds of training at no distortion.
 TABLE_44 = (106.5, 186.466, 325.17, 486.42, 648.83, 674.23)
 
-#: Features that are nothing but noise in section 4.2, "a few" of ten.
-N_NOISE = 3
+#: Features that are nothing but noise in section 4.2, "a few" of ten; the generator that the thesis modified has four.
+N_NOISE = 4
+
+#: Sets that are drawn for the tables of section 4.2, and the regularisations that are tried on all but the first.
+N_DRAWS, MIDDLE = 2, REGULARISATIONS[2:5]
 
 
 class TwoStates(Model):
@@ -56,18 +63,11 @@ class TwoStates(Model):
     T = Dim()
     x = Input(T, N_FEATURES)
     y = Label(T, 2)
-    emit = Factor(y, features=PLiF(x, Quantiles(10)))
+    emit = Factor(y, features=PLiF(x, Quantiles(20)))
     trans = Factor(chain(y))
     start = Factor(y.at(0))
     stop = Factor(y.at(-1))
     loss = Hamming(y)
-
-
-class NegativeEnds(TwoStates):
-    """The same, with sequences that begin and end in the negative state."""
-
-    first = Forbid(TwoStates.y.at(0), [1])
-    last = Forbid(TwoStates.y.at(-1), [1])
 
 
 class Gaussian(Model):
@@ -83,23 +83,43 @@ class Gaussian(Model):
     loss = Hamming(y)
 
 
-class GaussianNegativeEnds(Gaussian):
-    """The same, with sequences that begin and end in the negative state."""
-
-    first = Forbid(Gaussian.y.at(0), [1])
-    last = Forbid(Gaussian.y.at(-1), [1])
+def hm_svm() -> StructuredSVM:
+    """Return the structured SVM of the tables, but for C: stabilised cutting planes to 1 %, at most 100 of them."""
+    return StructuredSVM(TwoStates, trainer="bundle", tol=1e-2, max_passes=100, random_state=0, n_threads=1)
 
 
-def hm_svm(passes: float = 200) -> StructuredSVM:
-    """Return the structured SVM of the tables, but for C."""
-    return StructuredSVM(TwoStates, tol=1e-2, max_passes=passes, random_state=0, n_threads=1)
+def true_hmm(hmm: GaussianHMM, skipped: int = 0) -> StructuredSVM:
+    """Return a model whose given weights are the logarithms of the probabilities that made the data.
 
-
-def true_hmm(model: type[Model], hmm: GaussianHMM) -> StructuredSVM:
-    """Return a model whose given weights are the logarithms of the probabilities that made the data."""
+    Parameters
+    ----------
+    hmm : GaussianHMM
+    skipped : int
+        How many positions at the beginning it will not see.
+    """
     emit, prior = hmm.emission_weights()
-    weights = {"emit": emit, "prior": prior, "trans": np.log(hmm.transitions), "start": np.log(hmm.start)}
-    return StructuredSVM.from_weights(model, weights, n_threads=1)
+    start = np.log(hmm.start @ np.linalg.matrix_power(hmm.transitions, skipped))
+    weights = {"emit": emit, "prior": prior, "trans": np.log(hmm.transitions), "start": start}
+    return StructuredSVM.from_weights(Gaussian, weights, n_threads=1)
+
+
+def inside(sequences: Sequence[Any]) -> list[Any]:
+    """Return sequences without their first and last positions, which are the start and the stop state."""
+    return [one[1:-1] for one in sequences]
+
+
+def with_ends(accuracy: float | F64, Y: Sequence[Any]) -> Any:
+    """Return the accuracy in % on whole sequences of one length, given the share that is right inside of them.
+
+    Parameters
+    ----------
+    accuracy : float or ndarray
+    Y : list of ndarray of int, shape (T,)
+        The true states; first and last ones are predicted to be 0.
+    """
+    right = np.mean([np.asarray(y)[[0, -1]] == 0 for y in Y])
+    length = len(Y[0])
+    return 100.0 * ((length - 2) * accuracy + 2 * right) / length
 
 
 def with_squares(X: Sequence[F64]) -> list[F64]:
@@ -110,15 +130,18 @@ def with_squares(X: Sequence[F64]) -> list[F64]:
 def chosen_svm(
     X: Sequence[Any], Y: Sequence[Any], regularisations: Sequence[float], name: str, steps: Steps
 ) -> tuple[StructuredSVM, F64, F64]:
-    """Return the fit with the best regularisation; accuracies in % and seconds by regularisation, of five folds."""
+    """Return the fit with the best regularisation; accuracies in % and seconds by regularisation, of five folds.
+
+    Sequences are whole; the fit is of what is inside of them.
+    """
     grid = {"C": [1.0 / one for one in regularisations]}
 
     def tell(parameters: Mapping[str, Any], fold: int) -> None:
         steps(f"{name}, regularisation {1.0 / parameters['C']:g}, fold {fold}")
 
-    found = grid_scores(hm_svm(), grid, X, Y, listener=tell)
-    best = hm_svm().set_params(**found.best).fit(X, Y)
-    return best, 100.0 * found.scores.mean(axis=1), found.seconds.mean(axis=1)
+    found = grid_scores(hm_svm(), grid, inside(X), inside(Y), listener=tell)
+    best = hm_svm().set_params(**found.best).fit(inside(X), inside(Y))
+    return best, with_ends(found.scores.mean(axis=1), Y), found.seconds.mean(axis=1)
 
 
 # -- section 4.1 -----------------------------------------------------------------------------------------------
@@ -132,37 +155,38 @@ def run_hmm(quick: bool, progress: Progress) -> Findings:
     (X, X_test), (Y, Y_test) = (X[:n], X[n:]), (Y[:n], Y[n:])
     svm, accuracy, _ = chosen_svm(X, Y, regularisations, "HM-SVM", steps)
     steps("hidden Markov models")
-    counted = MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(X, Y)
-    squares = with_squares(X_test)
-    free = {
-        "true HMM": true_hmm(Gaussian, hmm).score(squares, Y_test),
-        "ML-HMM": counted.score(X_test, Y_test),
-        "HM-SVM": svm.score(X_test, Y_test),
+    seen, others = inside(X), inside(X_test)
+    scores = {
+        "true HMM": true_hmm(hmm, skipped=1).score(with_squares(others), inside(Y_test)),
+        "ML-HMM": MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(seen, inside(Y)).score(others, inside(Y_test)),
+        "HM-SVM": svm.score(others, inside(Y_test)),
     }
-    forced = {"true HMM": true_hmm(GaussianNegativeEnds, hmm).score(squares, Y_test)}
-    for name, weights in (("ML-HMM", counted.weights_), ("HM-SVM", svm.weights_)):
-        given = {key: weights[key] for key in weights}
-        ends = StructuredSVM.from_weights(NegativeEnds, given, fitted_on=X, n_threads=1)
-        forced[name] = ends.score(X_test, Y_test)
+    tested = {name: with_ends(score, Y_test) for name, score in scores.items()}
     rows = [
         compare(f"CV accuracy in %, regularisation {one:g}", TABLE_41, float(found), 0.3)
         for one, found in zip(regularisations, accuracy, strict=True)
     ]
-    for title, scores in (("", free), (", ends forced to be negative", forced)):
-        for name, published in TABLE_42.items():
-            rows.append(compare(f"test accuracy in %, {name}{title}", published, 100.0 * scores[name], 0.3))
-    gap = abs(free["HM-SVM"] - free["true HMM"]) * 100.0
+    for name, published in TABLE_42.items():
+        rows.append(compare(f"test accuracy in %, {name}", published, tested[name], 0.3))
+    gap = abs(tested["HM-SVM"] - tested["true HMM"])
     rows.append(claim("HM-SVM is as good as the true HMM", "yes", f"{gap:.3f} % apart", gap <= 0.3, "0.3 %"))
+    free = {
+        "true HMM": true_hmm(hmm).score(with_squares(X_test), Y_test),
+        "ML-HMM": MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(X, Y).score(X_test, Y_test),
+        "HM-SVM": clone(svm).fit(X, Y).score(X_test, Y_test),
+    }
+    told = ", ".join(f"{name} {100.0 * score:.3f}" for name, score in free.items())
+    rows.append(measured("test accuracy in %, ends are positions like others", told))
     return Findings(rows, HMM_NOTES, arrays={"accuracy": accuracy})
 
 
 HMM_NOTES = (
-    "Of data as described (means +1 and -1, variances drawn from [0, 1], ten features) all learners get all positions "
-    "right, the true model among them: there is nothing to get wrong.  The published 99.63 and 99.65 % are 92 and 88 "
-    "wrong positions in 100 sequences, for each learner and regularisation alike: nearly one a sequence.",
-    "That is what comes of a state model whose sequences must begin and end in the negative state, while about half of "
-    "the ends are positive: the rows with ends forced to be negative take the same weights and rule out positive ends "
-    "in prediction.  The thesis does not say that its decoder does so; it is our explanation of its numbers.",
+    "The start and the stop state of Figure 4.1 are the first and the last position of a sequence, as in the author's "
+    "implementation (TwoStateModel of the Shogun toolbox, whose states_to_labels makes both negative); the text does "
+    "not say so.  About half of the true ends are positive, so that nearly one position of a sequence is wrong "
+    "whatever is learnt: 88 and 92 of 25 000 in the thesis, for each regularisation and nearly each learner.",
+    "Inside of the sequences every learner gets every position right, the true model among them: means of +1 and -1, "
+    "ten features and variances from [0, 1] leave nothing to get wrong.",
 )
 
 
@@ -170,40 +194,64 @@ HMM_NOTES = (
 
 
 def run_blocks(quick: bool, progress: Progress) -> Findings:
-    """Run Tables 4.3 to 4.5; quick: 20 sequences to train on instead of 100, two regularisations and distortions."""
-    n = 20 if quick else N_TRAIN
+    """Run Tables 4.3 to 4.5; quick: a draw of 20 sequences to train on, two regularisations and distortions."""
+    n, draws = (20, 1) if quick else (N_TRAIN, N_DRAWS)
     regularisations = REGULARISATIONS[1:3] if quick else REGULARISATIONS
-    levels = (0, 4) if quick else range(len(DISTORTIONS))
-    steps = Steps(progress, 5 * len(regularisations) * len(levels))
-    cv, test = np.zeros((len(levels), len(regularisations))), {"HM-SVM": {}, "ML-HMM": {}}  # type: ignore[var-annotated]
+    levels = [0, 4] if quick else list(range(len(DISTORTIONS)))
+    steps = Steps(progress, 5 * len(levels) * (len(regularisations) + (draws - 1) * len(MIDDLE)))
+    best, svm_test, hmm_test = np.zeros((3, len(levels), draws))
+    cv = np.zeros((len(levels), len(regularisations)))
     rows: list[Row] = []
     for k, level in enumerate(levels):
-        X, Y = make_blocks(2 * n, LENGTH, N_FEATURES, distortion=DISTORTIONS[level], n_noise_features=N_NOISE)
-        (X, X_test), (Y, Y_test) = (X[:n], X[n:]), (Y[:n], Y[n:])
-        svm, cv[k], seconds = chosen_svm(X, Y, regularisations, f"distortion {DISTORTIONS[level]:.0%}", steps)
-        counted = MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(X, Y)
-        test["HM-SVM"][level] = 100.0 * svm.score(X_test, Y_test)
-        test["ML-HMM"][level] = 100.0 * counted.score(X_test, Y_test)
-        if level == 0:
-            rows += training_times(regularisations, seconds)
-    for k, level in enumerate(levels):
-        what = f"best CV accuracy in %, distortion {DISTORTIONS[level]:.0%}"
-        rows.append(compare(what, TABLE_43[level], float(cv[k].max()), WITHIN[level], "{:.1f}"))
-    for name, published in TABLE_45.items():
-        for level in levels:
-            what = f"test accuracy in %, {name}, distortion {DISTORTIONS[level]:.0%}"
-            rows.append(compare(what, published[level], test[name][level], WITHIN[level], "{:.1f}"))
-    gained = [test["HM-SVM"][level] - test["ML-HMM"][level] for level in levels]
+        for draw in range(draws):
+            name, tried = f"distortion {DISTORTIONS[level]:.0%}, draw {draw + 1}", MIDDLE if draw else regularisations
+            accuracy, seconds, svm_test[k, draw], hmm_test[k, draw] = blocks(2 * n, level, draw, tried, name, steps)
+            best[k, draw] = accuracy.max()
+            if draw == 0:
+                cv[k] = accuracy
+                rows += training_times(regularisations, seconds) if level == 0 else []
+    for what, found, published in (
+        ("best CV accuracy in %", best, TABLE_43),
+        ("test accuracy in %, HM-SVM", svm_test, TABLE_45["HM-SVM"]),
+        ("test accuracy in %, ML-HMM", hmm_test, TABLE_45["ML-HMM"]),
+    ):
+        for k, level in enumerate(levels):
+            text = f"{what}, distortion {DISTORTIONS[level]:.0%}"
+            rows.append(compare(text, published[level], found[k], WITHIN[level], "{:.1f}"))
+    gained = (svm_test - hmm_test).mean(axis=1)
     shown = ", ".join(f"{one:+.1f}" for one in gained)
-    holds = gained[-1] > 2.0 and gained[-1] > gained[0]
+    holds = bool(gained[-1] > 2.0 and gained[-1] > gained[0])
     rows.append(claim("HM-SVM ahead of ML-HMM, by distortion", "+3.9 .. +9.9", shown, holds, "ahead at 40 %"))
     table = Table(
-        "CV accuracy in % by regularisation (Table 4.3)", ("distortion", *(f"{one:g}" for one in regularisations)),
+        "CV accuracy in % by regularisation (Table 4.3), first draw",
+        ("distortion", *(f"{one:g}" for one in regularisations)),
         [(f"{DISTORTIONS[level]:.0%}", *(f"{one:.1f}" for one in cv[k])) for k, level in enumerate(levels)],
     )  # fmt: skip
     arrays = {"cv": cv, "distortions": np.array([DISTORTIONS[level] for level in levels]),
               "regularisations": np.array(regularisations)}  # fmt: skip
     return Findings(rows, BLOCK_NOTES, (table,), arrays)
+
+
+def blocks(
+    n: int, level: int, draw: int, regularisations: Sequence[float], name: str, steps: Steps
+) -> tuple[F64, F64, float, float]:
+    """Return what a draw of so many sequences gives, one half of them to train on.
+
+    Returns
+    -------
+    accuracy, seconds : ndarray
+        Of cross-validation, by regularisation; accuracies in %.
+    svm, hmm : float
+        Accuracies in % on the other half, of the HM-SVM and of the ML-HMM.
+    """
+    X, Y = make_blocks(
+        n, LENGTH, N_FEATURES, distortion=DISTORTIONS[level], n_noise_features=N_NOISE, random_state=draw
+    )  # fmt: skip
+    (X, others), (Y, truth) = (X[: n // 2], inside(X[n // 2 :])), (Y[: n // 2], Y[n // 2 :])
+    svm, accuracy, seconds = chosen_svm(X, Y, regularisations, name, steps)
+    counted = MaximumLikelihoodHMM(TwoStates, n_threads=1).fit(inside(X), inside(Y))
+    right = svm.score(others, inside(truth)), counted.score(others, inside(truth))
+    return accuracy, seconds, with_ends(right[0], truth), with_ends(right[1], truth)
 
 
 def training_times(regularisations: Sequence[float], seconds: F64) -> list[Row]:
@@ -215,11 +263,18 @@ def training_times(regularisations: Sequence[float], seconds: F64) -> list[Row]:
 
 
 BLOCK_NOTES = (
-    "The thesis gives neither the numbers and lengths of blocks nor how many features are replaced by noise; here 1 to "
-    "5 blocks of 10 to 100 positions and three features of noise, which of 2 to 5 fit its HM-SVM best.  "
-    "Sequences are drawn anew, so that tables are compared within 1.5 % (5 % at 40 % distortion).",
-    "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), which no property of the data "
-    "explains; ours is counted with one added to each count and falls steadily.",
+    "The thesis gives neither the numbers and lengths of blocks, nor how many features are replaced by noise, nor how "
+    "many knots functions have.  Here: 1 to 5 blocks of 10 to 100 positions; twenty knots, and first and last "
+    "positions that are the start and the stop state, as in the author's implementation in Shogun; four features of "
+    "noise, the number in the generator of the HM-SVM toolbox that listing B.2 is a variant of (it has eight "
+    "features; its port in Shogun has two of ten).  With ten knots and three features of noise the HM-SVM was 1.6 to "
+    "6 points better than published in cross-validation.",
+    "Sequences are drawn anew, twice; tables are compared with the mean of both draws within 1.5 % (5 % at 40 % "
+    "distortion).  The second draw is tried with three regularisations.",
+    "The published ML-HMM is worse without distortion (93.4 %) than with 10 % (94.8 %), and behind the HM-SVM "
+    "everywhere; no property of the data as described explains either.  Ours, logarithms of relative frequencies, "
+    "falls steadily.  Neither frequencies without logarithms nor frequencies of the state given the knot come nearer: "
+    "90.0, 74.2 and 96.3, 69.9 % at 0 and 20 % distortion in one draw.",
 )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from foreign import inside
 
 from ssvm_dsl.datasets.terrains import make_plans
 from ssvm_dsl.reproduce import counting, value_functions
 from ssvm_dsl.reproduce.experiment import Verdict
+from ssvm_dsl.reproduce.running import saved_result
 
 
 def quiet(doing, share):
@@ -21,12 +25,23 @@ def drawn(experiment, arrays):
     return len(figure.axes)
 
 
-def test_counting(monkeypatch):
+def test_an_experiment_runs_through_the_command(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(counting, "REPEATS", 1)
-    left, centre, right = counting.EXPERIMENTS
-    found = centre.run(True, quiet)
-    assert [row.verdict for row in found.rows[:2]] == [Verdict.AGREES] * 2  # the rest are times
-    assert drawn(centre, found.arrays) == 2
+    centre, page = counting.EXPERIMENTS[1], tmp_path / "page.md"
+    arguments = ("reproduce", centre.name, "--quick", "--results", str(tmp_path), "--page", str(page), "--json")
+    status, out, _ = inside(capsys, *arguments)
+    (told,) = json.loads(out)["results"]
+    assert (status, told["name"], told["quick"]) == (0, centre.name, True)
+    assert [row["verdict"] for row in told["rows"][:2]] == ["agrees"] * 2  # the rest are times
+    kept = saved_result(tmp_path, centre.name, quick=True)
+    assert kept.findings.as_json()["rows"] == told["rows"]
+    assert drawn(centre, kept.findings.arrays) == 2
+    section = page.read_text().partition(f"## {centre.name}")[2]
+    assert all(f"| {row['what']} | {row['published']} | {row['ours']} |" in section for row in told["rows"])
+
+
+def test_figures_of_counting():
+    left, _, right = counting.EXPERIMENTS
     assert drawn(left, {"sizes": np.array([10, 20]), "curves": np.ones((3, 2, 2))}) == 2
     assert drawn(right, {"sizes": np.array([10, 20]), "curves": np.ones((2, 2, 4))}) == 2
 

@@ -28,7 +28,7 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.datasets import make_blocks, make_gaussian_hmm
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.reproduce.sequences import Gaussian, true_hmm, with_squares
+from ssvm_dsl.reproduce.sequences import true_hmm, with_squares
 
 X = [np.array([[0.0], [1.0], [0.5]]), np.array([[2.0], [0.0]]), np.array([[1.0]])]
 Y = [[0, 1, 1], [1, 0], [0]]
@@ -76,7 +76,7 @@ def test_rows_are_probabilities_without_ends_and_knots_are_learnt():
 
 def test_the_true_model_predicts_the_most_probable_states():
     data, _, hmm = make_gaussian_hmm(3, 6, random_state=1, variances=(3.0, 9.0))
-    svm = true_hmm(Gaussian, hmm)
+    svm = true_hmm(hmm)
     for x, found in zip(data, svm.predict(with_squares(data))):
 
         def log_probability(states, x=x):
