@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from constraints import few_runs
-from constraints.small import group_of, random_constraints, unlinked
+from constraints.small import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_dsl.errors import NoBackendError
@@ -20,7 +20,7 @@ from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
-from structures.test_decompose import dense, with_pairs
+from structures.test_decompose import dense
 
 KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit", "segmentation")
 RECIPES = (

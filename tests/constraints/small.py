@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.ir import ConstraintGroup, Program, pointers
+from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.ir import ConstraintGroup, Group, Program, Theta, pointers
+from ssvm_dsl.registry import registry
 
 
 def group_of(kind, examples, name="c", literal_meta=(), **meta):
@@ -57,3 +60,22 @@ def random_constraints(rng, program, kind):
         meta = {"lower": np.where(rng.random(len(sizes)) < 0.5, -np.inf, unit * rng.integers(-2, 3, len(sizes)))}
         meta["upper"] = np.where(rng.random(len(sizes)) < 0.2, np.inf, unit * (half + 2.0))
     return ConstraintGroup(kind, f"random {kind}", ptr, pointers(sizes), variable, state, negated, meta, more)
+
+
+def with_pairs(program, theta, rng):
+    """The problem with a table over some pairs of variables of each example, of their own scores."""
+    by_cards = {}
+    for i in range(program.n_examples):
+        lo, hi = program.var_ptr[i : i + 2]
+        for _ in range(int(hi - lo) // 2):
+            a, b = np.sort(rng.choice(np.arange(lo, hi), 2, replace=False)).tolist()
+            by_cards.setdefault((int(program.card[a]), int(program.card[b])), []).append((i, a, b))
+    groups, tables = [], []
+    for cards, found in by_cards.items():
+        owner = np.array([i for i, _, _ in found])
+        scope, rows = np.array([one[1:] for one in found], np.int32), np.arange(len(found), dtype=np.int32)
+        ptr = pointers(np.bincount(owner, minlength=program.n_examples))
+        groups.append(Group.of(f"pair {cards}", cards, scope, ptr, rows, len(found), program.var_ptr))
+        tables.append(rng.normal(size=(len(found), cards[0] * cards[1])))
+    mixed = replace(program, groups=tuple(groups)).validate()
+    return with_rules(mixed, registry()), Theta.of(mixed, theta.node, tables, theta.const)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from constraints import few_runs
-from constraints.small import group_of, random_constraints, unlinked
+from constraints.small import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.decomposition.parts import split
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta, pointers
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
@@ -34,25 +34,6 @@ BRIEFLY = ("answer form", "map", "bounds", "constraints", "empty examples", "inp
 def asked(program, question, backend="decompose", **options):
     need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
     return open_plan(plan(need, backend, options), program).solve(question)
-
-
-def with_pairs(program, theta, rng):
-    """The problem with a table over some pairs of variables of each example, of their own scores."""
-    by_cards = {}
-    for i in range(program.n_examples):
-        lo, hi = program.var_ptr[i : i + 2]
-        for _ in range(int(hi - lo) // 2):
-            a, b = np.sort(rng.choice(np.arange(lo, hi), 2, replace=False)).tolist()
-            by_cards.setdefault((int(program.card[a]), int(program.card[b])), []).append((i, a, b))
-    groups, tables = [], []
-    for cards, found in by_cards.items():
-        owner = np.array([i for i, _, _ in found])
-        scope, rows = np.array([one[1:] for one in found], np.int32), np.arange(len(found), dtype=np.int32)
-        ptr = pointers(np.bincount(owner, minlength=program.n_examples))
-        groups.append(Group.of(f"pair {cards}", cards, scope, ptr, rows, len(found), program.var_ptr))
-        tables.append(rng.normal(size=(len(found), cards[0] * cards[1])))
-    mixed = replace(program, groups=tuple(groups)).validate()
-    return with_rules(mixed, registry()), Theta.of(mixed, theta.node, tables, theta.const)
 
 
 def holds(program, question, **options):
@@ -124,6 +105,24 @@ def test_bounds_are_those_of_linear_programs():
     np.testing.assert_allclose(forests.bound, np.maximum(relaxed, forests.score), atol=1e-3)
     whole = asked(program, Question(theta), max_nodes=1).bound  # all pairs in one part: at least as tight
     assert (whole <= relaxed + 1e-6).all()
+
+
+@pytest.mark.parametrize("card", [2, 3])
+def test_dense_graphs_are_parted_by_hubs(card):
+    rng = np.random.default_rng(card)
+    n = 11
+    edges = np.array([(a, b) for a in range(n) for b in range(a)], dtype=np.int32)
+    group = Group.of("pair", (card, card), edges, np.array([0, len(edges)]), np.arange(len(edges), dtype=np.int32),
+                     len(edges), np.array([0, n]))  # fmt: skip
+    program = replace(unlinked([[card] * n]), groups=(group,)).validate()
+    theta = Theta.of(program, rng.normal(size=program.n_states), [rng.normal(size=(len(edges), card**2))])
+    few, many = split(program, 2**8), split(program, card**2)
+    assert len(few) < 4 < len(many) <= n
+    assert sum(part.session.program.groups[0].n_factors for part in few) == len(edges)
+    assert max(2.0 ** Need.of(part.session.program).max_clique_table for part in few) <= 2**8
+    exact = asked(program, Question(theta), "junction-tree").score[0]
+    bounds = [asked(program, Question(theta), max_entries=most, max_nodes=1).bound[0] for most in (2**8, card**2)]
+    assert exact - 1e-9 <= bounds[0] < bounds[1]
 
 
 def test_limits_leave_certified_bounds():
@@ -216,6 +215,8 @@ def test_sorting_many_counts():
     assert plan_program(program, Need.of(program)).backend == "cardinality"
 
 
-@pytest.mark.parametrize(("name", "checks"), [("decompose", BRIEFLY), ("cardinality", ())])
-def test_conformance(name, checks, backend_conformance):
-    backend_conformance(name, n_problems=1, seed=0, only=checks)
+@pytest.mark.parametrize(
+    ("name", "n_problems", "checks"), [("decompose", 1, BRIEFLY), ("cardinality", 32, (*BRIEFLY, "kbest"))]
+)
+def test_conformance(name, n_problems, checks, backend_conformance):
+    backend_conformance(name, n_problems=n_problems, seed=0, only=checks)

@@ -146,10 +146,9 @@ def reduced_rows(program: Program, rows: ProgramRows, ids: I64, reduced: Reduced
     n_left, new_auxiliary = len(reduced.state), np.zeros(len(rows.least), dtype=np.int64)
     chosen = members(rows.auxiliary_ptr, ids)
     new_auxiliary[chosen] = n_left + np.arange(len(chosen))
-    states = np.where(auxiliary, 0, column)
-    now = place[states]
-    constant = np.where(auxiliary, 0.0, fixed[states])
+    now, constant = np.zeros(len(column), dtype=np.int64), np.zeros(len(column))
     now[auxiliary] = new_auxiliary[column[auxiliary] - program.n_states]
+    now[~auxiliary], constant[~auxiliary] = place[column[~auxiliary]], fixed[column[~auxiliary]]
     shift = np.bincount(owner, coefficient * constant, len(mine))
     lower, upper = rows.lower[mine] - shift, rows.upper[mine] - shift
     kept = (now >= 0) & (coefficient != 0.0)
