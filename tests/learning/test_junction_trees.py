@@ -35,7 +35,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.learning.risks import factored
 from ssvm_dsl.plugin_api import StopRule
-from ssvm_trainers.dual import smo_kernels
+from ssvm_trainers.dual import extragradient, smo_kernels
 from ssvm_trainers.dual.junction_kernels import from_conditionals, to_conditionals
 from ssvm_trainers.dual.junction_trees import junction_trees
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
@@ -396,6 +396,14 @@ def test_wide_graphs_are_refused_with_figures(trainer, options, monkeypatch):
     words += r"have 2\^\d+ joint states \(of up to 3 variables in example 0\), and 2\^4 are kept at most; others .*bcfw"
     with pytest.raises(TrainingError, match=words):
         fitted(CYCLIC[0].make(0), trainer=trainer, trainer_options=options)
+
+
+def test_euclidean_steps_on_wide_separators_are_refused(monkeypatch):
+    monkeypatch.setattr(extragradient, "MOST_SHARED", 3)
+    data = CYCLIC[1].make(0)
+    with pytest.raises(TrainingError, match=r"share up to 4 joint states, and .* more than 3; use .*'entropic'"):
+        fitted(data, trainer="extragradient")
+    assert fitted(data, trainer="extragradient", trainer_options={"geometry": "entropic"}, tol=1e-3).report_.converged
 
 
 def test_entropic_steps_of_the_relaxed_risk_are_refused():

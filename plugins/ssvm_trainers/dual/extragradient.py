@@ -35,10 +35,12 @@ from typing import Annotated
 
 import numpy as np
 
+from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.dual.entropic import EntropicRun
-from ssvm_trainers.dual.polytope import polytope_of
+from ssvm_trainers.dual.junction_trees import JunctionTrees
+from ssvm_trainers.dual.polytope import CliquePolytope, polytope_of
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleRun
@@ -50,6 +52,26 @@ BALANCE = {"euclidean": 0.3, "entropic": 1.0}
 
 #: How much F changes at most along a unit of length, as lengths are taken here.
 LIPSCHITZ = 0.5 * (1.0 + np.sqrt(5.0))
+
+
+#: Joint states that cliques of three and more variables share with a neighbour at most: Newton's method takes hundreds
+#: of steps where they share more (27, a grid of three rows and three states: some; 81, of four rows: a minute).
+MOST_SHARED = 32
+
+
+def require_narrow(trees: JunctionTrees) -> None:
+    """Refuse cliques onto whose marginals a Euclidean projection takes too long.
+
+    Raises
+    ------
+    TrainingError
+        Says what cliques share, and what to do.
+    """
+    shared = int(np.diff(trees.row_ptr)[np.diff(trees.member_ptr) > 2].max(initial=0))
+    if shared > MOST_SHARED:
+        text = f"trainer 'extragradient': cliques of the triangulated graphs share up to {shared} joint states, and "
+        text += f"Euclidean projections take too long where they share more than {MOST_SHARED}"
+        raise TrainingError(f"{text}; use trainer_options={{'geometry': 'entropic'}}, or trainer='smo'")
 
 
 class Extragradient(Resumable):
@@ -100,6 +122,8 @@ class ExtragradientRun(SaddleRun):
     def __init__(self, options: Extragradient, problem: TrainProblem) -> None:
         super().__init__(options, problem, polytope_of(problem, "extragradient"))
         polytope = self.polytope
+        if isinstance(polytope, CliquePolytope):
+            require_narrow(polytope.trees)
         self.projection = PolytopeProjection(polytope.layout(), len(self.loss), self.share, polytope.used)
         self.x = polytope.full(polytope.truth())
         self.first_w, self.first_x = self.w.copy(), self.x

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import Elimination, eliminations
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.learning.risks.kinds import Risk, minimisers
+from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.registry import registry
 
@@ -48,6 +48,11 @@ class Cliques:
         """Base-2 logarithm of the joint states of the cliques of all examples, from above; -inf without any."""
         sizes = [one.log2_total for one in self._each]
         return float(np.logaddexp2.reduce(sizes)) if sizes else -np.inf
+
+    @property
+    def complete(self) -> bool:
+        """Whether all cliques were counted: the search gives up at a table that nobody can hold."""
+        return all(one.complete for one in self._each)
 
     @cached_property
     def widest(self) -> tuple[int, int]:
@@ -91,7 +96,10 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
         able = minimisers(risk, power, registry(), works)
         what = "marginals" if needs.factored else "distributions over labellings"
         text = f"trainer '{spec.name}' works on {what}, and needs {' and '.join(reasons)}"
-        raise TrainingError(f"{text}; others for this risk: {', '.join(able) or 'none'}")
+        text += f"; others for this risk: {', '.join(able) or 'none'}"
+        if too_many and "relaxed" in minimised(needs, registry()):
+            text += "; risk='relaxed' needs marginals of variables and factors only"
+        raise TrainingError(text)
 
 
 def whose_marginals(spec: TrainerSpec, relaxed: bool, parameters: ParameterMap) -> str:
@@ -109,5 +117,7 @@ def whose_marginals(spec: TrainerSpec, relaxed: bool, parameters: ParameterMap) 
 def _too_wide(cliques: Cliques) -> str:
     """Return what to say of graphs whose cliques have too many joint states."""
     example, width = cliques.widest
-    text = f"graphs of small treewidth: the cliques of triangulated ones have 2^{cliques.n_states:.0f} joint states"
-    return f"{text} (of up to {width} variables in example {example}), and 2^{MOST_STATES:.0f} are kept at most"
+    more = "" if cliques.complete else " and more"
+    text = f"graphs of small treewidth: the cliques of triangulated ones have 2^{cliques.n_states:.0f}{more}"
+    text += f" joint states (of up to {width}{more} variables in example {example})"
+    return f"{text}, and 2^{MOST_STATES:.0f} are kept at most"

@@ -86,7 +86,8 @@ class PolytopeProjection(Stateful):
         )  # fmt: skip
         if off > 0.0:
             text = f"a projection onto the marginals is off by {off:.1g} after {MAX_STEPS} steps of Newton's method"
-            raise TrainingError(f"trainer 'extragradient': {text}; use trainer='bcfw'")
+            advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
+            raise TrainingError(f"trainer 'extragradient': {text}; {advice}")
         self.y = y
         return point, mass, moved
 
