@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.bridging.asked import Asked
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import open_plan
@@ -108,10 +107,7 @@ def masks(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
     allowed &= True if program.allowed is None else program.allowed
     masked = Problem(f"{problem.name}, masked", replace(program, allowed=allowed), theta)
     optimum(bridge, masked, plugins)
-    try:
-        marginals(bridge, masked, plugins)
-    except NoBackendError as err:
-        raise Complaint(str(err)) from None
+    marginals(bridge, masked, plugins)
 
 
 def _agree(problem: Problem, what: str, found: np.ndarray, best: np.ndarray) -> None:
