@@ -304,7 +304,7 @@ def _read_edges(
         edge = tuple(joined[wrong[0]].tolist())
         found = f"edge {edge} at row {wrong[0] - ptr[i]}"
         square = arrays[i].shape[0] == symbol.arity
-        hint = _TRANSPOSED if square and not _misplaced(arrays[i].T, limits[i], apart).any() else ""
+        hint = _transposed(symbol) if square and not _misplaced(arrays[i].T, limits[i], apart).any() else ""
         expected = _ends_words(symbol, limits[i].tolist(), apart)
         raise DataError(what, example=i, expected=expected, found=found, hint=hint)
     if judged and symbol.arity == 2 and (counts == 2).all():
@@ -312,7 +312,12 @@ def _read_edges(
     return arrays
 
 
-_TRANSPOSED = "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
+def _transposed(symbol: Edges) -> str:
+    """Return what to do with a list that has a row for each end, in words."""
+    if symbol.arity == 2:
+        return "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
+    r = symbol.arity
+    return f"edges are rows, {r} positions each; {r} rows, one for each end of the edges, are passed transposed: e.T"
 
 
 def _ends_words(symbol: Edges, limits: list[int], apart: list[tuple[int, int]]) -> str:
@@ -333,7 +338,7 @@ def _edge_rows(symbol: Edges, value: Any, what: str, i: int) -> I64:
         return np.zeros((0, r), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != r or array.dtype.kind != "u":
         found = f"shape {array.shape}, dtype {array.dtype}"
-        hint = _TRANSPOSED if array.ndim == 2 and array.shape[0] == r else ""
+        hint = _transposed(symbol) if array.ndim == 2 and array.shape[0] == r else ""
         raise DataError(what, example=i, expected=f"ints of shape ({symbol.dim.name}, {r})", found=found, hint=hint)
     whole, exact = whole_numbers(array)
     return np.where(exact, whole, -1)

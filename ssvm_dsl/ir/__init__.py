@@ -24,6 +24,7 @@ from ssvm_dsl.ir.loss import LossFactors, LossTerm
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Limits, Need, Task, Warm
 from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
 from ssvm_dsl.ir.program import AUXILIARY, Group, Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, stretches
@@ -94,6 +95,7 @@ __all__ = [
     "consistent",
     "each_marginals",
     "eliminations",
+    "fixed_tables",
     "label_ptr",
     "labelling_marginals",
     "members",

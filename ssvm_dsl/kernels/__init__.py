@@ -3,6 +3,7 @@
 from ssvm_dsl.kernels.assigned import assign
 from ssvm_dsl.kernels.borrowed import borrow
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
+from ssvm_dsl.kernels.fixed import fill_tables, tables_score
 from ssvm_dsl.kernels.flat import (
     ARITY,
     BASIS_INDEX,
@@ -27,6 +28,7 @@ from ssvm_dsl.kernels.flat import (
     TABLE,
     TABLE_BASE,
     WIDTH,
+    FixedTables,
     FlatMaps,
 )
 from ssvm_dsl.kernels.observed import weight_of
@@ -68,6 +70,7 @@ __all__ = [
     "TABLE",
     "TABLE_BASE",
     "WIDTH",
+    "FixedTables",
     "FlatMaps",
     "assign",
     "borrow",
@@ -77,9 +80,11 @@ __all__ = [
     "factor_dot",
     "factors_of",
     "feature_row",
+    "fill_tables",
     "njit",
     "prefetch",
     "score_example",
+    "tables_score",
     "weight_of",
     "weight_start",
 ]

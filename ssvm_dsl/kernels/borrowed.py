@@ -22,18 +22,21 @@ def _disown(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return array._getvalue()
 
 
+def _borrowed(context: Any, builder: Any, kind: Any, whole: Any) -> Any:
+    """Return a value whose arrays have no owners."""
+    if isinstance(kind, types.Array):
+        return _disown(context, builder, kind, whole)
+    for k, part in enumerate(getattr(kind, "types", ())):
+        member = _borrowed(context, builder, part, builder.extract_value(whole, k))
+        whole = builder.insert_value(whole, member, k)
+    return whole
+
+
 @intrinsic
 def borrow(typingctx: Any, value: Any) -> Any:
-    """Return an array (or a tuple of arrays and numbers) without its owner."""
+    """Return an array (or a tuple of arrays, numbers and such tuples) without its owner."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind, whole = signature.args[0], args[0]
-        if isinstance(kind, types.Array):
-            return _disown(context, builder, kind, whole)
-        for k, part in enumerate(kind.types):
-            if isinstance(part, types.Array):
-                member = _disown(context, builder, part, builder.extract_value(whole, k))
-                whole = builder.insert_value(whole, member, k)
-        return whole
+        return _borrowed(context, builder, signature.args[0], args[0])
 
     return value(value), generate

@@ -120,3 +120,37 @@ class GroupFactors(NamedTuple):
     row: I32
     base: I64
     strides: I64
+
+
+#: Columns of ``FixedTables.factors``.
+PLACE, OFFSET, SIZE, SLOT, MEMBERS = range(5)
+
+
+class FixedTables(NamedTuple):
+    """What joint states score that no weight multiplies: prices of a loss and given scores, for each factor.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (2 n + 1,)
+        Factors ``ptr[2 i]:ptr[2 i + 1]`` of example i are in tables of the pool beside those of feature maps; those up
+        to ``ptr[2 i + 2]`` are added to the loss alone.
+    factors : ndarray of int64, shape (F, 5)
+        Of each factor: where its table is in the pool (``PLACE``) and how many entries of it are to be written
+        (``SIZE``; 0 where it is there for good); where its row is in ``values`` (``OFFSET``); its first entry in
+        ``slots`` and how many it has (``SLOT``, ``MEMBERS``).
+    scale : ndarray of float64, shape (F,)
+        What the row is multiplied by.
+    slots : ndarray of int64, shape (m, 2)
+        A variable, counted from the first one of the example, and what its state is multiplied by in a joint state.
+    values : ndarray of float64
+        Rows with an entry for each joint state; factors may share them.
+    truth : ndarray of float64, shape (n,)
+        What the true joint states of all factors of an example score.
+    """
+
+    ptr: I64
+    factors: I64
+    scale: F64
+    slots: I64
+    values: F64
+    truth: F64

@@ -135,9 +135,10 @@ class Attributes(Source):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Edges(Symbol):
-    """A list of edges that comes with each example: ints of shape ``(m, 2)``, positions on the axis ``over``.
+    """A list of edges that comes with each example: ints of shape ``(m, arity)``, positions on the axis ``over``.
 
-    Each row is an edge, (start, end); two rows of starts and ends, as other libraries have them, are passed transposed.
+    Each row is an edge, (start, end) where it joins two; a row for each end, as other libraries have them, is passed
+    transposed.
 
     Parameters
     ----------

@@ -191,8 +191,15 @@ class TrainProblem(Protocol):
         Ctrl-C comes through there, too.
         """
 
-    def compiled(self) -> CompiledOracle | None:
-        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
+        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one.
+
+        Parameters
+        ----------
+        tables : bool
+            Whether the caller's kernel adds what joint states score that no weight multiplies, prices of a loss and
+            given scores (:func:`ssvm_dsl.ir.fixed_tables`); without, there is no oracle for problems that have such.
+        """
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples (in a buffer that the next call overwrites)."""

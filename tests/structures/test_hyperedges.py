@@ -143,7 +143,7 @@ def test_ends_of_one_label_are_apart_those_of_two_need_not_be():
         (Bipartite, [[1, 2], [0, 1]], r"found edge \(1, 2\) at row 0.*transposed: e.T"),
         (Triples, [[0, 1, 2], [2, 1, 2]], r"3 different positions in 0..2 \(N=3\), found edge \(2, 1, 2\) at row 1"),
         (Triples, [[0, 1]], r"ints of shape \(M, 3\), found shape \(1, 2\)"),
-        (Triples, [[0, 1], [1, 2], [2, 0]], r"ints of shape \(M, 3\).*transposed"),
+        (Triples, [[0, 1], [1, 2], [2, 0]], r"ints of shape \(M, 3\).*3 rows, one for each end of .*transposed"),
         (Triples, [[0.0, 1.0, 2.0]], r"ints of shape \(M, 3\), found shape \(1, 3\), dtype float64"),
     ],
 )

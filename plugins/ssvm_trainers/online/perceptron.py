@@ -141,7 +141,7 @@ class PerceptronState(Stateful):
         n = problem.n
         order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
         self.n_passes += 1
-        oracle = problem.compiled()
+        oracle = problem.compiled(tables=True)
         if oracle is None or self.options.update == "arow" or np.isfinite(problem.objective.lower).any():
             return sum(self._step(problem, int(i)) for i in order)
         from ssvm_trainers.online.perceptron_pass import compiled_pass

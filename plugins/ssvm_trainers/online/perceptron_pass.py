@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
+from ssvm_dsl.ir import F64, I32, I64, fixed_tables
+from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.certify import count_calls
 from ssvm_trainers.pieces import pieces, visit_cost
@@ -40,7 +40,8 @@ def compiled_pass(
         A name in :data:`UPDATES`.
     """
     theta = problem.scores(w, np.zeros(0, np.int64))  # work space for the scores of one example after the other
-    fixed, work, parts = fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1)
+    fixed = fixed_arrays(problem, fixed_tables(problem.parameters, problem.loss, predicted))
+    work, parts = work_space(problem, 1), parts_space(problem, 1)
     if predicted:
         given = 0.0 if problem.loss.given is None else problem.loss.given
         bonus = np.where(fixed.bonus > -np.inf, given, -np.inf)
@@ -119,13 +120,16 @@ def online_steps(
     maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     changes, off = 0, 0.0
-    ones, free, zero, one = work.ones, work.unbounded, np.int64(0), np.int64(1)
+    ones, free, zero, one, tables = work.ones, work.unbounded, np.int64(0), np.int64(1), fixed.tables
     for number in range(len(examples)):
         i = examples[number]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
         score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
+        fill_tables(tables, i, pool)
         score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
+        first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
         own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+        own += tables_score(tables, first, second, work.labels)
         off = max(off, abs(score - own) / (1.0 + abs(own)))
         same = True
         for v in range(lo, hi):
@@ -142,8 +146,12 @@ def online_steps(
             square = work.slope[0]
             if square <= 0.0:  # another labelling with the same features: there is nothing to move along
                 continue
-            risk = own - labels_score(maps, i, fixed.state_ptr, fixed.truth[lo:hi], lo, hi, node, pool)
-            for v in range(lo, hi if predicted else lo):  # scores are without the loss
+            truth = fixed.truth[lo:hi]
+            risk = own - labels_score(maps, i, fixed.state_ptr, truth, lo, hi, node, pool)
+            risk -= tables_score(tables, first, second, truth)
+            if predicted:  # scores are without the loss, which is nothing at the truth
+                risk += tables_score(tables, second, last, work.labels)
+            for v in range(lo, hi if predicted else lo):
                 first = fixed.state_ptr[v]
                 risk += fixed.node_loss[first + work.labels[v - lo]] - fixed.node_loss[first + fixed.truth[v]]
             risk = max(risk, 0.0)

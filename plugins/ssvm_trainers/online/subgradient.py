@@ -226,7 +226,7 @@ class Descent(Stateful):
         """Step through all examples once; return the aggregated plane of all planes met."""
         n = problem.n
         order = self.random.permutation(n) if self.options.order == "stochastic" else np.arange(n)
-        oracle = problem.compiled()
+        oracle = problem.compiled(tables=True)
         if oracle is None or not self._single_steps(problem):
             plane = self._batched_pass(problem, order)
         else:

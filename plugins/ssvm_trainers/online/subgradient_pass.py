@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, stretches
-from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
+from ssvm_dsl.ir import F64, I32, I64, fixed_tables, stretches
+from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.certify import count_calls
 from ssvm_trainers.pieces import pieces, visit_cost
@@ -57,7 +57,8 @@ def compiled_pass(
     averaging = add_to_average is not None
     theta = problem.scores(w, np.zeros(0, np.int64))  # work space for the scores of one example after the other
     v, plane, state, done = np.zeros(problem.dim), np.zeros(problem.dim), np.array([1.0, 0.0, 0.0]), 0
-    fixed, work, parts = fixed_arrays(problem), work_space(problem, 1), parts_space(problem, 1)
+    fixed = fixed_arrays(problem, fixed_tables(problem.parameters, problem.loss))
+    work, parts = work_space(problem, 1), parts_space(problem, 1)
     oracle_work, shrink = np.empty(oracle.work_size), problem.objective.lam * float(map_scales(problem)[:1].sum())
     try:
         for piece in pieces(problem, order, visit_cost(problem)):
@@ -169,17 +170,21 @@ def subgradient_steps(
     maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
     metric, scales, off = np.ones(len(maps.desc)), np.ones(len(maps.desc)), 0.0
-    zero, one = np.int64(0), np.int64(1)
+    zero, one, tables = np.int64(0), np.int64(1), fixed.tables
     for step in range(len(examples)):
         i = examples[step]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
         scales[:] = state[0]
         score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, u, scales, work.scores, node, pool)
+        fill_tables(tables, i, pool)
         score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+        first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
+        priced = tables_score(tables, first, second, work.labels)
+        own = priced + labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
         off = max(off, abs(score - own) / (1.0 + abs(own)))
         state[0] *= 1.0 - lengths[step] * shrink
         fold(state, u, v)
+        state[2] += fixed.share[i] * (priced + tables_score(tables, second, last, work.labels) - tables.truth[i])
         for j in range(lo, hi):
             state[2] += fixed.share[i] * fixed.node_loss[fixed.state_ptr[j] + work.labels[j - lo]]
         n_factors, n_parts = collect_parts(maps, fixed, i, work.labels, zero, one, parts)

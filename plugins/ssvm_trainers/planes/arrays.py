@@ -7,12 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I32, I64
+from ssvm_dsl.kernels import FixedTables
 
 #: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
 CACHE_LINE = 8
 
 #: What stands in for arrays that a kernel does not read.
 NO_INTS, NO_LONGS, NO_FLOATS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), np.zeros(0)
+
+
+def no_tables(n: int) -> FixedTables:
+    """Return tables of no factors of n examples."""
+    none = np.zeros((0, 5), np.int64), NO_FLOATS, np.zeros((0, 2), np.int64), NO_FLOATS
+    return FixedTables(np.zeros(2 * n + 1, np.int64), *none, np.zeros(n))
 
 
 class Cache(NamedTuple):
@@ -57,6 +64,8 @@ class Fixed(NamedTuple):
     lam : float
     node_loss, bonus : ndarray of float64, shape (S,)
         Loss of each state; the same with ``-inf`` where masks rule it out.
+    tables : FixedTables
+        What joint states score besides; kernels that call no oracle do not look at it.
     """
 
     var_ptr: I64
@@ -69,6 +78,7 @@ class Fixed(NamedTuple):
     lam: float
     node_loss: F64
     bonus: F64
+    tables: FixedTables
 
 
 class Parts(NamedTuple):

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import F64, I32, I64, SparseRows, stretches
+from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, stretches
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers.certify import CertificationSchedule, count_calls
@@ -140,7 +140,7 @@ class BCFWRun(Run):
         self.options, self.problem, self.start = options, problem, start
         self.planes: Any = self._start()
         self.random = np.random.default_rng(options.random_state)
-        self.oracle = problem.compiled()
+        self.oracle = problem.compiled(tables=True)
         self.now, self.passes, self.averaged = 0, 0.0, 0
         self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem, self.oracle is not None)
@@ -150,6 +150,8 @@ class BCFWRun(Run):
         if self.oracle is not None:
             theta = problem.scores(self.planes.w)
             self.node, self.pool, self.oracle_work = theta.node, theta.pool, np.empty(self.oracle.work_size)
+            tables = fixed_tables(problem.parameters, problem.loss)
+            self.planes.fixed = self.planes.fixed._replace(tables=tables)
 
     def _start(self) -> DualState | FractionalState:
         """Return what to begin with; ``w``, ``gap``, ``gain``, ``work``, ``fixed`` and ``refresh`` of it are used."""
@@ -370,6 +372,9 @@ def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
             width = work / max(len(fmap.features.ptr) - 1, 1)
         total += fmap.n_factors * (width + tables)  # a compiled oracle reads each table once
         n_scores += fmap.n_factors * tables
+    weighted = {fmap.group for fmap in problem.parameters.maps}
+    for g, group in enumerate(problem.parameters.program.groups):
+        total += 0.0 if g in weighted else 2.0 * group.n_factors * float(group.n_configs)  # written, and read
     if not compiled:
         total += SCORE_WORK * n_scores + BATCH_WORK * problem.n / _batch(problem)
     return total / max(problem.n, 1)

@@ -17,7 +17,18 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import ROW_BASE, SIGNATURE, FlatMaps, borrow, cfunc, njit, prefetch, score_example
+from ssvm_dsl.kernels import (
+    ROW_BASE,
+    SIGNATURE,
+    FlatMaps,
+    borrow,
+    cfunc,
+    fill_tables,
+    njit,
+    prefetch,
+    score_example,
+    tables_score,
+)
 from ssvm_trainers.planes.arrays import Cache, Fixed, Parts, Work
 from ssvm_trainers.planes.products import (
     clear_parts,
@@ -442,7 +453,7 @@ def visit_examples(
     """
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, source == ASKED, source == KEPT
+    total, full, off, at, asked, kept, tables = 0.0, False, 0.0, 0, source == ASKED, source == KEPT, fixed.tables
     for j in range(len(examples)):
         i = examples[j]
         lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
@@ -453,10 +464,13 @@ def visit_examples(
                 continue
         elif asked:
             score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
+            fill_tables(tables, i, pool)
             score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-            own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
+            first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
+            priced = tables_score(tables, first, second, work.labels)
+            own = priced + labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
             off = max(off, abs(score - own) / (1.0 + abs(own)))
-            work.loss[0] = 0.0
+            work.loss[0] = priced + tables_score(tables, second, last, work.labels) - tables.truth[i]
             for v in range(lo, hi):
                 work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
         elif source == GIVEN:

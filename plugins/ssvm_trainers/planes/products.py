@@ -39,6 +39,7 @@ from ssvm_dsl.kernels import (
     feature_row,
     njit,
     prefetch,
+    tables_score,
     weight_of,
     weight_start,
 )
@@ -279,6 +280,8 @@ def own_score(
 ) -> float:
     """Return ``w . Phi`` of one labelling of example i from loss-augmented scores: the loss is taken off again.
 
+    So is what tables of maps hold beside their weights.
+
     Parameters
     ----------
     maps, fixed, i, labels, at
@@ -288,7 +291,9 @@ def own_score(
     node, pool
         As for :func:`labels_score`, loss-augmented.
     """
-    total = labels_score(maps, i, fixed.state_ptr, labels[at : at + hi - lo], lo, hi, node, pool)
+    tables, mine = fixed.tables, labels[at : at + hi - lo]
+    total = labels_score(maps, i, fixed.state_ptr, mine, lo, hi, node, pool)
+    total -= tables_score(tables, tables.ptr[2 * i + 1], tables.ptr[2 * i + 2], mine)
     for v in range(lo, hi):
         total -= fixed.node_loss[fixed.state_ptr[v] + labels[at + v - lo]]
     return total

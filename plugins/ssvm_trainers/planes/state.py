@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, runs
+from ssvm_dsl.kernels import FixedTables
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Cache, Fixed, Parts, Work
+from ssvm_trainers.planes.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Cache, Fixed, Parts, Work, no_tables
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, Rule, require
 
@@ -146,8 +147,8 @@ class DualState(Stateful):
         return objective.dual(v, b), (v, b)
 
 
-def fixed_arrays(problem: TrainProblem) -> Fixed:
-    """Return what stays the same while training."""
+def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fixed:
+    """Return what stays the same while training; without tables, joint states score nothing but by weights."""
     parameters, objective = problem.parameters, problem.objective
     program = parameters.program
     return Fixed(
@@ -161,6 +162,7 @@ def fixed_arrays(problem: TrainProblem) -> Fixed:
         lam=float(objective.lam),
         node_loss=problem.loss.node,
         bonus=problem.loss.node if program.allowed is None else np.where(program.allowed, problem.loss.node, -np.inf),
+        tables=no_tables(problem.n) if tables is None else tables,
     )
 
 

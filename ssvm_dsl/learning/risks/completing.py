@@ -55,7 +55,7 @@ class CompletingProblem(MarginProblem):
         self._complete(w, select(self.program, examples))
         return self._without_ties(super().predicted(w, examples))
 
-    def compiled(self) -> None:
+    def compiled(self, tables: bool = False) -> None:
         """Return nothing: compiled oracles know one truth."""
         return
 

@@ -117,7 +117,7 @@ class GivenPlanes(MarginProblem):
         self._remember(w, ids, planes.value, planes.bound)
         return planes
 
-    def compiled(self) -> CompiledOracle | None:
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return ``None``: the backend's compiled oracle answers another question."""
         return None
 

@@ -37,7 +37,7 @@ class GradientProblem(BaseProblem, ABC):
         """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is maximised."""
         return np.nan
 
-    def compiled(self) -> CompiledOracle | None:
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return ``None``: there is no most violated labelling to ask for."""
         return None
 

@@ -163,7 +163,7 @@ class Risk:
             return parameters, loss
         if not own:
             raise TrainingError(f"risk '{self.name}' knows nothing of given scores (Given); risk='margin' does")
-        if constants.node is None or loss.kind != ADDITIVE or self.spec.form is RiskForm.SCALED:
+        if constants.node is None or loss.kind not in (ADDITIVE, JOINT) or self.spec.form is RiskForm.SCALED:
             return parameters, loss
         rest = replace(parameters, constants=constants.without_nodes())
         return rest, loss.with_given(parameters.program, constants.node)

@@ -18,7 +18,7 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE
+from ssvm_dsl.ir.loss import ADDITIVE, JOINT, ZERO_ONE
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -102,10 +102,14 @@ class MarginProblem(BaseProblem):
         self.oracle_seconds += self.seconds() - start
         return planes
 
-    def compiled(self) -> CompiledOracle | None:
-        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one."""
-        if self.loss.kind != ADDITIVE or self.parameters.tells_apart:
-            return None  # its kernels know of losses that add up over variables only
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
+        """Return the backend's compiled oracle for loss-augmented maximisation, ``None`` without one.
+
+        ``tables``: whether the caller's kernel adds what joint states score without weights.
+        """
+        plain = self.loss.kind == ADDITIVE and not self.parameters.tells_apart
+        if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))):
+            return None  # other kernels know of losses that add up over variables only
         return self.session.compiled()
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:

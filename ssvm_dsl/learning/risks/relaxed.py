@@ -58,7 +58,7 @@ class RelaxedProblem(MarginProblem):
         super()._prepare()
         self._given = Theta.zeros(self.program)  # zero between calls
 
-    def compiled(self) -> None:
+    def compiled(self, tables: bool = False) -> None:
         """Return ``None``: compiled oracles return labellings."""
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:

@@ -83,7 +83,7 @@ class SlackProblem(MarginProblem):
     def _reach(self) -> F64:
         return 2.0 * self.largest
 
-    def compiled(self) -> CompiledOracle | None:
+    def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return ``None``: no single decoding answers."""
         return None
 
