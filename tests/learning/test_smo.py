@@ -53,7 +53,7 @@ def test_it_reaches_the_optimum(case, seed):
 
 @pytest.mark.parametrize("case", SOME, ids=str)
 def test_it_does_so_without_a_compiled_oracle(case, monkeypatch):
-    monkeypatch.setattr(MarginProblem, "compiled", lambda self: None)
+    monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     data = case.make(3)
     best, w = data.optimum()
     check_optimal(data, smo(data), best, w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters.parameter_map import ParameterMap
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import owners, pointers
-from ssvm_dsl.kernels.flat import FixedTables
+
+if TYPE_CHECKING:
+    from ssvm_dsl.kernels.flat import FixedTables
 
 
 class _Part(NamedTuple):
@@ -69,6 +71,8 @@ def fixed_tables(parameters: ParameterMap, loss: LossTerm, predicted: bool = Fal
 
 def _joined(parts: list[_Part], program: Program, loss: LossTerm) -> FixedTables:
     """Return the factors of all parts, example by example."""
+    from ssvm_dsl.kernels.flat import FixedTables
+
     n = program.n_examples
     keys, rows = [np.zeros(0, np.int64)], [np.zeros((0, 5), np.int64)]
     slots, scales, values, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
