@@ -13,6 +13,9 @@ from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
 
+#: Positive classes at most.
+MOST_POSITIVE = 1 << 20
+
 #: Named measures of :class:`CountLoss`.
 MEASURES = ("f1", "iou", "f_beta")
 
@@ -114,7 +117,7 @@ class CountLoss(LabelLoss):
         """Return the constructor's arguments."""
         of_spans = self.target.kind == "spans"
         positive: Any = self.positive[0] if len(self.positive) == 1 else self.positive
-        if of_spans and self.positive == _known(self.label):
+        if of_spans and self.positive == tuple(_known(self.label)):
             positive = None
         options = {"positive": positive, "beta": self.beta, "ignore": self.ignore}
         given = {key: value for key, value in options.items() if value is not None}
@@ -140,9 +143,9 @@ def _goal(y: object) -> tuple[Target, list[Mistake]]:
     return as_target(Label(2)), [wrong]
 
 
-def _known(label: Label) -> tuple[ClassName, ...]:
-    """Return the names of all classes."""
-    return tuple(range(label.n_states)) if label.classes is None else label.classes
+def _known(label: Label) -> Sequence[ClassName]:
+    """Return the names of all classes, of which there may be billions."""
+    return range(label.n_states) if label.classes is None else label.classes
 
 
 def _positive_classes(goal: Target, positive: Any, outside: Any, mistakes: list[Mistake]) -> tuple[ClassName, ...]:
@@ -152,11 +155,11 @@ def _positive_classes(goal: Target, positive: Any, outside: Any, mistakes: list[
         mistakes.append("CountLoss: give the positive classes or those outside, not both")
     if positive is None and outside is None:
         if goal.kind == "spans":
-            return known
+            return tuple(known[:MOST_POSITIVE])  # labels of segments have fewer
         if label.n_states != 2:
             text = f"CountLoss: name the positive class (or classes) of the {label.n_states}: positive=..., "
             mistakes.append(text + "or those that are none: outside=...")
-        return known[-1:]
+        return tuple(known[-1:])
     name, given = ("positive", positive) if outside is None else ("outside", outside)
     classes = tuple(map(plain, given)) if isinstance(given, list | tuple) else (given,)
     strange = [one for one in classes if label.index(one) is None]
@@ -167,7 +170,8 @@ def _positive_classes(goal: Target, positive: Any, outside: Any, mistakes: list[
         mistakes.append(f"CountLoss: {name} names at least one class, each once, got {show(classes)}")
     if outside is None:
         return classes
-    if strange or len(classes) >= len(known):
-        mistakes += [] if strange else ["CountLoss: outside leaves no class to find"]
-        return known[-1:]
+    if strange or not 0 < len(known) - len(classes) <= MOST_POSITIVE:
+        left = f"more than {MOST_POSITIVE} classes" if len(classes) < len(known) else "no class"
+        mistakes += [] if strange else [f"CountLoss: outside leaves {left} to find"]
+        return tuple(known[-1:])
     return tuple(one for one in known if one not in classes)
