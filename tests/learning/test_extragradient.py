@@ -16,7 +16,7 @@ from test_optimum import check_certificate, check_optimal, fitted
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import make_chains
-from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.ir import Group, Program
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import extragradient
@@ -152,6 +152,18 @@ def test_a_projection_that_comes_to_no_end_is_an_error(monkeypatch):
     polytope = points_of(ANY)
     with pytest.raises(TrainingError, match=r"'extragradient': a projection .* 500 steps of Newton's method; use"):
         projected(projection_of(polytope), polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
+
+
+def test_time_runs_out_inside_a_long_projection(monkeypatch):
+    def struck():
+        raise OutOfTime
+
+    monkeypatch.setattr(projection, "ACCURACY", 0.0)
+    polytope = points_of(ANY)
+    endless = projection_of(polytope)
+    endless.pause = struck
+    with pytest.raises(OutOfTime):
+        projected(endless, polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
 
 
 @pytest.mark.parametrize("bounded", [False, True])

@@ -124,7 +124,8 @@ class ExtragradientRun(SaddleRun):
         polytope = self.polytope
         if isinstance(polytope, CliquePolytope):
             require_narrow(polytope.trees)
-        self.projection = PolytopeProjection(polytope.layout(), len(self.loss), self.share, polytope.used)
+        layout, n_scores = polytope.layout(), len(self.loss)
+        self.projection = PolytopeProjection(layout, n_scores, self.share, polytope.used, problem.pause)
         self.x = polytope.full(polytope.truth())
         self.first_w, self.first_x = self.w.copy(), self.x
         _, self.mass, _ = self.projection.step(self.x, np.zeros_like(self.loss), 0.0)

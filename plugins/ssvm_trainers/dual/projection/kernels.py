@@ -16,8 +16,8 @@ import numpy as np
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import njit
 
-#: Newton steps at most, and points tried along one.
-MAX_STEPS, MAX_TRIED = 500, 50
+#: Newton steps of an example in one call at most, and points tried along one.
+CALL_STEPS, MAX_TRIED = 50, 50
 
 #: The slope along a step falls to this share.
 SHARE = 0.1
@@ -114,9 +114,9 @@ class _Workspace(NamedTuple):
 @njit(cache=True, nogil=True)
 def project_all(
     layout: PolytopeLayout, used: Bools, share: F64, x: F64, scores: F64, length: float, y: F64, accuracy: float,
-    out: F64, mass: F64,
+    todo: Bools, out: F64, mass: F64,
 ) -> tuple[float, float]:  # fmt: skip
-    """Write the projections of ``x + length * scores`` of all examples with a positive share to ``out``.
+    """Write the projections of ``x + length * scores`` of the examples in ``todo`` to ``out``.
 
     Parameters
     ----------
@@ -134,28 +134,30 @@ def project_all(
         Multipliers to start from; in place, those of the projections after.
     accuracy : float
         How far a row may be off, relative to the largest number projected.
+    todo : ndarray of bool, shape (B,)
+        In place: false for those that are done; the others need more steps from their ``y``.
     out : ndarray of float64, shape (n_columns,)
-        Written where the share is positive.
+        Written for those that are done.
     mass : ndarray, shape of ``scores``
         ``share * out`` is added, columns with the same score added up.
 
     Returns
     -------
     moved, off : float
-        ``sum_k share_k (x_k - out_k)^2``, and how far rows are off that were given up, else 0.
+        ``sum_k share_k (x_k - out_k)^2`` of those that are done, and how far rows of the others are off, else 0.
     """
     workspace = _room(layout)
     matrix = np.empty(1024)
-    moved, failed = 0.0, 0.0
+    moved, farthest = 0.0, 0.0
     for i in range(len(share)):
-        if share[i] <= 0.0:
+        if not todo[i]:
             continue
         largest = _shift(layout, used, x, scores, length, i, workspace)
-        tolerance, radius, done = accuracy * (1.0 + largest), 1.0, False
-        for _ in range(MAX_STEPS):
+        tolerance, radius = accuracy * (1.0 + largest), 1.0
+        for _ in range(CALL_STEPS):
             n_positive, off = _evaluate(layout, y, i, workspace)
             if off <= tolerance:
-                done = True
+                todo[i] = False
                 break
             n, size = _active_rows(layout, i, n_positive, workspace)
             if size > len(matrix):
@@ -169,10 +171,11 @@ def project_all(
                 y[row0 + workspace.rows[k]] += taken * workspace.step[k]
                 workspace.direction[workspace.rows[k]] = 0.0  # rows of the next equations may be others
             radius = max(radius * SHORTER, SHORTEST) if taken < 0.5 else radius * LONGER
-        if not done:
-            failed = max(failed, off)
-        moved += share[i] * _write(layout, x, share[i], i, workspace, out, mass)
-    return moved, failed
+        if todo[i]:
+            farthest = max(farthest, off)
+        else:
+            moved += share[i] * _write(layout, x, share[i], i, workspace, out, mass)
+    return moved, farthest
 
 
 @njit(cache=True, nogil=True)

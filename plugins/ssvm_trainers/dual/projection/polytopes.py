@@ -14,6 +14,7 @@ of Taskar, Lacoste-Julien and Jordan (2006) where A is that of a flow, and solve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -23,12 +24,15 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
 from ssvm_trainers.dual.junction_trees import JunctionTrees
-from ssvm_trainers.dual.projection.kernels import MAX_STEPS, PolytopeLayout, project_all
+from ssvm_trainers.dual.projection.kernels import CALL_STEPS, PolytopeLayout, project_all
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS
 
 #: How far a row may be from its right-hand side, relative to the largest number that is projected.
 ACCURACY = 1e-10
+
+#: Calls of the kernel for one projection at most, each of some Newton steps.
+MAX_CALLS = 10
 
 
 class PolytopeProjection(Stateful):
@@ -44,6 +48,8 @@ class PolytopeProjection(Stateful):
         How much an example counts; those with 0 are left out.
     used : ndarray of bool, shape (n_columns,), optional
         Columns that may be positive; all by default.
+    pause : callable
+        Called within long projections; it raises when the time is up.
 
     Attributes
     ----------
@@ -53,8 +59,15 @@ class PolytopeProjection(Stateful):
 
     y: Annotated[F64, NUMBERS]
 
-    def __init__(self, layout: PolytopeLayout, n_scores: int, share: F64, used: Bools | None = None) -> None:
-        self.layout, self.n_scores, self.share = layout, n_scores, share
+    def __init__(
+        self,
+        layout: PolytopeLayout,
+        n_scores: int,
+        share: F64,
+        used: Bools | None = None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.layout, self.n_scores, self.share, self.pause = layout, n_scores, share, pause
         self.used = np.zeros(0, dtype=bool) if used is None or used.all() else used
         self.y = np.zeros(len(self.layout.right))
 
@@ -81,11 +94,18 @@ class PolytopeProjection(Stateful):
             Newton's method came to no end.
         """
         y, point, mass = self.y.copy(), np.zeros_like(x), np.zeros(self.n_scores)
-        moved, off = project_all(
-            self.layout, self.used, self.share, x, scores, length, y, ACCURACY, point, mass
-        )  # fmt: skip
-        if off > 0.0:
-            text = f"a projection onto the marginals is off by {off:.1g} after {MAX_STEPS} steps of Newton's method"
+        todo, moved, off = self.share > 0.0, 0.0, 0.0
+        for _ in range(MAX_CALLS):
+            more, off = project_all(
+                self.layout, self.used, self.share, x, scores, length, y, ACCURACY, todo, point, mass
+            )  # fmt: skip
+            moved += more
+            if not todo.any():
+                break
+            self.pause()
+        else:
+            n_steps = MAX_CALLS * CALL_STEPS
+            text = f"a projection onto the marginals is off by {off:.1g} after {n_steps} steps of Newton's method"
             advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
             raise TrainingError(f"trainer 'extragradient': {text}; {advice}")
         self.y = y
