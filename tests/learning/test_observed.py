@@ -182,7 +182,7 @@ def test_compiled_passes_are_those_without_a_compiled_oracle(settings, monkeypat
     svm = fit(SEEN, max_passes=12, **settings)
     report, w = svm.report_, SEEN.flat(svm.weights_)
     assert report.primal == pytest.approx(SEEN.objective(w, settings.get("risk", "margin")), rel=1e-9)
-    monkeypatch.setattr(MarginProblem, "compiled", lambda self: None)
+    monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     np.testing.assert_allclose(fit(SEEN, max_passes=12, **settings).coef_, svm.coef_, atol=1e-9)
 
 

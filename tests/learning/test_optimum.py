@@ -75,7 +75,7 @@ def test_bcfw_reaches_the_optimum(case):
 
 @each_case
 def test_bcfw_without_a_compiled_oracle_reaches_the_optimum(case, monkeypatch):
-    monkeypatch.setattr(MarginProblem, "compiled", lambda self: None)
+    monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     data = case.make(1)
     best, w = data.optimum()
     check_optimal(data, fitted(data, tol=1e-7, max_passes=2000), best, w)
@@ -126,7 +126,7 @@ def test_the_plane_cache_grows_when_an_example_needs_it(compiled, monkeypatch):
     grow = _planes.DualState.grow
     monkeypatch.setattr(_planes.DualState, "grow", lambda self: grown.append(self.capacity) or grow(self))
     if not compiled:
-        monkeypatch.setattr(MarginProblem, "compiled", lambda self: None)
+        monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
     data = Case(Word, n=3, ragged=(2, 4), C=2.0).make(0)
     best, w = data.optimum()
     check_optimal(data, fitted(data, tol=1e-7, max_passes=2000), best, w)
@@ -182,7 +182,7 @@ def test_bcfw_on_random_chains(data, hide):
     best, w = data.optimum()
     with pytest.MonkeyPatch.context() as patch:
         if hide:
-            patch.setattr(MarginProblem, "compiled", lambda self: None)
+            patch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
         check_optimal(data, fitted(data, tol=1e-7, max_passes=5000), best, w)
 
 

@@ -72,6 +72,7 @@ def test_a_folder_that_goes_away(tmp_path):
 
 def limited(file: str, told: Any) -> None:
     """Fit and save in a process whose files may not grow beyond a kilobyte."""
+    sys.dont_write_bytecode = True  # Python would keep the first kilobyte of it, for later processes
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     svm, warned = fit(file)
