@@ -43,14 +43,14 @@ def make_data(n, seed, taxonomy=False):
 
 
 def main():
-    print(f"{'model':9} {'backend':11} {'wrong labels':>12} {'over budget':>11}")
+    print(f"{'model':9} {'backend':13} {'wrong labels':>12} {'over budget':>11}")
     for model in (Free, Budget, Taxonomy):
         X, Y = make_data(80, seed=1, taxonomy=model is Taxonomy)
         X_test, Y_test = make_data(200, seed=2)
         svm = StructuredSVM(model, C=0.3, tol=0.05, random_state=0).fit(X, Y)
         found = np.array([z["y"] if isinstance(z, dict) else z for z in svm.predict(X_test)])
         over = np.mean([z.sum() > x["k"][0] for z, x in zip(found, X_test, strict=True)])
-        print(f"{model.__name__:9} {svm.plan_.backend:11} {np.mean(found != Y_test):12.1%} {over:11.1%}")
+        print(f"{model.__name__:9} {svm.plan_.backend:13} {np.mean(found != Y_test):12.1%} {over:11.1%}")
 
 
 if __name__ == "__main__":

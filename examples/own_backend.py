@@ -25,8 +25,9 @@ class Backend:
 
 class Session(ExampleSession):
     def answer(self, example, clock, warm):
-        near = [[one for one in example.factors if v in one[0]] for v in range(len(example.node))]  # factors of each
-        y = [int(scores.argmax()) for scores in example.node]  # first each variable alone
+        near, y = [[] for _ in example.node], [int(scores.argmax()) for scores in example.node]
+        for v, one in ((v, one) for one in example.factors for v in one[0]):
+            near[v].append(one)  # the factors of each variable; y begins with each variable alone
         for _ in range(4):
             for v, scores in enumerate(example.node):
                 rows = [table[tuple(slice(None) if u == v else y[u] for u in scope)] for scope, table in near[v]]

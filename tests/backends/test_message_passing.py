@@ -45,7 +45,7 @@ def near(found, expected, rel, scale=1.0):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_keeps_every_promise(name):
-    keeps_its_promises(name)
+    keeps_its_promises(name, n_problems=1 if name == "ad3" else 4)  # ad3 takes all kinds of constraints
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
