@@ -26,7 +26,7 @@ class Backend:
 class Session(ExampleSession):
     def answer(self, example, clock, warm):
         near, y = [[] for _ in example.node], [int(scores.argmax()) for scores in example.node]
-        for v, one in ((v, one) for one in example.factors for v in one[0]):
+        for v, one in [(v, factor) for factor in example.factors for v in factor[0]]:
             near[v].append(one)  # the factors of each variable; y begins with each variable alone
         for _ in range(4):
             for v, scores in enumerate(example.node):
