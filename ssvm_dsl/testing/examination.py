@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Check, Failure
@@ -21,3 +22,17 @@ def examine(name: str, problems: Iterable[Problem], look: Callable[[Problem], bo
             check.cases += 1
             check.failures.append(Failure(problem.name, crash(err)))
     return check
+
+
+def chosen(names: Collection[str], only: Collection[str]) -> list[str]:
+    """Return the names of the checks to run: those in ``only``, all where it is empty.
+
+    Raises
+    ------
+    OptionError
+        There is no check of such a name.
+    """
+    unknown = set(only) - set(names)
+    if unknown:
+        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join(names)}")
+    return [name for name in names if not only or name in only]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.bridging.asked import Asked
 from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry
@@ -15,7 +14,7 @@ from ssvm_dsl.testing.backends.conformance import TROUBLE, crash
 from ssvm_dsl.testing.bridges import checks
 from ssvm_dsl.testing.bridges.problems import bridge_problem
 from ssvm_dsl.testing.constraints.checks import scores_of
-from ssvm_dsl.testing.examination import examine
+from ssvm_dsl.testing.examination import chosen, examine
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 
@@ -72,15 +71,13 @@ def check_bridge(
     PluginError, OptionError
         Unknown bridge; unknown check.  (What is wrong with the bridge is in the report.)
     """
-    unknown = set(only) - set(CHECKS) - set(COVERED)
-    if unknown:
-        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join([*CHECKS, *COVERED])}")
+    names = chosen([*CHECKS, *COVERED], only)
     known = installed() if registry is None else registry
     spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)
     report = ConformanceReport(spec.name, seed, n_problems, kind="bridge")
     kinds = [one.name for one in known.specs(ConstraintSpec)] if spec.every_constraint else sorted(spec.kinds)
     problems = _problems(spec, kinds, report, known)
-    for name in (one for one in (*CHECKS, *COVERED) if not only or one in only):
+    for name in names:
         if progress is not None:
             progress(name)
         report.checks.append(examine(name, problems, _look(name, spec, known)))

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
 from ssvm_dsl.testing.constraints import checks
 from ssvm_dsl.testing.constraints.problems import kind_problem
-from ssvm_dsl.testing.examination import examine
+from ssvm_dsl.testing.examination import chosen, examine
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 
@@ -68,14 +67,12 @@ def check_constraint(
     PluginError, OptionError
         Unknown kind; unknown check.  (What is wrong with the kind is in the report.)
     """
-    unknown = set(only) - set(CHECKS) - set(COVERED)
-    if unknown:
-        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join([*CHECKS, *COVERED])}")
+    names = chosen([*CHECKS, *COVERED], only)
     known = installed() if registry is None else registry
     spec = known.find(ConstraintSpec, kind if isinstance(kind, str) else kind.name)
     run = _Examination(spec, known, ConformanceReport(spec.name, seed, n_problems, kind="constraint"))
     run.make()
-    for name in (one for one in (*CHECKS, *COVERED) if not only or one in only):
+    for name in names:
         if progress is not None:
             progress(name)
         run.report.checks.append(examine(name, run.problems, CHECKS.get(name) or COVERED[name]))
