@@ -99,6 +99,7 @@ def _dual_ascent() -> list[TrainerSpec]:
             "ssvm_trainers.dual.dlpw:DLPW",
             "dual losses, primal weights: subgradient steps on bounds that message passing lowers on the way",
             needs=TrainerNeeds(risks=frozenset({"relaxed"}), messages=True),
+            compares_start=True,
             resumable=True,
             options=(
                 Option("passes", 10, "passes of message passing for each step (R)", int, least=1),

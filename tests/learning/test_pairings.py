@@ -179,12 +179,12 @@ def test_the_table_without_foreign_plugins():
     assert found["perceptron", "margin", "exact"].certificate == NONE
 
 
-@pytest.mark.parametrize("backend", ["brute-force", "lp", "icm"])
+@pytest.mark.parametrize("backend", ["brute-force", "lp", "icm", "ad3"])
 def test_dual_losses_need_messages(backend):
     with pytest.raises(NoBackendError, match="does not expose dual messages") as caught:
         fit("dlpw", "relaxed", backend)
     assert "msd" in str(caught.value)
-    assert fit("dlpw", "relaxed", "auto").plan_.backend in ("msd", "mplp", "trws", "ad3")
+    assert fit("dlpw", "relaxed", "auto").plan_.backend in ("msd", "mplp", "trws", "tbcd")
 
 
 def test_marginals_without_proof_are_refused():

@@ -311,7 +311,7 @@ def test_dual_losses_reach_the_relaxed_optimum(case):
     assert report.primal == pytest.approx(case[3], rel=0.05)
 
 
-@pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws", "ad3"])
+@pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws"])
 def test_dual_losses_certify_truly(case, backend):
     report = fit(case, "dlpw", backend, tol=1e-3, max_passes=12, trainer_options={"evaluate_every": 4}).report_
     assert report.certified
@@ -376,7 +376,7 @@ def test_half_integral_solutions_are_optimal():
     np.testing.assert_array_equal(tables.sum(axis=1), node[group.scope[:, 1]])
 
 
-@pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws", "ad3"])
+@pytest.mark.parametrize("backend", ["msd", "mplp", "tbcd", "trws"])
 def test_the_slope_of_a_dual_bound(backend):
     program = ground(Ternary, *noise(3, n=7)).program
     session = open_plan(plan(Need.of(program, guarantee=Guarantee.BOUND), backend), program)

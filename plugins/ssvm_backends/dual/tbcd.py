@@ -24,7 +24,7 @@ class TBCD:
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of 300 iterations, and more where messages are asked for.
 
-        Their bound has many subgradients, most of them of no use to training; diffusion leaves few.
+        Training calls ``msd`` and ``mplp`` from within its own kernels, so that it gets them unless others are named.
         """
         sweeps = 3000.0 if Ability.MESSAGES in need.abilities else 300.0
         return Verdict(True, sweeps * sweep_cost(need), n_bytes=dual_bytes(need))

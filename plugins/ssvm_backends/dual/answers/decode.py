@@ -92,29 +92,51 @@ def decode(
     """
     first = g.var_ptr[example]
     for v in range(lo, hi):
-        for s in range(g.card[v]):
-            value[s] = node[g.state_ptr[v] + s]
-        for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
-            slot = g.touch_slot[t]
-            f, given = g.slot_factor[slot], False
-            begin, end = g.slot_ptr[f], g.slot_ptr[f + 1]
-            for k in range(begin, end):
-                given |= g.scope[k] < v
-            if given and end - begin == 2:
-                other = 2 * begin + 1 - slot
-                at = g.table_ptr[f] + labels[g.scope[other] - first] * g.stride[other]
-                for s in range(g.card[v]):
-                    value[s] += pool[at + s * g.stride[slot]]
-            elif given:
-                add_conditional(g, pool, messages, shift, f, slot, labels, -first, value)
-            else:
-                for s in range(g.card[v]):
-                    value[s] += messages[g.message_ptr[slot] + shift + s]
+        score_states(g, node, pool, messages, shift, v, labels, first, value)
         best = 0
         for s in range(1, g.card[v]):
             if value[s] > value[best]:
                 best = s
         labels[v - first] = best
+
+
+@njit(cache=True, nogil=True)
+def score_states(
+    g: Graph, node: F64, pool: F64, messages: F64, shift: int, v: int, labels: I32, first: int, value: F64
+) -> None:
+    """Write what the states of variable v are worth, given earlier labels and messages of factors of later variables.
+
+    Parameters
+    ----------
+    g, node, pool, messages, shift
+        As for :func:`~ssvm_backends.dual.kernels.bound_terms`.
+    v : int
+        The variable.
+    labels : ndarray of int32
+        Labels of the variables before v, from 0 for ``first``; read only.
+    first : int
+        The example's first variable.
+    value : ndarray of float64, shape (at least the states of v,)
+        Written.
+    """
+    for s in range(g.card[v]):
+        value[s] = node[g.state_ptr[v] + s]
+    for t in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
+        slot = g.touch_slot[t]
+        f, given = g.slot_factor[slot], False
+        begin, end = g.slot_ptr[f], g.slot_ptr[f + 1]
+        for k in range(begin, end):
+            given |= g.scope[k] < v
+        if given and end - begin == 2:
+            other = 2 * begin + 1 - slot
+            at = g.table_ptr[f] + labels[g.scope[other] - first] * g.stride[other]
+            for s in range(g.card[v]):
+                value[s] += pool[at + s * g.stride[slot]]
+        elif given:
+            add_conditional(g, pool, messages, shift, f, slot, labels, -first, value)
+        else:
+            for s in range(g.card[v]):
+                value[s] += messages[g.message_ptr[slot] + shift + s]
 
 
 @njit(cache=True, nogil=True)
