@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_constraints.small_problem import SmallProblem
-from ssvm_dsl.ir import Bools, ConstraintGroup, Program, Theta
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts.sums import states_of_sum
+from ssvm_dsl.ir import I32, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 
 class Count:
@@ -21,6 +22,11 @@ class Count:
         """Return one row of ones."""
         n = int(group.literal_ptr[k + 1] - group.literal_ptr[k])
         return LinearRows.one(np.ones(n), float(group.meta["lower"][k]), float(group.meta["upper"][k]))
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return states that cost least (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])
+        return states_of_sum(scores, np.ones(len(scores.place)), lower, upper)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return bounds near the middle on random literals, some of which nothing satisfies."""

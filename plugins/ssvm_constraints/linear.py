@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_constraints.small_problem import SmallProblem
-from ssvm_dsl.ir import F64, Bools, ConstraintGroup, Program, Theta
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts.sums import states_of_sum
+from ssvm_dsl.ir import F64, I32, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 #: Sums may be off by this, relative to what they are sums of.
 ROUNDING = 1e-9
@@ -27,6 +28,11 @@ class Linear:
         """Return the one row that it is."""
         coefficient: F64 = group.literal_meta["coefficient"][group.literals(k)]
         return LinearRows.one(coefficient, float(group.meta["lower"][k]), float(group.meta["upper"][k]))
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return states that cost least (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])
+        return states_of_sum(scores, group.literal_meta["coefficient"][group.literals(k)], lower, upper)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return random sums of small whole numbers or tenths, bounded on one side or both."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, node_sums, structure_problem
-from ssvm_dsl.ir import Bools, ConstraintGroup, Program, Theta
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts.matchings import matched
+from ssvm_dsl.ir import I32, Bools, ConstraintGroup, Program, Theta
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
 
@@ -38,6 +39,10 @@ class Matching:
             for one in range(int(group.meta[f"n_{side}s"][k])):
                 builder.add(least, most, (np.flatnonzero(number == one), 1.0))
         return builder.finish()
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return a greedy matching, or one that fills all limits (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return matched(group, k, scores)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small matrices with holes: perfect, with empty rows, with limits above one, impossible ones."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
-from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts import routes
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 MOST_NODES = 5
 
@@ -98,6 +99,10 @@ class Path:
                 arcs.builder.add(0.0, 0.0, *arcs.consumed(node))
         return arcs.builder.finish()
 
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return a path (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return routes.path(group, k, scores)
+
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small graphs, mostly without cycles; source and target may be one, or not connected."""
         forward = rng.random() < 0.7
@@ -155,6 +160,10 @@ class Circuit:
             arcs.builder.add(-np.inf, 0.0, (start[[node]], 1.0), (into, -1.0))
             arcs.builder.add(0.0, np.inf, *arcs.consumed(node), (start[[node]], float(n)))
         return arcs.builder.finish()
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return a circuit (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return routes.circuit(group, k, scores)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small graphs of up to five nodes; some have no circuit."""

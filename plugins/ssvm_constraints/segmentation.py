@@ -7,8 +7,9 @@ import numpy as np
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.segment_problem import segment_problem
 from ssvm_constraints.small_structure import any_of
-from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts.segments import segmented
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, pointers, runs
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 #: The class of literals that say "a segment begins at this position", and one that no literal has.
 BEGINS, NOTHING = -1, -(2**31)
@@ -64,6 +65,10 @@ class Segmentation:
             sources = _sources(start, stop, kind, inside, int(point))
             builder.add(0.0, 0.0, (np.array([point]), 1.0), (sources, -1.0))
         return builder.finish()
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return the best segmentation by single scores (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return segmented(group, k, scores, BEGINS)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return few positions: as models of segments have them, or over literals of all forms, some left out."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
-from ssvm_dsl.ir import I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_constraints.starts import trees
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
+from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 MOST_TOKENS = 4
 
@@ -57,6 +58,10 @@ class Arborescence:
             builder.add(1.0, 1.0, (np.flatnonzero(head == 0), 1.0))
         return builder
 
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return a tree grown from the root (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return trees.tree(group, k, scores)
+
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return sentences of up to four tokens that lack arcs; some have no tree."""
 
@@ -96,6 +101,10 @@ class ProjectiveTree(Arborescence):
                 below = (dependent == inner) & (head >= low[l]) & (head <= high[l])
                 builder.add(-np.inf, 0.0, (np.array([l]), 1.0), (np.flatnonzero(below), -1.0))
         return builder.finish()
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return a star, or the best tree of few tokens (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
+        return trees.projective_tree(group, k, scores)
 
 
 def heads_of(group: ConstraintGroup, true: Bools, first: I64, n_nodes: int) -> I64:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.errors import BackendFault, TooLargeError
+from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
 from ssvm_dsl.inference.bridging.bridged_session import BridgedSession
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
 from ssvm_dsl.inference.bridging.ways import way_through
@@ -21,6 +21,7 @@ from ssvm_dsl.inference.candidates import consider
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.portioned_session import open_session
+from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
 from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
@@ -113,6 +114,9 @@ class CheckedSession:
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question (see :class:`~ssvm_dsl.plugin_api.Session`) and verify the answer.
 
+        Where time is up before the backend has a labelling, the answer is the one that every search begins with
+        (:mod:`ssvm_dsl.inference.starting`).
+
         Raises
         ------
         BackendFault
@@ -120,13 +124,17 @@ class CheckedSession:
         TooLargeError
             It needs more memory than it is allowed, and no other fits.
         """
-        plan = self.plan
+        plan, begin = self.plan, perf_counter()
         try:
             solution = self._ask(question)
+        except OutOfTime:
+            if question.task not in LABELLED:
+                raise
+            solution = unanswered(self.program, question)
         except (TooLargeError, MemoryError) as err:
             if not self._move_on(plan, err):
                 raise
-            return self.solve(question.but(warm=None), known)
+            return self.solve(_left(question.but(warm=None), begin), known)
         solution = self._verify(question, solution, known)
         return round_outwards(self.program, question, solution) if self._outwards else solution
 
@@ -134,11 +142,7 @@ class CheckedSession:
         """Return what the backend answers; waiting for its turn counts against the time limit."""
         begin = perf_counter()
         with self._contained, self._turn:
-            limits = question.limits
-            if not self.spec.caps.thread_safe and limits.time is not None:
-                left = max(0.0, limits.time - (perf_counter() - begin))
-                question = question.but(limits=replace(limits, time=left))
-            return self._session.solve(question)
+            return self._session.solve(question if self.spec.caps.thread_safe else _left(question, begin))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -219,6 +223,14 @@ class CheckedSession:
         if log_z is not None and known is not None:
             self._verify.log_partitions(question, log_z, known)
         return log_z
+
+
+def _left(question: Question, begin: float) -> Question:
+    """Return a question with the time that is left of its limit, which began to run at ``begin``."""
+    limits = question.limits
+    if limits.time is None:
+        return question
+    return question.but(limits=replace(limits, time=max(0.0, limits.time - (perf_counter() - begin))))
 
 
 def _answered(

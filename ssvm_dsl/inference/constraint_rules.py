@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.array_types import Bools
+from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.inference.own_structures import OwnStructure
 from ssvm_dsl.inference.verification.foreign import read_only
@@ -16,6 +16,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.constraints import ConstraintKind
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
+from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
 from ssvm_dsl.registry import Registry
 
 #: The methods of a :class:`~ssvm_dsl.plugin_api.ConstraintKind`.
@@ -88,10 +89,32 @@ class GivenKind:
             raise PluginError(f"{self._whose} broke its contract: rows() of '{group.name}': {wrong}")
         return found
 
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return what the kind proposes for constraint k; ``None`` from one that proposes nothing."""
+        if not isinstance(self._kind, StartingKind):
+            return None
+        with contained(self._whose):
+            found = self._kind.start(group, k, scores)
+        if found is not None and (wrong := state_mistakes(found, scores)):
+            raise PluginError(f"{self._whose} broke its contract: start() of '{group.name}': {wrong}")
+        return found
+
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem."""
         with contained(self._whose):
             return self._kind.problem(rng)
+
+
+def state_mistakes(found: object, scores: ConstraintScores) -> str:
+    """Return what is wrong with the states that a kind proposes, in words; empty where nothing is."""
+    shape = (scores.n_variables,)
+    if not isinstance(found, np.ndarray) or found.dtype != np.int32 or found.shape != shape:
+        return f"it returns {shape[0]} int32 or None, got {found!r:.60}"
+    if (found < 0).any() or (found >= np.diff(scores.ptr)).any():
+        return "a state is none of its variable"
+    if (scores.score[scores.ptr[:-1] + found] == -np.inf).any():
+        return "a state is one that scores -inf, which rules it out"
+    return ""
 
 
 def row_mistakes(rows: object, n_literals: int) -> str:

@@ -10,16 +10,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Limits
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.plugin_api.loading import loading_time
+
+
+class Answering(Protocol):
+    """What answers questions, within the time that they say: an opened plan."""
+
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
+        """Answer a question."""
 
 
 def work_seconds() -> float:
@@ -85,13 +92,14 @@ class Deadline:
 
 
 def answer_within(
-    session: PlannedSession, deadline: Deadline, question: Question, known: F64 | None = None
+    session: Answering, deadline: Deadline, question: Question, known: F64 | None = None
 ) -> Solution:
     """Return the answer to a question that ends with the deadline.
 
     Parameters
     ----------
     session : PlannedSession
+        An opened plan.
     deadline : Deadline
     question : Question
         Its limits are without a time.

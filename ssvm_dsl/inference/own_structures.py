@@ -15,6 +15,7 @@ from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows, OwnOracle
 from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.starting import ConstraintScores
 
 #: Small problems have at most so many labellings.
 MOST_LABELLINGS = 2**10
@@ -71,6 +72,18 @@ class OwnStructure:
             return np.zeros(0, dtype=np.int32)
         found = self.find(scores.reshape(*shape, self._n_states))
         return None if found is None else found.ravel()
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return what the class finds for constraint k: nobody else knows a structure."""
+        if not scores.n_variables:
+            return np.zeros(0, dtype=np.int32)
+        order = scores.place[: scores.n_variables]  # literals name each variable once, then the next state
+        found = self.best(group, k, scores.score.reshape(-1, self._n_states)[order])
+        if found is None:
+            return None
+        out = np.empty_like(found)
+        out[order] = found
+        return out
 
     def find(self, scores: F64) -> I32 | None:
         """Return what the class finds for scores of ``shape (*axes, n_states)``, checked."""

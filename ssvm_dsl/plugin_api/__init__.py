@@ -35,6 +35,7 @@ from ssvm_dsl.plugin_api.specs import (
     TrainerNeeds,
     TrainerSpec,
 )
+from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.structures import StructureOracle, StructureRules
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
@@ -66,6 +67,7 @@ __all__ = [
     "CompiledSession",
     "ConcludingTrainer",
     "ConstraintKind",
+    "ConstraintScores",
     "ConstraintSpec",
     "CountingSession",
     "ExampleAnswer",
@@ -93,6 +95,7 @@ __all__ = [
     "RiskSpec",
     "RiskWorld",
     "Session",
+    "StartingKind",
     "StopRule",
     "StructureOracle",
     "StructureRules",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import BackendFault, PluginError
+from ssvm_dsl.inference.starting.fill_in import filled_in
 from ssvm_dsl.inference.verification.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form
 from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
 from ssvm_dsl.inference.verification.ranking import check_ranking
@@ -77,7 +78,7 @@ class Verifier:
             raise PluginError(f"nothing checks whether answers keep hard constraints of the kind {kinds}")
 
     def __call__(self, question: Question, solution: Solution, known: F64 | None = None) -> Solution:
-        """Return the solution with its scores recomputed.
+        """Return the solution with its scores recomputed, and with what a limit left out.
 
         Parameters
         ----------
@@ -92,7 +93,7 @@ class Verifier:
             The answer breaks the contract.
         """
         check_form(self.program, solution, question, self._fault)
-        task = question.task
+        solution, task = filled_in(self.program, question, solution, self.caps.guarantee), question.task
         if task in LABELS_OPTIONAL:
             most = np.inf if self.foreign else SPOT
             check_probabilities(self.program, question, solution, self.caps, most, self._fault)

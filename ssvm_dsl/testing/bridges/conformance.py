@@ -13,7 +13,7 @@ from ssvm_dsl.registry import registry as installed
 from ssvm_dsl.testing.backends.conformance import TROUBLE, crash
 from ssvm_dsl.testing.bridges import checks
 from ssvm_dsl.testing.bridges.problems import bridge_problem
-from ssvm_dsl.testing.constraints.checks import scores_of
+from ssvm_dsl.testing.constraints.checks import best_scores
 from ssvm_dsl.testing.examination import chosen, examine
 from ssvm_dsl.testing.problems import Problem
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
@@ -31,8 +31,8 @@ CHECKS: dict[str, Callable[[BridgeSpec, Problem, Registry], None]] = {
 
 #: What problems of a bridge have to have among them.
 COVERED: dict[str, Callable[[Problem], bool]] = {
-    "feasible examples": lambda problem: max(scores_of(problem), default=-np.inf) > -np.inf,
-    "infeasible examples": lambda problem: min(scores_of(problem), default=0.0) == -np.inf,
+    "feasible examples": lambda problem: max(best_scores(problem), default=-np.inf) > -np.inf,
+    "infeasible examples": lambda problem: min(best_scores(problem), default=0.0) == -np.inf,
 }
 
 

@@ -10,11 +10,14 @@ from itertools import islice, product
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, Bools
-from ssvm_dsl.inference.constraint_rules import row_mistakes
+from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.inference.constraint_rules import row_mistakes, state_mistakes
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.starting.labelling import starting_labelling
+from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Need, Program, Question
+from ssvm_dsl.plugin_api import StartingKind
 from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
@@ -123,6 +126,36 @@ def answers(problem: Problem) -> None:
         raise Complaint(f"{text}, the best labellings have {best.score.tolist()}")
 
 
-def scores_of(problem: Problem) -> list[float]:
+def starts(problem: Problem) -> None:
+    """Ask for states that keep each constraint, where the kind proposes some, and for the host's first labelling."""
+    program, question = problem.program, Question(problem.theta)
+    node = question.open_node(program)
+    for example in range(program.n_examples):
+        one = program.example(example)
+        first, last = program.state_ptr[program.var_ptr[example : example + 2]]
+        for group in one.constraints:
+            for k in range(group.n_constraints):
+                _proposed(one, node[first:last], group, k)
+    best, found = BruteForceSession(program).solve(question).score, starting_labelling(program, question)
+    if (found.score > best + 1e-9).any() or (found.impossible & (best > -np.inf)).any():
+        raise Complaint(f"first labellings score {found.score.tolist()}, the best ones {best.tolist()}")
+
+
+def _proposed(program: Program, node: F64, group: ConstraintGroup, k: int) -> None:
+    if not isinstance(group.rules, StartingKind):
+        return
+    variables, scores = scores_of(program, node, group, k)
+    found = group.rules.start(group, k, scores)
+    if found is None:
+        return
+    if wrong := state_mistakes(found, scores):
+        raise Complaint(f"start(): {wrong}")
+    labels = np.zeros(program.n_variables, dtype=np.int32)
+    labels[variables] = found
+    if _broken(group, group.true_literals(labels, program.var_ptr))[k]:
+        raise Complaint(f"start() returns states {found.tolist()} that violated() says break constraint {k}")
+
+
+def best_scores(problem: Problem) -> list[float]:
     """Return the best score of each example, ``-inf`` where there is no labelling."""
     return [float(one) for one in BruteForceSession(problem.program).solve(Question(problem.theta)).score]

@@ -22,12 +22,13 @@ CHECKS: dict[str, Callable[[Problem], None]] = {
     "violated": checks.judgements,
     "rows": checks.rows,
     "answers": checks.answers,
+    "start": checks.starts,
 }
 
 #: What problems of a kind have to have among them.
 COVERED: dict[str, Callable[[Problem], bool]] = {
-    "feasible examples": lambda problem: max(checks.scores_of(problem), default=-np.inf) > -np.inf,
-    "infeasible examples": lambda problem: min(checks.scores_of(problem), default=0.0) == -np.inf,
+    "feasible examples": lambda problem: max(checks.best_scores(problem), default=-np.inf) > -np.inf,
+    "infeasible examples": lambda problem: min(checks.best_scores(problem), default=0.0) == -np.inf,
     "examples without constraints": lambda problem: any((one.counts == 0).any() for one in problem.program.constraints),
 }
 

@@ -1,0 +1,1 @@
+"""Labellings that keep one constraint, found at once: what searches begin with."""

@@ -1,0 +1,147 @@
+"""A matching within the limits of rows and columns: greedy, by assignment where all are to be matched, else a flow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup
+from ssvm_dsl.plugin_api import ConstraintScores
+
+#: Entries of the matrix of an assignment at most.
+MOST_ENTRIES = 1500 * 1500
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The literals of one matching.
+
+    Parameters
+    ----------
+    row, col : ndarray of int64, shape (l,)
+    gain : ndarray of float64, shape (l,)
+        ``inf`` for literals that must be true, ``-inf`` for those that cannot be.
+    least, most : tuple of int
+        How many of a row, and of a column, are true.
+    sizes : tuple of int
+        Number of rows and of columns.
+    """
+
+    row: I64
+    col: I64
+    gain: F64
+    least: tuple[int, int]
+    most: tuple[int, int]
+    sizes: tuple[int, int]
+
+    @classmethod
+    def of(cls, group: ConstraintGroup, k: int, scores: ConstraintScores) -> Places:
+        """Return those of constraint k."""
+        part = group.literals(k)
+        row, col = (group.literal_meta[name][part].astype(np.int64) for name in ("row", "col"))
+        least, most, sizes = (
+            (int(group.meta[one][k]), int(group.meta[other][k]))
+            for one, other in (("row_least", "col_least"), ("row_most", "col_most"), ("n_rows", "n_cols"))
+        )
+        return cls(row, col, scores.gain, least, most, sizes)
+
+    def keeps(self, true: Bools) -> bool:
+        """Whether true literals keep the limits."""
+        counts = (np.bincount(one[true], minlength=n) for one, n in zip((self.row, self.col), self.sizes, strict=True))
+        return all(
+            bool(((count >= least) & (count <= most)).all())
+            for count, least, most in zip(counts, self.least, self.most, strict=True)
+        )
+
+
+def matched(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+    """Return states that keep the matching k, of high scores; ``None`` where there are none."""
+    places = Places.of(group, k, scores)
+    for method in (_greedy, _assigned, _by_flow):
+        true = method(places)
+        if true is not None and places.keeps(true) and (found := scores.labels(true)) is not None:
+            return found
+    return None
+
+
+def _greedy(places: Places) -> Bools:
+    """Take literals that gain something, the best first, within the upper limits."""
+    true = np.zeros(len(places.gain), dtype=bool)
+    worth = np.flatnonzero(places.gain > 0.0)
+    worth = worth[np.argsort(-places.gain[worth], kind="stable")]
+    rows, cols = ([most] * n for most, n in zip(places.most, places.sizes, strict=True))
+    for l, r, c in zip(worth.tolist(), places.row[worth].tolist(), places.col[worth].tolist(), strict=True):
+        if rows[r] > 0 and cols[c] > 0:
+            rows[r] -= 1
+            cols[c] -= 1
+            true[l] = True
+    return true
+
+
+def _assigned(places: Places) -> Bools | None:
+    """Match as many as there can be, of limits of one, with the largest total gain."""
+    n_rows, n_cols = places.sizes
+    if max(places.most) > 1 or not 0 < n_rows * n_cols <= MOST_ENTRIES:
+        return None
+    from scipy.optimize import linear_sum_assignment
+
+    known = places.gain[np.isfinite(places.gain)]
+    large = 2.0 * float(np.abs(known).max(initial=1.0)) * (min(n_rows, n_cols) + 1)
+    matrix = np.full((n_rows, n_cols), -large)
+    np.maximum.at(matrix, (places.row, places.col), np.clip(places.gain, -large, large))
+    row, col = linear_sum_assignment(matrix, maximize=True)
+    number = np.full((n_rows, n_cols), -1, dtype=np.int64)
+    order = np.argsort(places.gain, kind="stable")  # of several literals at one place the best is written last
+    number[places.row[order], places.col[order]] = order
+    chosen = number[row, col]
+    chosen = chosen[chosen >= 0]
+    needed = places.gain[chosen] > 0.0 if max(places.least) == 0 else places.gain[chosen] > -np.inf
+    true = np.zeros(len(places.gain), dtype=bool)
+    true[chosen[needed]] = True
+    return true
+
+
+def _by_flow(places: Places) -> Bools | None:
+    """Return literals that keep all limits, by a flow with lower bounds from rows to columns; ``None`` if none do.
+
+    The bounds become demands of the ends of arcs, which a new source and a new sink meet (Ahuja, Magnanti and Orlin
+    1993, section 6.7): there is a flow within the bounds where all arcs out of that source are full.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    n_rows, n_cols = places.sizes
+    n = n_rows + n_cols
+    source, sink, supply, demand = n, n + 1, n + 2, n + 3
+    able = np.flatnonzero(places.gain > -np.inf)
+    able = able[np.argsort(-places.gain[able], kind="stable")]
+    row, col, must = places.row[able], n_rows + places.col[able], (places.gain[able] == np.inf).astype(np.int64)
+    rows, cols = np.arange(n_rows), n_rows + np.arange(n_cols)
+    most = [min(one, len(places.gain)) for one in places.most]
+    tail = np.concatenate([row, np.full(n_rows, source), cols, [sink]])
+    head = np.concatenate([col, rows, np.full(n_cols, sink), [source]])
+    lower = np.concatenate([must, np.full(n_rows, places.least[0]), np.full(n_cols, places.least[1]), [0]])
+    upper = np.concatenate([np.ones(len(able)), np.full(n_rows, most[0]), np.full(n_cols, most[1]), [len(able)]])
+    if (lower > upper).any():
+        return None
+    excess = np.bincount(head, lower, n + 2) - np.bincount(tail, lower, n + 2)
+    short, over = np.flatnonzero(excess < 0), np.flatnonzero(excess > 0)
+    tail = np.concatenate([tail, np.full(len(over), supply), short])
+    head = np.concatenate([head, over, np.full(len(short), demand)])
+    room = np.concatenate([upper - lower, excess[over], -excess[short]])
+    graph = csr_array((room, (tail, head)), shape=(n + 4, n + 4)).astype(np.int32)  # parallel arcs add up
+    result = maximum_flow(graph, supply, demand)
+    if result.flow_value < int(excess[over].sum()):
+        return None
+    flow = np.asarray(result.flow[row, col]).ravel() if len(able) else np.zeros(0)
+    true = np.zeros(len(places.gain), dtype=bool)
+    true[able[must == 1]] = True
+    free = np.flatnonzero(must == 0)
+    place = row[free] * (n + 4) + col[free]  # of several literals at one place the best are taken first
+    rank = np.zeros(len(free), dtype=np.int64)
+    order = np.argsort(place, kind="stable")
+    begins = np.flatnonzero(np.diff(place[order], prepend=-1))
+    rank[order] = np.arange(len(free)) - np.repeat(begins, np.diff(np.append(begins, len(free))))
+    true[able[free[rank < flow[free]]]] = True
+    return true

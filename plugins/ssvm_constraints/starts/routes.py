@@ -1,0 +1,185 @@
+"""Paths and circuits: by the order of the nodes where there are no circuits, by breadth-first search, and greedily."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+
+import numpy as np
+
+from ssvm_dsl.ir import I32, ConstraintGroup
+from ssvm_dsl.plugin_api import ConstraintScores
+
+#: Nodes that a circuit through all nodes is begun at, one after the other, at most.
+MOST_TRIALS = 20
+
+
+class Graph:
+    """The arcs of one route, those that may be taken.
+
+    Parameters
+    ----------
+    group : ConstraintGroup
+    k : int
+    scores : ConstraintScores
+
+    Attributes
+    ----------
+    out : list of list of (head, literal)
+        The arcs that leave each node, the best first; where one must be taken, no other one.
+    must : set of int
+        The literals of arcs that must be taken.
+    """
+
+    def __init__(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> None:
+        part, self.n, self.scores = group.literals(k), int(group.meta["n_nodes"][k]), scores
+        self.gain = scores.gain
+        tail, head = (group.literal_meta[name][part] for name in ("tail", "head"))
+        self.tail, self.head = tail.tolist(), head.tolist()
+        self.must = set(np.flatnonzero(self.gain == np.inf).tolist())
+        leaves, enters = {self.tail[l] for l in self.must}, {self.head[l] for l in self.must}
+        self.out: list[list[tuple[int, int]]] = [[] for _ in range(self.n)]
+        for l in np.argsort(-self.gain, kind="stable").tolist():
+            u, v = self.tail[l], self.head[l]
+            other = (u in leaves or v in enters) and l not in self.must
+            if u != v and self.gain[l] > -np.inf and not other:
+                self.out[u].append((v, l))
+
+    def states(self, literals: list[int] | None) -> I32 | None:
+        """Return the states that take these arcs alone; ``None`` without them."""
+        if literals is None:
+            return None
+        true = np.zeros(len(self.tail), dtype=bool)
+        true[literals] = True
+        return self.scores.labels(true)
+
+    def shortest(self, source: int, target: int, barred: set[int]) -> list[int] | None:
+        """Return the arcs of a path of the fewest arcs that avoids some nodes; ``None`` without one."""
+        came: dict[int, int] = {source: -1}
+        queue = deque([source])
+        while queue and target not in came:
+            for v, l in self.out[queue.popleft()]:
+                if v not in came and v not in barred:
+                    came[v] = l
+                    queue.append(v)
+        if target not in came:
+            return None
+        found, node = [], target
+        while node != source:
+            found.append(came[node])
+            node = self.tail[came[node]]
+        return found[::-1]
+
+    def order(self) -> list[int] | None:
+        """Return the nodes so that arcs lead onwards; ``None`` where there are circuits."""
+        into = [0] * self.n
+        for arcs in self.out:
+            for v, _ in arcs:
+                into[v] += 1
+        ready, found = [u for u in range(self.n) if not into[u]], []
+        heapq.heapify(ready)
+        while ready:
+            u = heapq.heappop(ready)
+            found.append(u)
+            for v, _ in self.out[u]:
+                into[v] -= 1
+                if not into[v]:
+                    heapq.heappush(ready, v)
+        return found if len(found) == self.n else None
+
+    def chained(self, source: int, target: int) -> list[int] | None:
+        """Return a path through all arcs that must be taken, joined by shortest paths in some order; ``None`` if stuck.
+
+        It avoids nodes that it has been at, and those of arcs that come later.
+        """
+        left, found, node, seen = set(self.must), list[int](), source, {source}
+        while left:
+            ends = {self.tail[l] for l in left} | {self.head[l] for l in left}
+            routes = [(l, self.shortest(node, self.tail[l], (seen | ends) - {self.tail[l]})) for l in sorted(left)]
+            able = [(len(route), l, route) for l, route in routes if route is not None]
+            if not able:
+                return None
+            _, l, route = min(able)
+            found += [*route, l]
+            seen |= {self.head[one] for one in (*route, l)}
+            node = self.head[l]
+            left.remove(l)
+        rest = self.shortest(node, target, seen - {target})
+        return None if rest is None else found + rest
+
+
+def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+    """Return states of a simple path; the best one by its arcs where the graph has no circuit."""
+    source, target = int(group.meta["source"][k]), int(group.meta["target"][k])
+    graph = Graph(group, k, scores)
+    if source == target:
+        return graph.states([])
+    graph.out[target] = []
+    for node, arcs in enumerate(graph.out):
+        graph.out[node] = [(v, l) for v, l in arcs if v != source]
+    order = graph.order()
+    if order is not None:
+        return graph.states(_along(graph, order, source, target))
+    return graph.states(graph.chained(source, target))
+
+
+def _along(graph: Graph, order: list[int], source: int, target: int) -> list[int] | None:
+    """Return the best path of a graph without circuits: with the most arcs that must be taken, then by gains."""
+    best: dict[int, tuple[int, float]] = {source: (0, 0.0)}
+    came: dict[int, int] = {}
+    for u in order:
+        if u not in best:
+            continue
+        needed, total = best[u]
+        for v, l in graph.out[u]:
+            must = l in graph.must
+            reached = (needed + must, total if must else total + float(graph.gain[l]))
+            if v not in best or reached > best[v]:
+                best[v], came[v] = reached, l
+    if target not in best:
+        return None
+    found, node = [], target
+    while node != source:
+        found.append(came[node])
+        node = graph.tail[came[node]]
+    return found
+
+
+def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+    """Return states of a simple circuit; one through all nodes is searched for by the nearest node that is left."""
+    graph = Graph(group, k, scores)
+    if not graph.n:
+        return graph.states([])
+    if group.meta["all_nodes"][k]:
+        return graph.states(_tour(graph))
+    if graph.must:
+        first = min(graph.must)
+        graph.must.discard(first)
+        back = graph.chained(graph.head[first], graph.tail[first])
+        return graph.states(None if back is None else [first, *back])
+    for u in range(graph.n):
+        for v, l in graph.out[u]:
+            back = graph.shortest(v, u, set())
+            if back is not None:
+                return graph.states([l, *back])
+    return None
+
+
+def _tour(graph: Graph) -> list[int] | None:
+    """Return a circuit through all nodes: to the best node that is left, each time; ``None`` where all trials fail.
+
+    Whether there is one at all is a hard question.
+    """
+    for first in range(min(graph.n, MOST_TRIALS)):
+        found, node, seen = list[int](), first, {first}
+        while len(seen) < graph.n:
+            step = next(((v, l) for v, l in graph.out[node] if v not in seen), None)
+            if step is None:
+                break
+            node = step[0]
+            seen.add(node)
+            found.append(step[1])
+        last = next((l for v, l in graph.out[node] if v == first), None)
+        if len(seen) == graph.n > 1 and last is not None:
+            return [*found, last]
+    return None

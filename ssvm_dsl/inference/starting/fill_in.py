@@ -1,0 +1,83 @@
+"""Answers that a limit cut short, filled in by the host: a labelling that is found at once, a bound that always holds.
+
+A backend that has no labelling yet when time is up says so (``Primal.NONE``); what the caller sees is the starting
+labelling, with ``stop = TIME``.  So it is for backends that give bounds and have none yet.  Answers that are there are
+left alone, and calls that finish cost nothing.  What is filled in goes through the verifier like everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ssvm_dsl.inference.starting.bounds import trivial_bound
+from ssvm_dsl.inference.starting.labelling import Start, starting_labelling
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
+
+#: Tasks that a labelling answers.
+LABELLED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST})
+
+
+def filled_in(program: Program, question: Question, solution: Solution, guarantee: Guarantee) -> Solution:
+    """Return the answer with what a limit left out.
+
+    Parameters
+    ----------
+    program : Program
+        With the rules of its constraints.
+    question : Question
+    solution : Solution
+        One of the right form.
+    guarantee : Guarantee
+        What the backend promises: bounds are filled in where it gives some.
+    """
+    if question.task not in LABELLED:
+        return solution
+    late = solution.stop == Stop.TIME
+    early = late | (solution.stop == Stop.ITERATIONS)
+    if not early.any():
+        return solution
+    primal = solution.primal
+    bounded = np.isfinite(solution.bound) | (primal == Primal.INFEASIBLE) | (guarantee is Guarantee.HEURISTIC)
+    without = (early & (primal == Primal.NONE)) | (late & (primal == Primal.FRACTIONAL))
+    missing, open_ended = np.flatnonzero(without), np.flatnonzero(early & ~bounded)
+    if not len(missing) and not len(open_ended):
+        return solution
+    ids, made = question.ids(program), replace(
+        solution, labels=solution.labels.copy(), score=solution.score.copy(), bound=solution.bound.copy(),
+        primal=solution.primal.copy(),
+    )  # fmt: skip
+    if len(missing):
+        some = question.but(examples=ids[missing], task=Task.MAP)
+        _add_labels(program, question, made, missing, starting_labelling(program, some))
+    if len(open_ended):
+        most = trivial_bound(program, question.but(examples=ids[open_ended]))
+        score = made.best[open_ended]
+        made.bound[open_ended] = np.maximum(most, score)  # apart by no more than the rounding of sums
+    return made
+
+
+def unanswered(program: Program, question: Question) -> Solution:
+    """Return the answer of a search that time did not let begin."""
+    n, size = len(question.ids(program)), int(question.label_ptr(program)[-1])
+    rows = (question.k,) if question.task is Task.KBEST else ()
+    stop, primal = np.full(n, Stop.TIME, np.int8), np.full(n, Primal.NONE, np.int8)
+    labels, score = np.zeros((*rows, size), np.int32), np.full((*rows, n), -np.inf)
+    return Solution(labels, score, np.full(n, np.nan), stop, primal)
+
+
+def _add_labels(program: Program, question: Question, solution: Solution, missing: np.ndarray, start: Start) -> None:
+    """Write starting labellings for some examples; those of the first row, for the k best."""
+    ptr = question.label_ptr(program)
+    inner = np.concatenate([np.arange(*ptr[i : i + 2]) for i in missing])
+    labels = solution.labels if solution.labels.ndim == 1 else solution.labels[0]
+    labels[inner] = start.labels
+    solution.best[missing] = start.score
+    there = start.score > -np.inf
+    solution.primal[missing[there]] = Primal.FEASIBLE
+    solution.primal[missing[start.impossible]] = Primal.INFEASIBLE
+    solution.bound[missing[start.impossible]] = -np.inf

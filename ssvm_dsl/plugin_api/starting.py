@@ -1,0 +1,142 @@
+"""What kinds of constraints are given, and may offer, so that every search begins with a labelling.
+
+A call with a time limit must not end in nothing.  Where a backend has no labelling yet, the host shows one of its own:
+best states, repaired by what the kinds of the constraints know (:class:`StartingKind`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.ragged import owners
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintScores:
+    """What the variables of one constraint score, each for itself.
+
+    Parameters
+    ----------
+    place : ndarray of int64, shape (l,)
+        The variable of each literal, as its number among the m different ones of the constraint.
+    state : ndarray of int32, shape (l,)
+    negated : ndarray of bool, shape (l,)
+        Literals that say "has not".
+    ptr : ndarray of int64, shape (m + 1,)
+        Scores ``ptr[v]:ptr[v + 1]`` are those of the states of variable v.
+    score : ndarray of float64, shape (s,)
+        ``-inf`` where a mask or a clamp rules a state out.
+    """
+
+    place: I64
+    state: I32
+    negated: Bools
+    ptr: I64
+    score: F64
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables m."""
+        return len(self.ptr) - 1
+
+    @cached_property
+    def entry(self) -> I64:
+        """Where the score of the state that each literal names is; ``ndarray, shape (l,)``."""
+        return np.asarray(self.ptr[self.place] + self.state)
+
+    @cached_property
+    def gain(self) -> F64:
+        """What each literal scores more if it is true than if it is false; ``ndarray, shape (l,)``.
+
+        Of the best states that make it so: ``inf`` where nothing makes it false, ``-inf`` where nothing makes it true.
+        """
+        if not len(self.place):
+            return np.zeros(0)
+        named = self.score[self.entry]
+        gain = _difference(named, self._best_but())
+        return np.where(self.negated, -gain, gain)
+
+    def _best_but(self) -> F64:
+        """Return the best score of the variable of each literal without the state that it names."""
+        first = self.ptr[:-1]
+        best = np.maximum.reduceat(self.score, first)
+        owner = owners(self.ptr)
+        top = self.score == best[owner]
+        single = np.bincount(owner[top], minlength=self.n_variables) == 1
+        below = np.where(top, -np.inf, self.score)
+        second = np.where(single, np.maximum.reduceat(below, first), best)
+        return np.where(self.score[self.entry] == best[self.place], second[self.place], best[self.place])
+
+    def labels(self, true: Bools) -> I32 | None:
+        """Return the best states that make the literals exactly so true; ``None`` where no states do.
+
+        Parameters
+        ----------
+        true : ndarray of bool, shape (l,)
+
+        Returns
+        -------
+        ndarray of int32, shape (m,), or None
+        """
+        taken = true != self.negated  # the variable has the state that the literal names
+        score = self.score.copy()
+        score[self.entry[~taken]] = -np.inf
+        wanted = np.full(self.n_variables, -1, dtype=np.int64)
+        wanted[self.place[taken]] = self.entry[taken]
+        if (wanted[self.place[taken]] != self.entry[taken]).any():
+            return None  # two states at once
+        fixed = wanted >= 0
+        if fixed.any():
+            owner = owners(self.ptr)
+            score[fixed[owner] & (np.arange(len(score)) != wanted[owner])] = -np.inf
+        best = self.best(score)
+        return None if len(best) and (score[self.ptr[:-1] + best] == -np.inf).any() else best
+
+    def best(self, score: F64 | None = None) -> I32:
+        """Return the state of the highest score of each variable, the first of several; ``shape (m,)``.
+
+        Parameters
+        ----------
+        score : ndarray of float64, shape (s,), optional
+            Other scores of the states.
+        """
+        score = self.score if score is None else score
+        if not self.n_variables:
+            return np.zeros(0, np.int32)
+        top = np.flatnonzero(score == np.maximum.reduceat(score, self.ptr[:-1])[owners(self.ptr)])
+        first = top[np.searchsorted(top, self.ptr[:-1])]
+        return np.asarray(first - self.ptr[:-1], dtype=np.int32)
+
+
+@runtime_checkable
+class StartingKind(Protocol):
+    """What a kind of constraints may offer besides: a labelling that keeps one constraint, found at once."""
+
+    def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
+        """Return states of the variables of constraint k that keep it, of a high score; ``None`` where none is found.
+
+        It is asked when time is up, so that it takes milliseconds: a greedy choice is right, the best one is not asked
+        for.  What it returns is checked.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        scores : ConstraintScores
+
+        Returns
+        -------
+        ndarray of int32, shape (m,), or None
+        """
+
+
+def _difference(one: F64, other: F64) -> F64:
+    """Return ``one - other``, ``-inf`` where the first is."""
+    with np.errstate(invalid="ignore"):
+        return np.where(one == -np.inf, -np.inf, one - other)
