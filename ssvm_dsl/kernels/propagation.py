@@ -103,11 +103,15 @@ def _drop(
     supported : ndarray of bool, shape (S,)
         Workspace, all False before and after.
     queue : ndarray of int64, shape (F + 1,)
-        Factors to look at, a ring; ``n_queued`` of them at first.
+        Factors to look at, a ring.
+    n_queued : int
+        How many are in the queue at first.
     queued : ndarray of bool, shape (F,)
         Whether a factor is in the queue; all False afterwards.
     trail : ndarray of int64, shape (S,)
-        States that were dropped, ``size`` of them so far.
+        States that were dropped; written.
+    size : int
+        How many there are so far.
     first : bool
         Whether no state has been taken yet.
     """
@@ -154,7 +158,17 @@ def _drop(
 
 @njit(cache=True, nogil=True)
 def _mark(card: I32, state_ptr: I64, scope: I32, table: int, pool: F64, alive: Bools, supported: Bools) -> None:
-    """Mark the states that some joint state of a factor has which is left."""
+    """Mark the states that some joint state of a factor has which is left.
+
+    Parameters
+    ----------
+    card, state_ptr, pool, alive, supported
+        As of :func:`take_states` and :func:`_drop`.
+    scope : ndarray of int32
+        The variables of the factor.
+    table : int
+        Where its table begins in ``pool``.
+    """
     n_configs = 1
     for v in scope:
         n_configs *= card[v]
