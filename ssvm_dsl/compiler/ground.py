@@ -108,7 +108,7 @@ def ground(
         Keep variables without a known truth in the program: predictions to be judged must not depend on which
         labels are known.  Training leaves them out.
     given : list of labels, optional
-        Labels that every labelling must have, like ``Y`` with entries that are not known: ``None``, -1 or masked.
+        Labels that every labelling must have, like ``Y`` with entries that are not known.
 
     Raises
     ------

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.missing_labels import missing_entries
+from ssvm_dsl.compiler.missing_labels import missing_entries, signed_hint
 from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.segments import read_segments, segments_of
 from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
@@ -138,7 +138,8 @@ class Layout:
     ) -> tuple[I32, Bools | None]:
         """Return (state of each variable, mask of those that are not known or ``None``) for the users' labels.
 
-        Not known are entries that are ``None``, masked or -1 (where that is no class), and what the loss ignores.
+        Not known are entries that are ``None`` or masked, what the label says is (``unknown=``), and what the loss
+        ignores.
 
         Parameters
         ----------
@@ -306,7 +307,7 @@ def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[
             filled.append(np.full(shape, holder) if shape else holder)
             masks.append(np.ones(shape, dtype=bool))
         else:
-            array = np.array(value, dtype=object)
+            array = np.array(list(value) if isinstance(value, str) else value, dtype=object)
             array[mask] = holder
             filled.append(array.tolist())
             masks.append(mask)
@@ -474,7 +475,7 @@ def _complain(layout: Layout, label: Label, pieces: list[NDArray[Any]], at: int)
         names = [repr(name) for name in label.classes]
         listed = ", ".join(names if len(names) <= 10 else [*names[:4], "...", names[-1]])
         expected = f"one of the {len(names)} classes {listed}"
-    found, hint = f"{number_text(value)} {place}".strip(), ""
+    found, hint = f"{number_text(value)} {place}".strip(), signed_hint(label, value)
     alike = {normalize("NFC", str(name)) for name in label.classes or ()}
     if isinstance(value, str) and normalize("NFC", value) in alike:
         hint = "a class looks like it, in other Unicode characters: use unicodedata.normalize on classes and labels"

@@ -1,41 +1,71 @@
-"""Which labels of an example are not known: ``None``, masked entries, and -1 where that is no class."""
+"""Which labels of an example are not known: ``None``, masked entries, and the value that the label says means it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.lang.arrays import is_masked
+from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.symbols import plain
+
+#: What the habit of other libraries means by "not known", or by the first of two classes.
+MINUS_ONE = -1
 
 
 def missing_entries(label: Label, value: Any) -> Bools | None:
     """Return which labels of an example are not known, ``None`` where all are; without axes for the whole example."""
     if value is None:
         return np.ones((), dtype=bool)
+    marker = label.unknown
     if isinstance(value, np.ndarray) and is_masked(value):
-        return np.ma.getmaskarray(value)
-    marked = label.classes is None or -1 not in label.classes  # -1 is no class
+        return np.asarray(np.ma.getmaskarray(value) | _marked(np.ma.getdata(value), marker))
+    if isinstance(value, str) and label.dims:
+        value = list(value) if isinstance(marker, str) and marker in value else None
     if isinstance(value, list | tuple):
-        value = np.array(value, dtype=object) if _may_miss(value) else None
-    elif isinstance(value, int | np.integer) and not isinstance(value, bool):
-        value = np.asarray(value)
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iufO":
+        value = np.array(value, dtype=object) if _may_miss(value, marker) else None
+    elif marker is not None and isinstance(value, str | int | float | np.generic):
+        value = np.array(plain(value), dtype=object)
+    if not isinstance(value, np.ndarray) or (marker is None and value.dtype != object):
         return None
-    mask = np.asarray(value == -1) if marked and value.dtype != object else np.zeros(value.shape, dtype=bool)
-    if value.dtype == object:
-        flat = [one is None or (marked and _is_minus_one(one)) for one in value.ravel()]
-        mask = np.array(flat, dtype=bool).reshape(value.shape)
+    mask = _marked(value, marker)
     return mask if mask.any() else None
 
 
-def _may_miss(value: Sequence[Any]) -> bool:
+def _marked(array: Any, marker: ClassName | None) -> Bools:
+    """Return which entries of an array are ``None`` or the value that marks what is not known."""
+    if array.dtype == object:
+        flat = [one is None or is_marker(one, marker) for one in array.ravel()]
+        return np.array(flat, dtype=bool).reshape(array.shape)
+    kinds = "U" if isinstance(marker, str) else "iuf"
+    if marker is None or array.dtype.kind not in kinds:
+        return np.zeros(array.shape, dtype=bool)
+    return np.asarray(array == marker)
+
+
+def _may_miss(value: Any, marker: ClassName | None) -> bool:
     """Whether a list may hold what marks a label that is not known: lists inside are looked through later."""
-    return any(one is None or isinstance(one, list | tuple | np.ndarray) or _is_minus_one(one) for one in value)
+    return any(one is None or isinstance(one, list | tuple | np.ndarray) or is_marker(one, marker) for one in value)
 
 
-def _is_minus_one(one: Any) -> bool:
-    return isinstance(one, int | float | np.number) and one == -1
+def is_marker(one: Any, marker: ClassName | None) -> bool:
+    """Whether one entry is the value that marks what is not known; ints may be floats, but no digits."""
+    if marker is None or isinstance(one, bool | np.bool_):
+        return False
+    kinds = str if isinstance(marker, str) else (int, float, np.number)
+    return isinstance(one, kinds) and bool(one == marker)
+
+
+def signed_hint(label: Label, value: object) -> str:
+    """Return what to do about a -1 where it is no class: it has two meanings elsewhere, none of them is guessed."""
+    if isinstance(value, bool | str) or value != MINUS_ONE or label.unknown is not None:
+        return ""
+    unknown = f"if it means not known, declare unknown={MINUS_ONE} (None and masked entries always mean it)"
+    if label.n_states == 2 and label.classes is None and not label.pointer:
+        axes = "".join(f"{dim.name}, " for dim in label.dims)
+        signed = f"labels of -1 and 1 are the classes 0 and 1 here: pass np.where({label.name} > 0, 1, 0), or declare"
+        return f"{signed} Label({axes}[-1, 1]); {unknown}: Label({axes}2, unknown={MINUS_ONE})"
+    return unknown

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
+from ssvm_dsl.compiler.missing_labels import signed_hint
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers
@@ -28,8 +29,8 @@ def read_pointers(label: Label, values: Sequence[Any], n_rows: I64, n_cols: I64)
     label : Label
         A pointer label.
     values : sequence of arrays of ints
-        What each position of each example points to, -1 for nowhere.  Not known are ``None`` and masked entries, and -1
-        where nothing points nowhere.
+        What each position of each example points to, -1 for nowhere.  Not known are ``None``, masked entries, and what
+        the label says is (``unknown=``).
     n_rows, n_cols : ndarray of int64, shape (n,)
         How many pointers there are in each example, and how many positions to point to.
 
@@ -64,14 +65,16 @@ def _positions(label: Label, value: Any, i: int, n_rows: int, n_cols: int) -> tu
         expected = f"shape ({label.dims[0].name}={n_rows})"
         raise DataError(what, example=i, expected=expected, found=f"shape {array.shape}")
     whole, exact = whole_numbers(array)
-    if not label.null:
-        hidden = hidden | (exact & (whole == NOWHERE))
+    if label.unknown is not None:
+        marked = exact & (whole == label.unknown) & ~hidden
+        hidden, whole = hidden | marked, np.where(marked, NOWHERE, whole)
     wrong = np.flatnonzero((~exact | (whole < NOWHERE) | (whole >= n_cols)) & ~hidden)
     if len(wrong):
         nowhere = f", or {NOWHERE} for nowhere" if label.null else ""
         expected = f"positions in 0..{n_cols - 1} ({label.dims[1].origin.name}={n_cols}){nowhere}"
-        found = f"{number_text(array[wrong[0]].item())} at position {wrong[0]} of {label.dims[0].name}"
-        raise DataError(what, example=i, expected=expected, found=found)
+        value = array[wrong[0]].item()
+        found = f"{number_text(value)} at position {wrong[0]} of {label.dims[0].name}"
+        raise DataError(what, example=i, expected=expected, found=found, hint=signed_hint(label, value))
     return whole, hidden
 
 

@@ -20,8 +20,8 @@ from ssvm_dsl.compiler.segments import span_ends
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.outputs.labels import Label, Target, union_axes
+from ssvm_dsl.lang.dims import Dim, union_axes
+from ssvm_dsl.lang.outputs.labels import Label, Target
 
 #: Edge lists of some examples, one of each shape.
 Lists = Sequence[NDArray[Any]]
@@ -219,7 +219,7 @@ def _cliques(target: Target, layout: Layout, lists: Lists) -> _Laid:
 
 
 def _cross(target: Target, layout: Layout, lists: Lists) -> _Laid:
-    axes = union_axes(*target.labels)
+    axes = union_axes(*(label.dims for label in target.labels))
     shapes = np.stack([layout.sizes[dim.name] for dim in axes] or [np.ones(layout.n, np.int64)], axis=1)
     starts = np.stack([layout.start(label) for label in target.labels], axis=1)
 

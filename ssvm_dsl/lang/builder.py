@@ -83,9 +83,11 @@ class DeclarationBuilder:
         over: Dim | None = None,
         null: bool = False,
         segments: int | None = None,
+        unknown: ClassName | None = None,
     ) -> Label:
         """Add a :class:`Label`."""
-        return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, null=null, segments=segments))
+        options: dict[str, Any] = {"null": null, "segments": segments, "unknown": unknown}
+        return self.add(name, Label(*axes_then_states, allowed=allowed, over=over, **options))
 
     def latent(
         self, name: str, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,3 +125,17 @@ def check_axes(axes: tuple[object, ...], what: str, mistakes: list[Mistake], twi
     if len(set(map(id, found))) != len(found):
         mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}; make a second Dim()")
     return found
+
+
+def union_axes(*axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Return the axes of several arrays, each once, in order of first use."""
+    # by identity: two Dims that have no name yet compare equal
+    return tuple({id(dim): dim for each in axes for dim in each}.values())
+
+
+def n_positions(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
+    """Return the number of positions of an array for axis sizes given by name (ints, or arrays over examples)."""
+    total: Any = 1
+    for dim in axes:
+        total = total * sizes[dim.name]
+    return total

@@ -115,6 +115,8 @@ class Author:
             return s.Label(*self.axes(1), self.arg(2, "abc", 40000), segments=self.arg(1, 2, 8))
         made = s.Latent if self.rng.random() < 0.1 else s.Label
         mask = {"allowed": self.arg(lambda: self.old("input"))} if self.rng.random() < 0.5 * self.oddness else {}
+        if made is s.Label and self.rng.random() < 0.2:
+            mask["unknown"] = self.arg(-1, -1, 255, "?", 1)
         states = self.arg(2, 2, 3, "ab", "abc", ["no", "yes"], (5, -7), 10**9, 40000, range(4), ["O", "B-a", "I-a"])
         return made(*self.axes(), states, **mask)
 

@@ -1,4 +1,4 @@
-"""The classes of a label: a number of them, or their names."""
+"""The classes of a label: a number of them, or their names; the value that means "not known"."""
 
 from __future__ import annotations
 
@@ -46,3 +46,48 @@ def _name_mistakes(names: tuple[ClassName, ...]) -> Iterator[Mistake]:
             yield got("Label: class names do not end with the character NUL, which numpy drops", name)
         if isinstance(name, int) and not -(2**63) <= name < 2**63:
             yield got("Label: class names that are ints have at most 64 bits", name)
+
+
+def read_unknown(
+    unknown: object, n_states: int, classes: tuple[ClassName, ...] | None, segments: int | None, mistakes: list[Mistake]
+) -> ClassName | None:
+    """Return the value that means "not known": of the type of the classes, and none of them.
+
+    Parameters
+    ----------
+    unknown : object
+        What the user wrote; ``None`` for no such value.
+    n_states : int
+    classes : tuple of class names, optional
+    segments : int, optional
+        Of a label of segments, which says what is not known in another way.
+    mistakes : list
+        Where what is wrong is noted.
+    """
+    marker = plain(unknown)
+    if marker is None:
+        return None
+    if segments is not None:
+        mistakes.append("Label: of segments, what is not known is (start, end, None) in Y, in place of unknown=")
+        return None
+    kind = str if classes and isinstance(classes[0], str) else int
+    if not isinstance(marker, kind) or isinstance(marker, bool):
+        words = "a string, as the classes are, such as '?'" if kind is str else "an int, as the classes are, such as -1"
+        mistakes.append(got(f"Label: unknown is {words}", marker))
+        return None
+    if marker in classes if classes else 0 <= int(marker) < n_states:
+        mistakes.append(got("Label: unknown is no class, but a value of Y that means 'not known'", marker))
+        return None
+    return marker
+
+
+def read_pointer_unknown(unknown: object, null: bool, mistakes: list[Mistake]) -> int | None:
+    """Return the value of a pointer that means "not known": a negative int, not -1 where that is "nowhere"."""
+    marker = plain(unknown)
+    if marker is None:
+        return None
+    if not isinstance(marker, int) or isinstance(marker, bool) or marker >= 0 or (null and marker == -1):
+        other = "; -1 points nowhere (null=True)" if null else ""
+        mistakes.append(got(f"Label: unknown of a pointer label is a negative int{other}", unknown))
+        return None
+    return marker

@@ -13,9 +13,9 @@ from math import prod
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
-from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.dims import Dim, check_axes, n_positions, union_axes
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.outputs.class_names import ClassName, read_states
+from ssvm_dsl.lang.outputs.class_names import ClassName, read_pointer_unknown, read_states, read_unknown
 from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, n_spans, read_longest
 from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
 
@@ -45,6 +45,8 @@ class Label(Symbol):
         Y may also be a class for each position, where neighbours of one class are one segment.  Factors are of
         ``spans(y)`` (whole segments), ``chain(y)`` (successive segments), ``starts(y)`` (their first positions), and of
         ``y`` (each position).
+    unknown : str or int, optional
+        A value in Y that means "not known", such as -1; it is no class.  ``None`` and masked entries always mean it.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Label(Symbol):
     >>> y = Label(H, W, 21)
     >>> y = Label(["noun", "verb", "other"])
     >>> y = Label(T, 50, allowed=candidates)     # candidates = Input(T, 50)
+    >>> y = Label(H, W, 21, unknown=-1)          # pixels of -1 have no known class
     """
 
     dims: tuple[Dim, ...]
@@ -63,6 +66,7 @@ class Label(Symbol):
     over: Dim | None
     null: bool
     segments: int | None
+    unknown: ClassName | None
 
     def __init__(
         self,
@@ -71,12 +75,13 @@ class Label(Symbol):
         over: Dim | None = None,
         null: bool = False,
         segments: int | None = None,
+        unknown: ClassName | None = None,
     ) -> None:
         mistakes: list[Mistake] = []
         if over is not None or null is not False:
             if allowed is not None or segments is not None:
                 mistakes.append(f"Label: a pointer label has no {'segments' if allowed is None else 'allowed'}")
-            self._point(axes_then_states, over, null, mistakes)
+            self._point(axes_then_states, over, null, unknown, mistakes)
             return
         *axes, states = axes_then_states or (1,)
         if not axes_then_states:
@@ -93,10 +98,12 @@ class Label(Symbol):
         n_states, classes = (1, None) if segments is not None and n_states > MOST_CLASSES else (n_states, classes)
         self._fill(
             mistakes, dims=dims, n_states=n_states, classes=classes, allowed=allowed, over=None, null=False,
-            segments=longest,
+            segments=longest, unknown=read_unknown(unknown, n_states, classes, longest, mistakes),
         )  # fmt: skip
 
-    def _point(self, axes: tuple[Any, ...], over: object, null: object, mistakes: list[Mistake]) -> None:
+    def _point(
+        self, axes: tuple[Any, ...], over: object, null: object, unknown: object, mistakes: list[Mistake]
+    ) -> None:
         """Declare a pointer label: a yes or no for every pair of a position and what it may point to."""
         if len(axes) != 1 or not isinstance(axes[0], Dim) or not isinstance(over, Dim):
             text = "Label: a pointer label has one axis, and no states but the positions of over=, as Label(T, over=T)"
@@ -104,7 +111,11 @@ class Label(Symbol):
             axes, over = (Dim(1),), Dim(1)
         dims = check_axes((*axes, over), "Label", mistakes, twice=True)
         empty = as_flag(null, "Label: null", mistakes)
-        self._fill(mistakes, dims=dims, n_states=2, classes=None, allowed=None, over=over, null=empty, segments=None)
+        marker = read_pointer_unknown(unknown, empty, mistakes)
+        self._fill(
+            mistakes, dims=dims, n_states=2, classes=None, allowed=None, over=over, null=empty, segments=None,
+            unknown=marker,
+        )  # fmt: skip
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
@@ -142,9 +153,10 @@ class Label(Symbol):
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
+        marked = {} if self.unknown is None else {"unknown": self.unknown}
         if self.over is not None:
-            return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {})
-        options: dict[str, Any] = {} if self.allowed is None else {"allowed": self.allowed}
+            return self.dims[:1], {"over": self.over} | ({"null": True} if self.null else {}) | marked
+        options: dict[str, Any] = marked if self.allowed is None else {"allowed": self.allowed} | marked
         if self.segments is not None:
             options["segments"] = self.segments
         return (*self.dims, self.n_states if self.classes is None else self.classes), options
@@ -399,7 +411,7 @@ class Target(Node):
         if self.kind in ("complete", "cliques", "at", "spans"):
             return ()
         if self.kind == "cross":
-            return union_axes(*self.labels)
+            return union_axes(*(label.dims for label in self.labels))
         return self.label.dims
 
     @property
@@ -416,7 +428,7 @@ class Target(Node):
         """Axes whose sizes decide how many factors there are."""
         if self.kind == "along" and self.edges is not None:
             return (self.edges.dim,)
-        return union_axes(*self.labels)
+        return union_axes(*(label.dims for label in self.labels))
 
     def count(self, sizes: Mapping[str, Any]) -> Any:
         """Return the number of factors for axis sizes given by name (ints, or arrays over examples)."""
@@ -425,19 +437,19 @@ class Target(Node):
         if self.kind == "cliques":
             return len(self.sets) + 0 * sum(sizes[dim.name] for dim in self.all_axes)
         if self.kind == "at":
-            size = _product(self.label.dims, sizes)
+            size = n_positions(self.label.dims, sizes)
             return 1 * (size > self.position if self.position >= 0 else size >= -self.position)
         if self.kind == "spans":
-            return n_spans(_product(self.label.dims, sizes), self.label.segments or 1)
+            return n_spans(n_positions(self.label.dims, sizes), self.label.segments or 1)
         if self.kind in ("chain", "pairs", "grid"):
             steps = [(axis,) for axis in self.label.dims] if self.kind == "grid" else [self.axes]
             return sum(self._steps(axes, sizes) for axes in steps)
-        total = _product(self.all_axes, sizes)
+        total = n_positions(self.all_axes, sizes)
         return total * (total - 1) // 2 if self.kind == "complete" else total
 
     def _steps(self, axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
         """Return how many runs of ``order + 1`` variables there are, each one step along all of the axes."""
-        total = _product(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
+        total = n_positions(tuple(dim for dim in self.label.dims if not any(dim is axis for axis in axes)), sizes)
         for axis in axes:
             total = total * ((sizes[axis.name] - self.order) * (sizes[axis.name] > self.order))
         return total
@@ -483,16 +495,3 @@ class Target(Node):
 
     def _content(self) -> tuple[Any, ...]:
         return self.kind, self.labels, self.state, self.axes, self.order, self.edges, self.sets, self.position
-
-
-def union_axes(*labels: Label) -> tuple[Dim, ...]:
-    """Return the axes of several labels, each once, in order of first use."""
-    # by identity: two Dims that have no name yet compare equal
-    return tuple({id(dim): dim for label in labels for dim in label.dims}.values())
-
-
-def _product(axes: tuple[Dim, ...], sizes: Mapping[str, Any]) -> Any:
-    total: Any = 1
-    for dim in axes:
-        total = total * sizes[dim.name]
-    return total

@@ -70,11 +70,12 @@ def _short(symbol: Symbol) -> str:
 def _note(symbol: Symbol) -> str:
     if isinstance(symbol, Dim):
         return "ragged" if symbol.ragged else ""
-    if isinstance(symbol, Label) and symbol.over is not None:
-        return f"pointers to {show(symbol.over)}{', or nowhere' if symbol.null else ''}"
     if isinstance(symbol, Label):
+        marked = "" if symbol.unknown is None else f"; {show(symbol.unknown)} is not known"
+        if symbol.over is not None:
+            return f"pointers to {show(symbol.over)}{', or nowhere' if symbol.null else ''}{marked}"
         longest = "" if symbol.segments is None else f", in segments of up to {symbol.segments}"
-        return f"{symbol.n_states} states{longest}"
+        return f"{symbol.n_states} states{longest}{marked}"
     if isinstance(symbol, Factor):
         return weight_shape_text(symbol) + (f"  (of {symbol.tie.name})" if symbol.tie is not None else "")
     if isinstance(symbol, Given):

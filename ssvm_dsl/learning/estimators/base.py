@@ -160,6 +160,9 @@ class Learner(Predictor):
         """Refuse parameters that make no sense."""
         check_parameters(self)
 
+    def _remark(self, grounded: Grounded) -> None:
+        """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
+
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
     def _learn(
         self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None, held_out: Any = None
@@ -174,6 +177,7 @@ class Learner(Predictor):
         grounded = self._ground(X, Y, fitted=None if start is None else self._fitted)
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
+        self._remark(grounded)
         fit = _Fit(goal_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
             if grounded.declaration.latents and spec.completes:

@@ -13,6 +13,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.base import Goal, Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
+from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
@@ -184,6 +185,9 @@ class StructuredSVM(Learner):
         assert grounded.loss is not None
         return Goal(find_risk(self.risk), grounded.loss)
 
+    def _remark(self, grounded: Grounded) -> None:
+        warn_of_unknown(grounded, stacklevel=5)
+
     def _check(self) -> None:
         super()._check()
         find_risk(self.risk)
@@ -214,8 +218,8 @@ class StructuredSVM(Learner):
             Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
             (``nan`` where the backend gives no bound).
         given : list of labels, optional
-            What is known of the labels, as ``Y`` in ``fit`` with ``None``, -1 or masked entries for what is not: the
-            best labellings among those that agree with it are returned.
+            What is known of the labels, as ``Y`` in ``fit`` with ``None``, masked entries or what ``Label(unknown=)``
+            names for what is not: the best labellings among those that agree with it are returned.
 
         Raises
         ------
