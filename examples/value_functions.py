@@ -38,8 +38,8 @@ class Planning(Walk):
 def main():
     (X, Y, values), (X_test, _, values_test) = make_plans(60, random_state=1), make_plans(60, random_state=2)
     svm = StructuredSVM(Planning, C=1.0, tol=0.01, **ROUNDS).fit(X, Y)
-    line = np.polyfit(svm.decision_function(X), values, 1)
-    found = {"regressed max-margin planning": np.polyval(line, svm.decision_function(X_test))}
+    line = np.polyfit(svm.best_score(X), values, 1)
+    found = {"regressed max-margin planning": np.polyval(line, svm.best_score(X_test))}
     for name, model in (("structured regression", Walk), ("with value features", Valued)):
         paths = [{"y": y, "once": 0} for y in Y] if model is Valued else Y
         reg = StructuredRegressor(model, C=10.0, **ROUNDS).fit(X, values, paths)

@@ -171,8 +171,8 @@ def regressed_planning(train: Plans, test: Plans) -> float:
 
 def on_a_line(svm: StructuredSVM, train: Plans, test: Plans) -> float:
     """Return the error on the test plans of the line from scores to values that is best on the others."""
-    line = np.polyfit(svm.decision_function(train.X), train.values, 1)
-    return rms(line[0] * svm.decision_function(test.X) + line[1], test.values)
+    line = np.polyfit(svm.best_score(train.X), train.values, 1)
+    return rms(line[0] * svm.best_score(test.X) + line[1], test.values)
 
 
 def labellings(model: type[Model], plans: Plans) -> list[Any]:

@@ -412,5 +412,5 @@ def test_answers_about_examples_without_variables():
     assert [len(one) for one in svm.predict(X)] == [0, 1, 0]
     assert [one.shape for one in svm.predict_marginals(X)] == [(0, 2), (1, 2), (0, 2)]
     assert [len(one) for one in svm.predict_kbest(X, 3)] == [1, 2, 1]
-    assert svm.decision_function(X)[[0, 2]].tolist() == [0.0, 0.0]
+    assert svm.best_score(X)[[0, 2]].tolist() == [0.0, 0.0]
     assert svm.score([X[0]], [[]]) == 1.0

@@ -444,6 +444,6 @@ def train(case, rng, scratch):
         if not hasattr(svm, "coef_"):
             assert not any(map(np.size, case.Y[0].values())), "data with something to label are refused"
             return
-        answers = [svm.coef_, svm.decision_function(data[0]), np.float64(svm.score(*data))]
+        answers = [svm.coef_, svm.best_score(data[0]), np.float64(svm.score(*data))]
         results.append([*answers, *map(str, svm.predict(data[0])), str(svm.predict_kbest(data[0], 2))])
     expect_same(*results)

@@ -43,7 +43,7 @@ def use(path: Path, X: list[Any]) -> None:
     str(read_weights(path, trusted=True).top(None, 5))
     loaded.set_params(n_threads=1)
     try:
-        scores = loaded.decision_function(X)
+        scores = loaded.best_score(X)
         loaded.predict(X)
     except FileFormatError:
         raise AssertionError("loaded, and refused when it was used") from None

@@ -245,7 +245,7 @@ def ask(task, model, backend):
         return [StructuredSVM(model, trainer="n-slack", **options).fit(X, Y).report_.primal]
     svm = _fitted(model).set_params(backend=backend)
     if task == "predict":
-        return svm.decision_function(X).tolist()
+        return svm.best_score(X).tolist()
     if task == "kbest":
         return [score for ranked in svm.predict_kbest(X, 3) for _, score in ranked]
     return np.concatenate([np.ravel(one) for one in svm.predict_marginals(X)]).tolist()

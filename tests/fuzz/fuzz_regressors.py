@@ -85,7 +85,7 @@ def predicts(made: StructuredRegressor, data: Drawn) -> None:
     """A prediction is the score of the best labelling, that of the labelling that is given with it."""
     w, found = data.flat(made.weights_), made.predict(data.X)
     labels = made.predict_labels(data.X)
-    given = made.decision_function(data.X, labels)
+    given = made.best_score(data.X, labels)
     assert found.shape == (len(data.X),)
     for i, (_, psi) in enumerate(data.planes):
         declaration, fitted = data.model.declaration, data.grounded.fitted

@@ -211,7 +211,7 @@ def predictions(rng: Any, model: Any, inputs: list[Any], examples: list[Example]
                 labels, scores, _ = svm.predict(inputs, return_bounds=True, given=clamp)
             except NoBackendError:
                 continue
-            own = svm.decision_function(inputs, labels)
+            own = svm.best_score(inputs, labels)
             for k, example in enumerate(examples):
                 margin = example.margins(w)
                 fit = np.ones(len(margin), bool) if clamp is None else allowed[k]

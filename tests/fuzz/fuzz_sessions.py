@@ -68,7 +68,7 @@ def numbers(made: StructuredSVM, X: list[Any]) -> tuple[Any, ...]:
     """Return what is to be the same, bit for bit."""
     report = made.report_
     told = (report.primal, report.dual, report.gap, report.n_passes, report.n_oracle_calls, report.reason)
-    return made.coef_.tobytes(), np.array(told[:4]).tobytes(), told[4:], made.decision_function(X).tobytes()
+    return made.coef_.tobytes(), np.array(told[:4]).tobytes(), told[4:], made.best_score(X).tobytes()
 
 
 def threads(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
@@ -185,7 +185,7 @@ def at_once(made: StructuredSVM, data: Drawn, rng: np.random.Generator) -> int:
         found.append(numbers(clone(made).fit(data.X, data.Y, data.weight), data.X))
 
     def predict() -> None:
-        found.append((*expected[:3], made.decision_function(data.X).tobytes()))
+        found.append((*expected[:3], made.best_score(data.X).tobytes()))
 
     running = [threading.Thread(target=target) for target in (fit, predict, fit, predict)]
     for one in running:

@@ -241,12 +241,12 @@ def test_scores_that_overflow_in_prediction_are_the_fault_of_the_data():
     svm = StructuredSVM(Word, C=2.0, random_state=0).fit(DATA.X, DATA.Y)
     X = [*DATA.X[:2], np.full((2, 2), 1.7e308)]
     with np.errstate(all="ignore"):
-        for ask in (svm.predict, svm.predict_marginals, svm.decision_function, lambda X: svm.predict_kbest(X, 2)):
+        for ask in (svm.predict, svm.predict_marginals, svm.best_score, lambda X: svm.predict_kbest(X, 2)):
             with pytest.raises(DataError, match=r"input 'x', example 2: expected features whose scores are numbers"):
                 ask(X)
         along = np.sign(svm.weights_["emit"][:1]) * 1.7e308
         with pytest.raises(DataError, match="input 'x', example 0: "):
-            svm.decision_function([np.vstack(40 * [along])], [40 * ["a"]])
+            svm.best_score([np.vstack(40 * [along])], [40 * ["a"]])
 
 
 # -- streams ---------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_copies_predict_the_same(copied):
     np.testing.assert_array_equal(both[0].coef_, both[1].coef_)
 
 
-@pytest.mark.parametrize("ask", ["predict", "score", "decision_function", "predict_marginals", "weights_", "save"])
+@pytest.mark.parametrize("ask", ["predict", "score", "best_score", "predict_marginals", "weights_", "save"])
 def test_nothing_can_be_asked_before_fitting(ask, tmp_path):
     svm = StructuredSVM(Sequence)
     given = {"score": (X, Y), "weights_": (), "save": (tmp_path / "x",)}.get(ask, (X,))
@@ -245,19 +245,19 @@ def test_threads_change_nothing(trainer, backend, monkeypatch):
     for other in others:
         np.testing.assert_array_equal(one.coef_, other.coef_)
         assert one.report_.primal == other.report_.primal
-        np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+        np.testing.assert_array_equal(one.best_score(X), other.best_score(X))
         for a, b in zip(one.predict(X), other.predict(X), strict=True):
             np.testing.assert_array_equal(a, b)
 
 
 def test_parts_change_nothing_but_rounding(monkeypatch):
     svm = trained()
-    whole = svm.predict(X), svm.decision_function(X), svm.predict_marginals(X), svm.predict_kbest(X, 2), svm.score(X, Y)
+    whole = svm.predict(X), svm.best_score(X), svm.predict_marginals(X), svm.predict_kbest(X, 2), svm.score(X, Y)
     monkeypatch.setattr(batch, "PART_STATES", 30)
     monkeypatch.setattr(answers, "CHUNK", 7)
     for a, b in zip(whole[0], trained().predict(X), strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(trained().decision_function(X), whole[1], rtol=1e-12)
+    np.testing.assert_allclose(trained().best_score(X), whole[1], rtol=1e-12)
     for a, b in zip(whole[2], trained().predict_marginals(X), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     for a, b in zip(whole[3], trained().predict_kbest(X, 2), strict=True):
@@ -323,9 +323,9 @@ def test_answers_are_those_of_all_labellings(case):
     data = case.make(0)
     svm = fit(case.model, data.X, data.Y, C=1.0, max_passes=20)
     declaration = case.model.declaration
-    predicted, marginals, best = svm.predict(data.X), svm.predict_marginals(data.X), svm.decision_function(data.X)
+    predicted, marginals, best = svm.predict(data.X), svm.predict_marginals(data.X), svm.best_score(data.X)
     ranked = svm.predict_kbest(data.X, 5)
-    of_truth = svm.decision_function(data.X, data.Y)
+    of_truth = svm.best_score(data.X, data.Y)
     for i in range(case.n):
         every = enumerated(case, data, svm, i)
         scores = np.array([score for score, _ in every])

@@ -86,7 +86,7 @@ def test_the_true_model_predicts_the_most_probable_states():
 
         best = max(product(range(2), repeat=6), key=log_probability)
         assert tuple(found) == best
-        score = svm.decision_function(with_squares([x]))
+        score = svm.best_score(with_squares([x]))
         assert score[0] == pytest.approx(log_probability(best))
 
 
@@ -123,7 +123,7 @@ def test_given_weights_of_a_model_with_fitted_features():
     with pytest.raises(OptionError, match="fitted_on=X"):
         StructuredSVM.from_weights(WithoutEnds, weights)
     svm = StructuredSVM.from_weights(WithoutEnds, weights, fitted_on=X)
-    assert svm.decision_function(X, Y) == pytest.approx([3.0, 2.0, 1.0])  # hat functions sum to 1
+    assert svm.best_score(X, Y) == pytest.approx([3.0, 2.0, 1.0])  # hat functions sum to 1
 
 
 class Mean(BaseEstimator):

@@ -35,7 +35,7 @@ def test_all_labellings_and_no_more(fitted, backend, k):
     X = [rng.normal(size=(t, 3)) for t in (4, 1, 3)]
     for x, ranked in zip(X, fitted.set_params(backend=backend).predict_kbest(X, k), strict=True):
         every = list(product(range(3), repeat=len(x)))
-        best = np.sort(fitted.decision_function([x] * len(every), every))[::-1]
+        best = np.sort(fitted.best_score([x] * len(every), every))[::-1]
         assert len({tuple(labels) for labels, _ in ranked}) == len(ranked) == min(k, len(every))
         np.testing.assert_allclose([score for _, score in ranked], best[:k], atol=1e-9)
 

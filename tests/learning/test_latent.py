@@ -106,7 +106,7 @@ def test_the_objective_never_rises_and_is_that_of_all_completions(init):
         best = {k: max(score(svm.coef_, x, k, h) for h in every) for k in (0, 1)}
         assert best[found] == pytest.approx(max(best.values()))
         assert score(svm.coef_, x, y, states) == pytest.approx(best[y])
-    assert svm.decision_function(X, Y) == pytest.approx(
+    assert svm.best_score(X, Y) == pytest.approx(
         [max(score(svm.coef_, x, y, h) for h in product(range(3), repeat=len(x))) for x, y in zip(X, Y, strict=True)]
     )
     assert "with latent states fixed" in str(svm.report_)

@@ -146,7 +146,7 @@ def test_predictions_in_time_are_labellings_with_bounds():
     assert (scores <= bounds + 1e-9).all()
     assert (more >= bounds - 1e-9).all()
     assert time.perf_counter() - begin < 0.05 + LATE
-    for ask in (svm.decision_function, svm.predict):
+    for ask in (svm.best_score, svm.predict):
         assert len(ask(DATA.X, time_limit=60.0)) == 8
     with pytest.raises(OptionError, match="time_limit"):
         svm.predict(DATA.X, time_limit=0)

@@ -272,7 +272,7 @@ def test_what_was_not_observed_scores_zero():
                 pair = tuple(y[t - 1 : t + 1])
                 if t:
                     total += sum(value * table.get(("step", (), pair, name), 0.0) for name, value in token.items())
-            assert svm.decision_function([more[k]], [y])[0] == pytest.approx(total, abs=1e-12)
+            assert svm.best_score([more[k]], [y])[0] == pytest.approx(total, abs=1e-12)
 
 
 def test_weights_by_name(tmp_path, capsys):

@@ -219,7 +219,7 @@ def test_values_of_a_model_are_learnt_from_its_labellings():
     assert REG.score(X_NEW, VALUES_NEW) > 0.99
     right = [np.mean(a["y"] == b["y"]) for a, b in zip(REG.predict_labels(X_NEW), Y_NEW)]
     assert np.mean(right) > 0.95
-    np.testing.assert_array_equal(REG.predict(X_NEW), REG.decision_function(X_NEW))
+    np.testing.assert_array_equal(REG.predict(X_NEW), REG.best_score(X_NEW))
     assert REG.score(X_NEW, VALUES_NEW) == r2_score(VALUES_NEW, REG.predict(X_NEW))
     weight = np.arange(40.0)
     assert REG.score(X_NEW, VALUES_NEW, weight) == r2_score(VALUES_NEW, REG.predict(X_NEW), sample_weight=weight)

@@ -107,7 +107,7 @@ def test_memory_that_runs_out_is_an_error_of_the_package(monkeypatch, tmp_path, 
     for what, call in {
         "fit": fit,
         "prediction": lambda: whole().predict(DATA.X),
-        "decision_function": lambda: whole().decision_function(DATA.X, DATA.Y),
+        "best_score": lambda: whole().best_score(DATA.X, DATA.Y),
     }.items():
         with pytest.raises(TooLargeError, match=f"^{what} ran out of memory.*{message}.*; "):
             call()

@@ -87,7 +87,7 @@ def test_scores_of_a_tagger_follow_from_names_and_weights(tagger):
     for name in {name for s in SENTENCES for token in s for name in items(token)}:
         only = tagger._ground([{"words": [[name]], "more": [[]]}], fitted=tagger._fitted).parameters.maps
         hashes[name] = next(m for m in only if m.name == "bucket").features.indices[0]
-    for x, y, score in zip(X, Y, tagger.decision_function(X, Y), strict=True):
+    for x, y, score in zip(X, Y, tagger.best_score(X, Y), strict=True):
         total = 0.0
         for token, more, tag in zip(x["words"], x["more"], y, strict=True):
             for name, value in items(token).items():
@@ -193,7 +193,7 @@ def test_scores_of_units_forms_and_dense_features_follow_from_names():
     rows = svm.weights_.top(k=None)
     assert len(rows) == len(svm.coef_)
     (learnt,) = (state for state in svm._fitted.values() if "mean" in state)
-    for one, y, score in zip(X, Y, svm.decision_function(X, Y), strict=True):
+    for one, y, score in zip(X, Y, svm.best_score(X, Y), strict=True):
         a, b = y["a"].tolist(), y["b"].tolist()
 
         def standard(i, one=one):

@@ -152,7 +152,7 @@ def test_predictions_with_given_weights_are_the_best_labellings(model, backend):
     best = [ranked(model, example)[0] for example in X]
     assert scores == pytest.approx([s for s, _ in best])
     assert [list(one) for one in labels] == [[TAGS[s] for s in y] for _, y in best]
-    assert svm.decision_function(X, labels) == pytest.approx(scores)
+    assert svm.best_score(X, labels) == pytest.approx(scores)
 
 
 def test_k_best_and_probabilities():

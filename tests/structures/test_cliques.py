@@ -79,7 +79,7 @@ def test_exact_backends_find_the_best_labelling(k):
                 assert every[tuple(free)] == pytest.approx(max(every.values()))
                 assert every[tuple(fixed)] == pytest.approx(max(s for y, s in every.items() if y[0] == 0))
         labels = svm.predict(X)
-        assert svm.decision_function(X, labels) == pytest.approx(svm.decision_function(X))
+        assert svm.best_score(X, labels) == pytest.approx(svm.best_score(X))
 
 
 def test_two_states_are_one_minimum_cut_of_any_number_of_variables():
@@ -124,7 +124,7 @@ def test_no_move_under_the_potentials_themselves_is_better(name, swap):
                 else:
                     other[where[list(picked)]] = alpha
                 assert w @ features(X[0], other, 3) <= score + 1e-9
-        assert svm.decision_function(X, [y])[0] == pytest.approx(score)
+        assert svm.best_score(X, [y])[0] == pytest.approx(score)
 
 
 @pytest.mark.parametrize(("k", "trainer"), [(2, "one-slack"), (3, "one-slack"), (2, "subgradient")])

@@ -91,7 +91,7 @@ def test_training_on_bipartite_edges_is_certified_and_saved(tmp_path):
     assert all((one[k] == two[k]).all() for one, two in same for k in ("reader", "book"))
     weights = svm.weights_[Bipartite.likes]
     assert weights.shape == (2, 3, 2)
-    score = svm.decision_function(X[:1], Y[:1])[0]
+    score = svm.best_score(X[:1], Y[:1])[0]
     x, y = X[0], {"reader": Y[0]["reader"], "book": ["abc".index(b) for b in Y[0]["book"]]}
     slow = sum(svm.weights_[Bipartite.who][s] @ row for s, row in zip(y["reader"], x["x"]))
     slow += sum(svm.weights_[Bipartite.what][s] @ row for s, row in zip(y["book"], x["z"]))

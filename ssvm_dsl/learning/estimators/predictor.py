@@ -118,8 +118,8 @@ class Predictor(Estimator):
         found = self._answers(X, latent_states, given=Y, time_limit=time_limit)
         return list(chain.from_iterable(found))
 
-    @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
-    def decision_function(
+    @memory_for("best_score", "ask for fewer examples at once, or set another backend")
+    def best_score(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
     ) -> F64:
         """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
@@ -128,16 +128,19 @@ class Predictor(Estimator):
 
         With ``time_limit``, seconds for the whole call, of the best ones found by then, as for ``predict``.
         """
-        if Y is None:
-            return np.concatenate(self._answers(X, lambda _, solution: solution.score, time_limit=time_limit))
-        if self.model.declaration.latents:  # of the best states of these
-            return np.concatenate(self._answers(X, lambda _, solution: solution.score, given=Y, time_limit=time_limit))
+        if Y is None or self.model.declaration.latents:  # of the best states of these
+            return self._best(X, Y, time_limit)
         self._check_fitted()
         grounded = self._ground(X, Y, self._fitted)
         assert grounded.truth is not None
         total = grounded.parameters.dot(self.coef_, grounded.truth)
         constants = grounded.parameters.constants
         return total if constants is None else total + constants.value(grounded.program, grounded.truth)
+
+    def _best(self, X: Any, given: Any, time_limit: float | None) -> F64:
+        """Return the score of the best labelling of each example, among those with what is given."""
+        found = self._answers(X, lambda _, solution: solution.score, given=given, time_limit=time_limit)
+        return np.concatenate(found)
 
     def _answers(self, X: Any, read: Callable[[Grounded, Solution], T], *asked: Any, **more: Any) -> list[T]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples."""

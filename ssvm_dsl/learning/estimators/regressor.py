@@ -147,7 +147,7 @@ checkpoint_seconds
         With ``time_limit``, seconds for the whole call, that of the best ones found by then; a ``TimeLimitWarning``
         tells how many are not proved best.
         """
-        return self.decision_function(X, time_limit=time_limit)
+        return self.best_score(X, time_limit=time_limit)
 
     def score(self, X: Sequence[Any], values: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions: 1 is perfect, 0 that of the mean value."""

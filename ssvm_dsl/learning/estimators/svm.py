@@ -11,8 +11,9 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.base import Goal, Learner
+from ssvm_dsl.learning.estimators.base import Goal
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
+from ssvm_dsl.learning.estimators.classifier import Classifier
 from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
@@ -20,7 +21,7 @@ from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
 
 
-class StructuredSVM(Learner):
+class StructuredSVM(Classifier):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
