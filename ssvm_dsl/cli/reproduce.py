@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ssvm_dsl.cli.command import Command, add_json
 from ssvm_dsl.cli.progress import progress_bar
@@ -35,7 +35,14 @@ def arguments(parser: ArgumentParser) -> None:
         "--results", metavar="DIR", default=FOLDER, help="where results are kept (default: %(default)s)"
     )
     parser.add_argument("--plot", metavar="DIR", help="draw the figures into this folder (needs matplotlib)")
-    parser.add_argument("--page", metavar="FILE", help="write the results, kept ones included, as a Markdown page")
+    parser.add_argument(
+        "--page", metavar="FILE",
+        help="write the results as a Markdown page, and as JSON beside it; experiments that are not named here stay as "
+        "they are there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quotes", metavar="DIR", help="write the numbers that pages of this folder quote from the page of --page anew"
+    )
     add_json(parser)
 
 
@@ -43,8 +50,7 @@ def run(args: Namespace) -> int:
     """Run experiments; the exit status is 1 when there is no result of one, e.g. for want of data."""
     from ssvm_dsl.report.plots import new_figure
     from ssvm_dsl.reproduce.catalogue import chosen
-    from ssvm_dsl.reproduce.page import write_page
-    from ssvm_dsl.reproduce.running import missing_data
+    from ssvm_dsl.reproduce.running import as_json, missing_data
 
     names = args.names[1:] if args.names[:1] in (["run"], ["list"]) else args.names
     experiments, folder = chosen(names), Path(args.results)
@@ -72,10 +78,31 @@ def run(args: Namespace) -> int:
         if not args.json:
             _show(one, result)
     if args.json:
-        write_json({"results": [_plain(one) for one in results], "missing_data": lacking})
+        write_json({"results": [as_json(one) for one in results], "missing_data": lacking})
     if args.page:
-        write_page(Path(args.page), results, lacking)
+        _write_page(Path(args.page), results, lacking, args.quotes)
     return 1 if lacking else 0
+
+
+def _write_page(page: Path, results: list[Result], lacking: dict[str, list[str]], quotes: str | None) -> None:
+    """Write a page and its record; what they held of other experiments stays, and full runs are not lost to quick ones.
+
+    Quotes are filled in from it.
+    """
+    from ssvm_dsl.reproduce.catalogue import chosen
+    from ssvm_dsl.reproduce.page import write_page
+    from ssvm_dsl.reproduce.quotes import fill_quotes
+    from ssvm_dsl.reproduce.running import read_record, record_path, write_record
+
+    kept = read_record(record_path(page), chosen([]))
+    for result in results:
+        if not result.quick or result.name not in kept or kept[result.name].quick:
+            kept[result.name] = result
+    shown = [kept[one.name] for one in chosen([]) if one.name in kept]
+    write_record(record_path(page), shown)
+    write_page(page, shown, {name: files for name, files in lacking.items() if name not in kept})
+    for path in fill_quotes(Path(quotes), kept, page.name) if quotes else ():
+        aside().print(f"{path}: numbers of the results written anew", markup=False, soft_wrap=True)
 
 
 def _require_folders(args: Namespace) -> None:
@@ -84,7 +111,15 @@ def _require_folders(args: Namespace) -> None:
     Raises
     ------
     OSError
+    OptionError
+        The page would be its own record, or there is none to quote from.
     """
+    from ssvm_dsl.errors import OptionError
+
+    if args.page and Path(args.page).suffix == ".json":
+        raise OptionError(f"--page {args.page}: a Markdown page; its numbers go to a file .json beside it")
+    if args.quotes and not args.page:
+        raise OptionError("--quotes needs --page: the page that is quoted")
     page = None if args.page is None else Path(args.page).absolute().parent
     for folder in (None if args.kept else args.results, args.plot, page):
         if folder is not None:
@@ -130,12 +165,13 @@ def _list(experiments: list[Experiment], as_json: bool) -> None:
 
 def _result(experiment: Experiment, folder: Path, args: Namespace) -> Result | None:
     """Return the result that was kept, or of a run now; ``None`` where none is kept and none is to be run."""
-    from ssvm_dsl.reproduce.running import result_path, run_experiment, save_result, saved_result
+    from ssvm_dsl.reproduce.running import result_path, run_experiment, save_result, saved_result, under_its_rules
 
     if args.kept:
-        return saved_result(folder, experiment.name, False) or saved_result(folder, experiment.name, True)
+        kept = saved_result(folder, experiment.name, False) or saved_result(folder, experiment.name, True)
+        return None if kept is None else under_its_rules(experiment, kept)
     kept = None if args.again else saved_result(folder, experiment.name, args.quick)
-    if kept is not None:
+    if kept is not None and under_its_rules(experiment, kept).findings.rows == kept.findings.rows:
         path = result_path(folder, experiment.name, args.quick)
         text = f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it anew"
         aside().print(text, markup=False, soft_wrap=True)
@@ -155,7 +191,7 @@ def _show(experiment: Experiment, result: Result) -> None:
     from rich.text import Text
 
     from ssvm_dsl.report.tables import plain_table
-    from ssvm_dsl.reproduce.page import HEAD, cells, closing, heading
+    from ssvm_dsl.reproduce.page import HEAD, cells, closing, heading, not_answered, reasons
 
     screen = console()
     screen.print(Text(heading(experiment, result), style="bold"), soft_wrap=True)
@@ -164,7 +200,8 @@ def _show(experiment: Experiment, result: Result) -> None:
     screen.print(plain_table("", HEAD, map(cells, result.findings.rows)))
     for table in result.findings.tables:
         screen.print("", plain_table(table.title, table.columns, table.rows))
-    for note in (*result.findings.notes, closing(result)):
+    notes = (*reasons(result), *not_answered(experiment, result), *result.findings.notes, closing(result))
+    for note in notes:
         screen.print(note, markup=False)
     screen.print()
 
@@ -182,18 +219,6 @@ def _plot(experiment: Experiment, result: Result, folder: Path) -> None:
     path = folder / f"{experiment.name}{'-quick' if result.quick else ''}.png"
     figure.savefig(path, dpi=120)
     aside().print(f"{experiment.name}: figure in {path}", markup=False, soft_wrap=True)
-
-
-def _plain(result: Result) -> dict[str, Any]:
-    """Return a result as plain data, without arrays."""
-    from dataclasses import asdict
-
-    return {
-        "name": result.name,
-        "quick": result.quick,
-        **result.findings.as_json(),
-        "circumstances": asdict(result.circumstances),
-    }
 
 
 COMMAND = Command("reproduce", "run the experiments of the papers and compare with what they published", run, arguments)

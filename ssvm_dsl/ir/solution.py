@@ -167,7 +167,8 @@ def join_solutions(parts: Sequence[Solution]) -> Solution:
     log_z = [part.log_partition for part in parts if part.log_partition is not None]
     stats: dict[str, Any] = {}
     for part in parts:
-        stats |= part.stats
+        for name, value in part.stats.items():
+            stats[name] = stats.get(name, 0) + value
     return Solution(
         np.concatenate([part.labels for part in parts], axis=-1),
         np.concatenate([part.score for part in parts], axis=-1),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.reproduce.statements import Row, Statement, Verdict
 
 #: Told what is done now, and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -33,69 +31,6 @@ class Steps:
         """Tell what the next step does."""
         self._progress(doing, min(self._done / self._n, 1.0))
         self._done += 1
-
-
-class Verdict(StrEnum):
-    """Whether a published statement was found again."""
-
-    AGREES = "agrees"
-    MISSES = "misses"
-    #: There is no published number, or nothing that could be compared: ours is told.
-    OURS = "ours"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One statement of a paper beside what was measured.
-
-    Parameters
-    ----------
-    what : str
-        E.g. ``"letter error, 1 fold trains"``.
-    published, ours : str
-    tolerance : str
-        What counts as agreement, e.g. ``"+- 0.01"`` or ``"the order"``; empty where nothing is compared.
-    verdict : Verdict
-    """
-
-    what: str
-    published: str
-    ours: str
-    tolerance: str
-    verdict: Verdict
-
-
-def compare(
-    what: str, published: float, ours: Sequence[float] | F64 | float, within: float, form: str = "{:.3f}"
-) -> Row:
-    """Return a row that agrees when ours is within a distance of the published number.
-
-    Parameters
-    ----------
-    what : str
-    published : float
-    ours : float, or several
-        Of several repetitions the mean is compared; their standard deviation is told.
-    within : float
-    form : str
-        How the numbers are written.
-    """
-    agrees = abs(float(np.mean(ours)) - published) <= within
-    return Row(what, form.format(published), with_spread(ours, form), f"+- {within:g}", _verdict(agrees))
-
-
-def claim(what: str, published: str, ours: str, holds: bool, tolerance: str) -> Row:
-    """Return a row for a statement that is no number, such as an order."""
-    return Row(what, published, ours, tolerance, _verdict(holds))
-
-
-def measured(what: str, ours: str, published: str = "-") -> Row:
-    """Return a row that compares nothing: there is no published number, or it is of another machine or other data."""
-    return Row(what, published, ours, "", Verdict.OURS)
-
-
-def _verdict(agrees: bool) -> Verdict:
-    return Verdict.AGREES if agrees else Verdict.MISSES
 
 
 @dataclass(frozen=True)
@@ -134,10 +69,17 @@ class Findings:
             "tables": [asdict(table) for table in self.tables],
         }
 
+    def changed(self, verdict: Callable[[Row], Verdict]) -> Findings:
+        """Return the same findings with other verdicts."""
+        return replace(self, rows=[replace(row, verdict=verdict(row)) for row in self.rows])
+
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Findings:
         """Return findings from plain data and arrays; raises KeyError, TypeError or ValueError for others."""
-        rows = [Row(**{**row, "verdict": Verdict(row["verdict"])}) for row in stored["rows"]]
+        rows = [
+            Row(**{**row, "verdict": Verdict(row["verdict"]), "numbers": tuple(row["numbers"])})
+            for row in stored["rows"]
+        ]
         tables = [Table(**table) for table in stored["tables"]]
         return cls(rows, list(stored["notes"]), tables, dict(arrays))
 
@@ -158,6 +100,8 @@ class Experiment:
         One line.
     run : callable
         ``run(quick, progress) -> Findings``; ``quick`` takes smaller data, fewer folds and fewer passes.
+    statements : tuple of Statement
+        What is answered, with the rules that decide on verdicts; a run may leave out some.
     draw : callable, optional
         ``draw(arrays, figure)`` draws the arrays of the findings on an empty matplotlib figure.
     size : (float, float)
@@ -174,13 +118,23 @@ class Experiment:
     where: str
     summary: str
     run: Callable[[bool, Progress], Findings]
+    statements: tuple[Statement, ...]
     draw: Callable[[Mapping[str, NDArray[Any]], Any], None] | None = None
     size: tuple[float, float] = (10.0, 4.0)
     data: tuple[str, ...] = ()
     substitutes: tuple[str, ...] = ()
 
+    def under_its_rules(self, findings: Findings) -> Findings:
+        """Return stored findings, without verdicts on statements that are declared in another way now."""
+        declared = {(one.key, one.published, one.tolerance, one.why) for one in self.statements}
 
-def with_spread(values: Sequence[float] | F64 | float, form: str = "{:.3f}") -> str:
-    """Return e.g. ``"0.204 (sd 0.006)"``: the mean and, of several numbers, their standard deviation."""
-    several = np.size(values) > 1
-    return form.format(np.mean(values)) + (f" (sd {form.format(np.std(values))})" if several else "")
+        def verdict(row: Row) -> Verdict:
+            known = (row.key, row.published, row.tolerance, row.why) in declared
+            return row.verdict if known or not row.tolerance else Verdict.EARLIER
+
+        return findings.changed(verdict)
+
+    def unanswered(self, findings: Findings) -> list[Statement]:
+        """Return the statements that some findings do not answer."""
+        answered = {row.key for row in findings.rows}
+        return [one for one in self.statements if one.key not in answered]

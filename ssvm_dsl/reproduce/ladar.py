@@ -7,7 +7,7 @@ joint quadratic program over the local polytope, which CPLEX solved in the paper
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import along
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.plugin_api.training import TrainingEvent
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, claim, measured
+from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
+from ssvm_dsl.reproduce.statements import Answers, Between, Statement, factor_two
 
 #: Height that parts the ground from the rest, in metres.
 GROUND = 0.25
@@ -44,6 +45,21 @@ AGREE = EDGE * np.stack([np.diag(row) for row in np.eye(3)])
 
 #: How far above the line counts as near it.
 NEAR = 0.05
+
+
+SUBSTITUTE = "the scans are simulated, so that numbers of iterations are those of another problem"
+
+#: Iterations of steps, and of a quick run.
+ITERATIONS, QUICK_ITERATIONS = 4100, 200
+
+STATEMENTS = (
+    Statement("line", "optimum of the quadratic program"),
+    Statement("plain", "iterations after which plain steps cross it", "1950", Between(1, ITERATIONS), "{:.0f}"),
+    Statement("newton", "iterations after which Newton steps cross it", "550", Between(1, ITERATIONS), "{:.0f}"),
+    Statement("numbers", "the numbers of iterations themselves", "1950 and 550", why=SUBSTITUTE),
+    Statement("earlier", "how many times earlier Newton steps are there", "3.5", factor_two(3.5), "{:.1f}"),
+    Statement("near", "how many times earlier they are within 5 % of it"),
+)
 
 
 class Scan(Model):
@@ -70,7 +86,7 @@ def above_ground(scan: StreetScan) -> tuple[dict[str, Any], Any]:
 
 def run(quick: bool, progress: Progress) -> Findings:
     """Run both kinds of steps from zero; quick: 120 points in a scan, 200 iterations, two lengths of steps each."""
-    points, iterations = (120, 200) if quick else (N_POINTS, 4100)
+    points, iterations = (120, QUICK_ITERATIONS) if quick else (N_POINTS, ITERATIONS)
     lengths = {"plain": PLAIN[1:] if quick else PLAIN, "Newton": NEWTON[:2] if quick else NEWTON}
     X, Y = map(list, zip(*map(above_ground, make_street_scans(N_SCANS, points)), strict=True))
     steps = Steps(progress, 1 + sum(map(len, lengths.values())))
@@ -88,17 +104,45 @@ def run(quick: bool, progress: Progress) -> Findings:
             curves.append(objectives(X, Y, kind, length, iterations, line))
         arrays[kind] = min(curves, key=lambda one: (reached(one, line), reached(one, near), one[:, 1].min()))
         first[kind] = [min(reached(one, goal) for one in curves) for goal in (line, near)]
-    rows = [measured("optimum of the quadratic program", f"{line:.4g}, gap {relaxed.relative_gap:.0e}")]
-    for kind, published in (("plain", "1950"), ("Newton", "550")):
-        crossed, least = first[kind][0], arrays[kind][:, 1].min() / line - 1.0
-        text = f"{crossed:.0f}" if np.isfinite(crossed) else f"no, {least:.1%} above after {iterations}"
-        rows.append(claim(f"{kind} steps cross it at iteration", published, text, bool(np.isfinite(crossed)), "cross"))
-    for k, what in enumerate(("at the line", "within 5 % of it")):
+    answers = Answers(STATEMENTS)
+    answers.text("line", f"{line:.4g}, gap {relaxed.relative_gap:.0e}", line)
+    tell_crossings(answers, first, {kind: arrays[kind][:, 1].min() / line - 1.0 for kind in first}, iterations)
+    return Findings(answers.rows, NOTES, arrays=arrays)
+
+
+def tell_crossings(
+    answers: Answers, first: Mapping[str, Sequence[float]], least: Mapping[str, float], iterations: int
+) -> None:
+    """Tell after how many iterations steps of either kind were at the line, and within 5 % of it.
+
+    Parameters
+    ----------
+    answers : Answers
+    first : dict of (float, float)
+        The iterations, infinity: not in time.
+    least : dict of float
+        How far above the line the lowest objective is, relative to it.
+    iterations : int
+        How many there were.
+    """
+    for kind, key in (("plain", "plain"), ("Newton", "newton")):
+        crossed = first[kind][0]
+        if np.isfinite(crossed):
+            answers.numbers(key, crossed)
+        else:  # to the number of iterations that were declared there is no crossing
+            answers.numbers(key, iterations + 1.0, text=f"no, {least[kind]:.1%} above after {iterations}")
+    crossings = [first[kind][0] for kind in ("plain", "Newton")]
+    shown = " and ".join(f"{one:.0f}" if np.isfinite(one) else f"> {iterations}" for one in crossings)
+    answers.text("numbers", shown, *crossings)
+    for k, key in enumerate(("earlier", "near")):
         newton, plain = first["Newton"][k], first["plain"][k]
-        ours = " against ".join(f"{one:.0f}" if np.isfinite(one) else f"> {iterations}" for one in (newton, plain))
-        earlier = 2.0 * newton <= min(plain, iterations)  # nothing is known of plain steps after the last one
-        rows.append(claim(f"Newton is there first, {what}", "550 against 1950", ours, earlier, "twice as early"))
-    return Findings(rows, NOTES, arrays=arrays)
+        late = not np.isfinite(plain)
+        text = " against ".join(f"{one:.0f}" if np.isfinite(one) else f"> {iterations}" for one in (newton, plain))
+        if not np.isfinite(newton):
+            answers.numbers(key, text=f"Newton steps are not there: {text}")
+            continue
+        ratio = (iterations if late else plain) / newton
+        answers.numbers(key, ratio, text=f"{'> ' * late}{ratio:.1f} ({text})", at_least=late)
 
 
 def reached(curve: F64, goal: float) -> float:
@@ -150,7 +194,7 @@ PAPER = "Ratliff, Bagnell, Zinkevich: (Online) Subgradient Methods for Structure
 
 EXPERIMENTS = (
     Experiment(
-        "ladar", "ladar", PAPER, "section 7.2, Figure 2", "laser scans: plain and Newton steps", run, draw, (6.0, 4.5),
-        (), ("simulated street scans for those of Anguelov et al. (2005)", "lp-dual-qp for CPLEX"),
+        "ladar", "ladar", PAPER, "section 7.2, Figure 2", "laser scans: plain and Newton steps", run, STATEMENTS,
+        draw, (6.0, 4.5), (), ("simulated street scans for those of Anguelov et al. (2005)", "lp-dual-qp for CPLEX"),
     ),
 )  # fmt: skip

@@ -26,17 +26,8 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import (
-    Experiment,
-    Findings,
-    Progress,
-    Row,
-    Steps,
-    claim,
-    compare,
-    measured,
-    with_spread,
-)
+from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
+from ssvm_dsl.reproduce.statements import Answers, Rising, Statement, near
 
 #: Methods of Figure 1, best first: name, risk.
 METHODS = (("structured margin", "margin"), ("unstructured margin", "hm"), ("perceptron", "perceptron"))
@@ -48,6 +39,31 @@ ERRORS = ("letters, training", "words, training", "letters, test", "words, test"
 TRAINED = {"one": "1 fold trains", "rest": "9 folds train"}
 PUBLISHED = {"one": 0.20, "rest": 0.13}
 SECONDS = {"one": "17 s", "rest": "-"}
+
+
+def protocol_statements(train: Literal["one", "rest"]) -> tuple[Statement, ...]:
+    """Return the statements of a protocol."""
+    name = TRAINED[train]
+    return (
+        near(f"{train}-letters", f"letter error, {name}", PUBLISHED[train], 0.01),
+        Statement(f"{train}-words", f"word error, {name}"),
+        Statement(f"{train}-bcfw", f"letter error of bcfw, C = 0.3, {name}"),
+        Statement(
+            f"{train}-seconds", f"training, all folds, {name}", SECONDS[train],
+            why="" if SECONDS[train] == "-" else "seconds of a processor of 2007",
+        ),
+    )  # fmt: skip
+
+
+STATEMENTS = (
+    *protocol_statements("one"),
+    *protocol_statements("rest"),
+    *(
+        Statement(f"order-{name}s", f"{name} error on test words, last pass: structured, unstructured, perceptron",
+                  "structured < unstructured < perceptron", Rising())
+        for name in ("letter", "word")
+    ),
+)  # fmt: skip
 
 
 class OCR(Model):
@@ -71,12 +87,15 @@ def run(quick: bool, progress: Progress) -> Findings:
         for k, fold in enumerate(folds):
             steps(f"{name}, fold {fold}")
             curves[m, :, k] = learning_curve(load_letters(fold, "one"), risk, passes)
-    rows = [*protocol("one", folds, passes, steps), *protocol("rest", folds, passes, steps), *orders(curves)]
+    answers = Answers(STATEMENTS)
+    protocol(answers, "one", folds, passes, steps)
+    protocol(answers, "rest", folds, passes, steps)
+    orders(answers, curves)
     note = (
         "The errors of both protocols are those of the average of the weights, each times its number; those of the "
         "figure and of the orders are of the newest weights, as in the paper."
     )
-    return Findings(rows, (note,), arrays={"curves": curves})
+    return Findings(answers.rows, (note,), arrays={"curves": curves})
 
 
 def published_learner(n: int, risk: str = "margin", **options: Any) -> StructuredSVM:
@@ -105,8 +124,8 @@ def letter_and_word_error(svm: StructuredSVM, X: Sequence[Any], Y: Sequence[Any]
     return float(np.concatenate(wrong).mean()), float(np.mean([word.any() for word in wrong]))
 
 
-def protocol(train: Literal["one", "rest"], folds: Sequence[int], passes: int, steps: Steps) -> list[Row]:
-    """Return the rows of a protocol: errors and seconds of the published learner, errors near the optimum."""
+def protocol(answers: Answers, train: Literal["one", "rest"], folds: Sequence[int], passes: int, steps: Steps) -> None:
+    """Tell errors and seconds of the published learner, and errors near the optimum."""
     name = TRAINED[train]
     errors, best, seconds = [], [], 0.0
     for fold in folds:
@@ -120,25 +139,18 @@ def protocol(train: Literal["one", "rest"], folds: Sequence[int], passes: int, s
         optimal = StructuredSVM(OCR, C=0.3, tol=1e-2, random_state=0, n_threads=1).fit(X, Y)
         best.append(1.0 - optimal.score(X_test, Y_test))
     letters, words = np.transpose(errors)
-    return [
-        compare(f"letter error, {name}", PUBLISHED[train], letters, 0.01),
-        measured(f"word error, {name}", with_spread(words)),
-        measured(f"letter error of bcfw, C = 0.3, {name}", with_spread(best)),
-        measured(f"training, {len(folds)} folds, {name}", f"{seconds:.1f} s of a processor", SECONDS[train]),
-    ]
+    answers.draws(f"{train}-letters", letters)
+    answers.draws(f"{train}-words", words)
+    answers.draws(f"{train}-bcfw", best)
+    answers.text(f"{train}-seconds", f"{seconds:.1f} s of a processor, {len(folds)} folds", seconds)
 
 
-def orders(curves: F64) -> list[Row]:
-    """Return rows that say whether the three methods are in the published order on the test words."""
-    rows = []
+def orders(answers: Answers, curves: F64) -> None:
+    """Tell whether the three methods are in the published order on the test words."""
     for name, k in (("letter", 2), ("word", 3)):
         last = curves[:, k].mean(axis=1)[:, -1]
-        ours = " < ".join(f"{method} {last[m]:.3f}" for m, (method, _) in enumerate(METHODS))
-        holds = bool((np.diff(last) > 0).all())
-        shown = ours if holds else ours.replace(" < ", ", ")
-        published = "structured < unstructured < perceptron"
-        rows.append(claim(f"{name} error on test words, last pass", published, shown, holds, "the order"))
-    return rows
+        ours = ", ".join(f"{method} {last[m]:.3f}" for m, (method, _) in enumerate(METHODS))
+        answers.numbers(f"order-{name}s", *last, text=ours)
 
 
 def draw(arrays: Mapping[str, Any], figure: Any) -> None:
@@ -159,6 +171,6 @@ PAPER = "Ratliff, Bagnell, Zinkevich: (Online) Subgradient Methods for Structure
 EXPERIMENTS = (
     Experiment(
         "ocr", "ocr", PAPER, "section 7.1, Figure 1", "handwritten words: letter and word errors of three risks", run,
-        draw,
+        STATEMENTS, draw,
     ),
 )  # fmt: skip

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.reproduce.catalogue import chosen
-from ssvm_dsl.reproduce.experiment import Experiment, Row
+from ssvm_dsl.reproduce.experiment import Experiment
 from ssvm_dsl.reproduce.running import Result
+from ssvm_dsl.reproduce.statements import Row, Verdict
 from ssvm_dsl.units import seconds_text
 
 #: Columns of a table of rows.
-HEAD = ("what", "published", "ours", "tolerance", "verdict")
+HEAD = ("what", "published", "ours", "agrees if", "verdict")
 
 
 def authors(experiment: Experiment) -> str:
@@ -31,11 +32,30 @@ def cells(row: Row) -> tuple[str, ...]:
     return row.what, row.published, row.ours, row.tolerance or "-", str(row.verdict)
 
 
+def reasons(result: Result) -> list[str]:
+    """Return why statements are not compared, and what else keeps verdicts away."""
+    rows = result.findings.rows
+    texts = [f"*{row.what}* is not compared: {row.why}." for row in rows if row.why]
+    if any(row.verdict is Verdict.EARLIER for row in rows):
+        texts.append(
+            "The rules of this experiment have changed since the stored run: statements whose rule is another one now "
+            "have no verdict until it is run again."
+        )
+    return texts
+
+
+def not_answered(experiment: Experiment, result: Result) -> list[str]:
+    """Return a note on the statements that a stored full run does not answer."""
+    missing = [] if result.quick else experiment.unanswered(result.findings)
+    return [f"Not in the stored run: {'; '.join(one.what for one in missing)}."] if missing else []
+
+
 def closing(result: Result) -> str:
-    """Return when a result was found and what it took."""
+    """Return when a result was found, by which code, and what it took."""
     known = result.circumstances
     spent = f"{seconds_text(known.seconds)}, {seconds_text(known.processor_seconds)} of processors"
-    return f"Run on {known.date} in {spent} ({known.machine})."
+    commit = f" at commit {known.commit}" if known.commit else ""
+    return f"Run on {known.date}{commit} in {spent} ({known.machine})."
 
 
 def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequence[str]]) -> None:
@@ -52,8 +72,13 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     lines = [
         "# Results", "",
         "Written by `ssvm reproduce --page FILE`; do not edit. `ssvm reproduce NAME --again` runs an experiment again.",
-        "*agrees* and *misses* say whether the published statement was found again within the tolerance; *ours* has no",
-        "published number to be compared with, or one of another machine or of data that cannot be had.", "",
+        "The results file beside this page holds the same numbers as data; other pages quote them from there.", "",
+        "What counts as agreement is declared with each experiment before it runs, with a lower and an upper limit",
+        "wherever the paper has a number, and never looks at seconds, so that verdicts do not depend on the machine.",
+        "*agrees* and *misses* say whether the published statement was found again; *not comparable*: there is a",
+        "published number, and a reason, given below the table, why ours cannot be set against it;",
+        "*too short to judge*: the run ended before that could be told; *ours*: there is no published number;",
+        "*older rule*: the stored run is older than the rule declared now.", "",
     ]  # fmt: skip
     lines += _overview(results, by_name)
     for result in results:
@@ -69,24 +94,26 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
     """Return the table of all results."""
     rows = []
     for result in results:
-        verdicts = [str(row.verdict) for row in result.findings.rows]
-        run = f"{result.circumstances.date}{', quick' if result.quick else ''}"
+        verdicts = [row.verdict for row in result.findings.rows]
+        known = result.circumstances
+        run = f"{known.date}{f', {known.commit}' if known.commit else ''}{', quick' if result.quick else ''}"
         where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
-        rows.append((f"[{result.name}](#{result.name})", where, *(str(verdicts.count(one)) for one in
-                    ("agrees", "misses", "ours")), run, seconds_text(result.circumstances.seconds)))  # fmt: skip
-    return [*_table(("experiment", "reproduces", "agrees", "misses", "ours", "run on", "took"), rows), ""]
+        counts = (str(verdicts.count(one)) for one in Verdict)
+        rows.append((f"[{result.name}](#{result.name})", where, *counts, run, seconds_text(known.seconds)))
+    return [*_table(("experiment", "reproduces", *map(str, Verdict), "run on", "took"), rows), ""]
 
 
 def _section(experiment: Experiment, result: Result) -> list[str]:
     """Return the section of a result."""
-    quick = " *Quick run: smaller data, fewer folds and passes; its verdicts say little.*" if result.quick else ""
+    quick = " *Quick run: smaller data, fewer folds and passes; nothing is judged.*" if result.quick else ""
     lines = [f"## {experiment.name}", "", f"{experiment.paper}, {experiment.where}: {experiment.summary}.{quick}", ""]
     for substitute in experiment.substitutes:
         lines += [f"*Substitute*: {substitute}.", ""]
     lines += [*_table(HEAD, map(cells, result.findings.rows)), ""]
     for table in result.findings.tables:
         lines += [f"{table.title}:", "", *_table(table.columns, table.rows), ""]
-    for note in (*result.findings.notes, closing(result)):
+    notes = (*reasons(result), *not_answered(experiment, result), *result.findings.notes, closing(result))
+    for note in notes:
         lines += [note, ""]
     return lines
 

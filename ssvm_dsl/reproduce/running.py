@@ -1,16 +1,20 @@
 """Run experiments, keep what they found in a folder, and take it up again instead of running them anew.
 
 A finished experiment is a file ``NAME.npz`` (``NAME-quick.npz`` for a quick run) of arrays and JSON, never pickle.
+Beside a page of results stands a JSON file of all that the page shows (:func:`write_record`): what other pages quote,
+and what stays on the page when some of the experiments are run again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import subprocess
 import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +22,14 @@ from typing import Any
 
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
+from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.processors import available
 from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress
+from ssvm_dsl.reproduce.statements import Row, Verdict
 from ssvm_dsl.version import __version__
 
 #: Form of the files; those of another one are run again.
-FORM = 1
+FORM = 2
 
 #: Packages whose versions are told with results.
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "ortools", "clarabel")
@@ -43,6 +49,8 @@ class Circumstances:
         By package, Python among them.
     seconds, processor_seconds : float
         What the whole experiment took, compiling kernels included where they were not kept from earlier.
+    commit : str
+        Of the code, where it is run from a Git checkout; ``-dirty`` follows where files were changed since.
     """
 
     date: str
@@ -50,6 +58,7 @@ class Circumstances:
     versions: dict[str, str]
     seconds: float
     processor_seconds: float
+    commit: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +78,38 @@ def missing_data(experiment: Experiment) -> list[str]:
 
 
 def run_experiment(experiment: Experiment, quick: bool, progress: Progress) -> Result:
-    """Run an experiment; warnings about fits that end at a limit are left out, experiments fix passes on purpose."""
+    """Run an experiment; warnings about fits that end at a limit are left out, experiments fix passes on purpose.
+
+    A quick run judges nothing.
+    """
     begin, begin_processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         findings = experiment.run(quick, progress)
     spent = time.perf_counter() - begin, time.process_time() - begin_processor
+    findings = findings.changed(_too_short) if quick else findings
     return Result(experiment.name, quick, findings, _circumstances(*spent))
+
+
+def _too_short(row: Row) -> Verdict:
+    return Verdict.TOO_SHORT if row.verdict in (Verdict.AGREES, Verdict.MISSES) else row.verdict
 
 
 def _circumstances(seconds: float, processor_seconds: float) -> Circumstances:
     """Return what is told of this run."""
     used = {"ssvm-dsl": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
     machine = f"{platform.machine()}, {available()} processors, {platform.system()}"
-    return Circumstances(datetime.now(UTC).date().isoformat(), machine, used, seconds, processor_seconds)
+    return Circumstances(datetime.now(UTC).date().isoformat(), machine, used, seconds, processor_seconds, _commit())
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that this file is in; empty where it is in none."""
+    asked = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*")
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def result_path(folder: Path, name: str, quick: bool) -> Path:
@@ -94,12 +121,18 @@ def save_result(folder: Path, result: Result) -> Path:
     """Write a result; return where."""
     folder.mkdir(parents=True, exist_ok=True)
     path = result_path(folder, result.name, result.quick)
-    content = {
-        "form": FORM, "name": result.name, "quick": result.quick, "findings": result.findings.as_json(),
-        "circumstances": asdict(result.circumstances),
-    }  # fmt: skip
-    write_arrays(path, content, result.findings.arrays)
+    write_arrays(path, {"form": FORM, **as_json(result)}, result.findings.arrays)
     return path
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """Return everything but the arrays as plain data."""
+    return {
+        "name": result.name,
+        "quick": result.quick,
+        **result.findings.as_json(),
+        "circumstances": asdict(result.circumstances),
+    }
 
 
 def saved_result(folder: Path, name: str, quick: bool) -> Result | None:
@@ -125,5 +158,42 @@ def saved_result(folder: Path, name: str, quick: bool) -> Result | None:
 
 def _result(content: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     """Return a result from what a file holds."""
-    findings = Findings.from_json(content["findings"], arrays)
-    return Result(content["name"], content["quick"], findings, Circumstances(**content["circumstances"]))
+    circumstances = Circumstances(**content["circumstances"])
+    return Result(content["name"], content["quick"], Findings.from_json(content, arrays), circumstances)
+
+
+def record_path(page: Path) -> Path:
+    """Return where the results that a page shows are kept."""
+    return page.with_suffix(".json")
+
+
+def write_record(path: Path, results: Sequence[Result]) -> None:
+    """Write results without their arrays as JSON, sorted and indented so that versions can be compared."""
+    content = {"form": FORM, "results": [as_json(one) for one in results]}
+    write_lines(path, json.dumps(content, indent=1, ensure_ascii=False).splitlines())
+
+
+def read_record(path: Path, experiments: Sequence[Experiment]) -> dict[str, Result]:
+    """Return the results in a file of :func:`write_record` by experiment; none where there is no file.
+
+    Verdicts by rules that are not those of the experiments any more are taken back.
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged, or something else.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        results = {one["name"]: _result(one, {}) for one in content["results"]}
+    except (KeyError, TypeError, ValueError) as err:
+        raise FileFormatError(f"{path}: not results of ssvm reproduce ({err}); delete it") from err
+    known = [one for one in experiments if one.name in results]
+    return {one.name: under_its_rules(one, results[one.name]) for one in known}
+
+
+def under_its_rules(experiment: Experiment, result: Result) -> Result:
+    """Return a stored result without the verdicts by rules that are not those of the experiment any more."""
+    return replace(result, findings=experiment.under_its_rules(result.findings))

@@ -33,7 +33,8 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Row, Steps, claim, measured, with_spread
+from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
+from ssvm_dsl.reproduce.statements import Answers, Between, Rising, Statement, with_spread
 
 #: Learners, in the order of the arrays; colours of Figure 3.
 LEARNERS = {"regressed MMP": "blue", "MMSR": "green", "MMSR, value features": "red"}
@@ -85,6 +86,19 @@ class Headed(Walk):
     cost = Factor(Walk.y.is_(1), features=f, nonneg=True)
 
 
+STATEMENTS = (
+    Statement("mmsr", "rms error on other terrains: MMSR, regressed MMP", "MMSR < regressed MMP", Rising(), "{:.2f}"),
+    Statement("value", "the same: MMSR with value features, MMSR", "slightly better than MMSR", Rising(), "{:.2f}"),
+    Statement("draws", "draws in which both orders hold"),
+    Statement("passes", "subgradient steps: passes after which MMSR is below the best error of regressed MMP",
+              "within few iterations", Between(1, 15), "{:.0f}"),
+    Statement("headings", "MMSR on states (row, column, heading)", form="{:.2f}"),
+    Statement("spread", "standard deviation of the values", form="{:.2f}"),
+    Statement("map", f"windows of the map {MAP}: MMSR with value features, MMSR, regressed MMP",
+              "MMSR < regressed MMP; value features better", Rising(), "{:.2f}"),
+)  # fmt: skip
+
+
 def run(quick: bool, progress: Progress) -> Findings:
     """Learn on some terrains, test on others, for several draws; quick: one draw, smaller data."""
     n, draws, passes = (20, 1, 8) if quick else (100, 3, 30)
@@ -100,23 +114,18 @@ def run(quick: bool, progress: Progress) -> Findings:
         steps(f"draw {k + 1}: states with headings")
         some = [make_plans(max(n // 4, 10), headings=True, random_state=seed) for seed in (2 * k, 2 * k + 1)]
         errors[3, k] = regression(Headed, *some)
-    planned, direct, valued, _ = errors.mean(axis=1)
-    best = min(planned, curves[0].mean(axis=0).min())
+    answers = Answers(STATEMENTS)
+    tell_errors(answers, errors)
+    best = min(errors[0].mean(), curves[0].mean(axis=0).min())
     first = np.flatnonzero(curves[1].mean(axis=0) < best)
-    rows = [
-        claim("rms error on other terrains", "MMSR < regressed MMP", f"{with_spread(errors[1], '{:.2f}')} < "
-              f"{with_spread(errors[0], '{:.2f}')}", bool(direct < planned), "the order"),
-        claim("the same with value features", "slightly better than MMSR", with_spread(errors[2], "{:.2f}"),
-              bool(valued < direct), "the order"),
-        claim("subgradient steps: MMSR is below the best error of regressed MMP", "within few iterations",
-              f"after {first[0] + 1} passes" if len(first) else "never", bool(len(first) and first[0] < passes // 2),
-              "in the first half"),
-        measured("MMSR on states (row, column, heading)", with_spread(errors[3], "{:.2f}")),
-        measured("standard deviation of the values", with_spread(spread, "{:.2f}")),
-    ]  # fmt: skip
+    if len(first):
+        answers.numbers("passes", first[0] + 1)
+    else:
+        answers.numbers("passes", passes, at_least=True)
+    answers.draws("headings", errors[3])
+    answers.draws("spread", spread)
     steps("windows of a map")
-    more, missing = on_maps(n)
-    rows += more
+    missing = on_maps(n, answers)
     notes = (
         f"{n} plans on {n // 10} terrains of 16 x 16 squares to learn from, as many on others to test on, {draws} "
         f"draw{'s' * (draws > 1)}. Errors are of certified optima (structured regression: C = 10; MMP: the best of "
@@ -124,7 +133,17 @@ def run(quick: bool, progress: Progress) -> Findings:
         "true costs are quadratic in slopes, and the first turn is not seen on squares: what is left of the errors.",
         *missing,
     )
-    return Findings(rows, notes, arrays={"errors": errors, "curves": curves})
+    return Findings(answers.rows, notes, arrays={"errors": errors, "curves": curves})
+
+
+def tell_errors(answers: Answers, errors: F64) -> None:
+    """Tell the mean errors of the three learners, their order, and in how many draws it holds."""
+    planned, direct, valued, _ = errors
+    for key, several in (("mmsr", (direct, planned)), ("value", (valued, direct))):
+        text = ", ".join(with_spread(one, "{:.2f}") for one in several)
+        answers.numbers(key, *(float(one.mean()) for one in several), text=text)
+    holds = (valued < direct) & (direct < planned)
+    answers.text("draws", f"{holds.sum()} of {len(holds)}", 100.0 * float(holds.mean()))
 
 
 def optima(train: Plans, test: Plans) -> tuple[float, float, float]:
@@ -132,21 +151,19 @@ def optima(train: Plans, test: Plans) -> tuple[float, float, float]:
     return regressed_planning(train, test), regression(Walk, train, test), regression(Valued, train, test)
 
 
-def on_maps(n: int) -> tuple[list[Row], list[str]]:
-    """Return a row for terrains made of a grid map, or a note where the map is not there."""
+def on_maps(n: int, answers: Answers) -> list[str]:
+    """Tell errors on terrains made of a grid map; return a note where the map is not there."""
     try:
         squares = load_grid_map(MAP)
     except DataError as err:
-        return [], [f"Terrains of a grid map are left out. {err}"]
+        return [f"Terrains of a grid map are left out. {err}"]
 
     def terrain(rng: np.random.Generator) -> F64:
         return map_terrain(squares, random_state=rng)
 
     planned, direct, valued = optima(*(make_plans(n, terrain=terrain, random_state=seed) for seed in (0, 1)))
-    ours = f"{direct:.2f} < {planned:.2f}; {valued:.2f}"
-    holds = valued < direct < planned
-    what = f"the same on windows of the map {MAP}"
-    return [claim(what, "MMSR < regressed MMP; value features better", ours, holds, "the order")], []
+    answers.numbers("map", valued, direct, planned)
+    return []
 
 
 def rms(found: F64, values: F64) -> float:
@@ -212,7 +229,8 @@ PAPER = "Ratliff, Bagnell, Zinkevich: (Online) Subgradient Methods for Structure
 EXPERIMENTS = (
     Experiment(
         "value-functions", "value-functions", PAPER, "section 7.3, Figure 3",
-        "values of plans: structured regression and regressed max-margin planning", run, draw, (6.0, 4.0),
+        "values of plans: structured regression and regressed max-margin planning", run,
+        STATEMENTS, draw, (6.0, 4.0),
         substitutes=("plans over (row, column, heading) on random terrains for the footstep plans of a robot",),
     ),
 )  # fmt: skip

@@ -11,8 +11,16 @@ from foreign import inside
 
 from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.reproduce import catalogue
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Table, Verdict, claim, compare, measured
-from ssvm_dsl.reproduce.running import result_path, saved_result
+from ssvm_dsl.reproduce.experiment import Experiment, Findings, Table
+from ssvm_dsl.reproduce.quotes import fill_quotes, quotes_in
+from ssvm_dsl.reproduce.running import read_record, result_path, saved_result
+from ssvm_dsl.reproduce.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, Verdict, near
+
+TOY_STATEMENTS = (
+    near("error", "error", 0.2, 0.02),
+    Statement("time", "time | all"),
+    Statement("ratio", "ratio of times", "6", why="another machine"),
+)
 
 
 @pytest.fixture
@@ -24,25 +32,70 @@ def runs(monkeypatch):
         def run(quick, progress):
             progress("all of it", 0.5)
             done.append((name, quick))
-            rows = [compare("error", 0.2, [0.19, 0.23], 0.02), measured("time | all", "3 s")]
-            return Findings(rows, ["a note"], [Table("more", ("a", "b"), [("1", "2")])], {"curve": np.arange(3.0)})
+            answers = Answers(TOY_STATEMENTS)
+            answers.draws("error", [0.19, 0.23])
+            answers.text("time", "3 s", 3.0)
+            answers.text("ratio", "54", 54.0)
+            more = [Table("more", ("a", "b"), [("1", "2")])]
+            return Findings(answers.rows, ["a note"], more, {"curve": np.arange(3.0)})
 
         def draw(arrays, figure):
             figure.subplots().plot(arrays["curve"])
 
-        return Experiment(name, "toys", "Somebody, Another: Toys (1999)", "Figure 1", "a toy", run, draw, **more)
+        paper = "Somebody, Another: Toys (1999)"
+        return Experiment(name, "toys", paper, "Figure 1", "a toy", run, TOY_STATEMENTS, draw, **more)
 
     toys = (toy("first"), toy("second", data=("no/such.npz",), substitutes=("one for the other",)))
     monkeypatch.setattr(catalogue, "EXPERIMENTS", toys)
     return done
 
 
-def test_rows_agree_within_their_tolerance():
-    assert compare("a", 0.2, 0.21, 0.0101).verdict is Verdict.AGREES
-    assert compare("a", 0.2, [0.2, 0.24], 0.0199).verdict is Verdict.MISSES
-    assert compare("a", 0.2, [0.2, 0.24], 0.021).ours == "0.220 (sd 0.020)"
-    assert claim("a", "x < y", "y < x", False, "the order").verdict is Verdict.MISSES
-    assert measured("a", "3 s").verdict is Verdict.OURS
+@pytest.mark.parametrize(
+    ("rule", "agree", "miss"),
+    [
+        (Near(0.2, 0.0101), [[0.21], [0.19], [0.1, 0.3]], [[0.211], [0.189]]),
+        (Between(3, 12), [[3.0], [12.0], [4.0, 5.0]], [[2.9], [12.1], [4.0, 54.0]]),
+        (OneOfDraws(1.0), [[1.1, 0.9, 1.2], [1.2, 1.3, 1.1]], [[1.2, 1.21, 1.19]]),
+        (Rising(), [[1.0, 2.0, 3.0]], [[1.0, 3.0, 2.0], [1.0, 1.0]]),
+        (Rising(0.1), [[1.0, 2.0, 1.95]], [[1.0, 2.0, 1.8], [1.0, 0.95]]),
+    ],
+)
+def test_rules_have_two_sides(rule, agree, miss):
+    statement = Statement("a", "a", "something", rule)
+    assert {statement.verdict(one, False) for one in agree} == {Verdict.AGREES}
+    assert {statement.verdict(one, False) for one in miss} == {Verdict.MISSES}
+
+
+def test_what_was_not_reached_is_not_judged():
+    ratio = Statement("a", "a", "6", Between(3, 12))
+    assert ratio.verdict((), False) is Verdict.TOO_SHORT
+    assert [ratio.verdict([bound], True) for bound in (2.0, 5.0, 13.0)] == [Verdict.TOO_SHORT] * 2 + [Verdict.MISSES]
+    longer = Statement("a", "a", "longer", Between(3, np.inf))
+    assert [longer.verdict([bound], True) for bound in (2.0, 5.0)] == [Verdict.TOO_SHORT, Verdict.AGREES]
+    assert Statement("a", "a", "6", why="another machine").verdict([54.0], False) is Verdict.NOT_COMPARABLE
+    assert Statement("a", "a").verdict([54.0], False) is Verdict.OURS
+
+
+def test_answers_are_those_of_the_declaration():
+    answers = Answers(TOY_STATEMENTS)
+    answers.text("time", "3 s", 3.0, np.inf)
+    answers.draws("error", [0.2, 0.24])
+    error, time = answers.rows
+    assert (error.ours, error.verdict) == ("0.220 (sd 0.020)", Verdict.AGREES)
+    assert error.numbers == pytest.approx((0.22, 0.02))
+    assert (time.verdict, time.numbers) == (Verdict.OURS, (3.0,))
+    with pytest.raises(ValueError, match="has a rule"):
+        answers.text("error", "small")
+
+
+def test_every_experiment_declares_its_statements_once():
+    for one in catalogue.EXPERIMENTS:
+        keys = [statement.key for statement in one.statements]
+        assert len(set(keys)) == len(keys) > 0
+        assert not any(" " in key for key in keys), "quotes name a number by the key and its place"
+        for statement in one.statements:
+            assert statement.rule is None or statement.published != "-", f"{one.name}: {statement.key}"
+            assert statement.rule is not None or bool(statement.why) == (statement.published not in ("-", "no number"))
 
 
 def test_results_are_kept_and_taken_up_again(capsys, runs, tmp_path):
@@ -53,7 +106,8 @@ def test_results_are_kept_and_taken_up_again(capsys, runs, tmp_path):
     (told,) = json.loads(out)["results"]
     assert json.loads(again[1])["results"] == [told]
     assert told["rows"][0] == {
-        "what": "error", "published": "0.200", "ours": "0.210 (sd 0.020)", "tolerance": "+- 0.02", "verdict": "agrees",
+        "key": "error", "what": "error", "published": "0.200", "ours": "0.210 (sd 0.020)", "tolerance": "+- 0.02",
+        "verdict": "agrees", "numbers": pytest.approx([0.21, 0.02]), "why": "",
     }  # fmt: skip
     inside(capsys, *arguments, "--quick")
     inside(capsys, *arguments, "--again")
@@ -76,8 +130,73 @@ def test_what_lacks_data_is_told_and_the_rest_runs(capsys, runs, tmp_path, monke
     text = page.read_text()
     assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | agrees |" in text
     assert "| time \\| all | - | 3 s | - | ours |" in text
+    assert "| ratio of times | 6 | 54 | - | not comparable |" in text
+    assert "*ratio of times* is not compared: another machine." in text
     assert "needs `no/such.npz`" in text
-    assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 |" in text
+    assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 | 0 | 0 | 1 |" in text
+
+
+def test_a_quick_run_judges_nothing(capsys, runs, tmp_path):
+    _, out, _ = inside(capsys, "reproduce", "first", "--quick", "--results", str(tmp_path), "--json")
+    (told,) = json.loads(out)["results"]
+    assert [row["verdict"] for row in told["rows"]] == ["too short to judge", "ours", "not comparable"]
+
+
+def test_a_page_keeps_what_was_found_before(capsys, runs, tmp_path, monkeypatch):
+    first, second = catalogue.EXPERIMENTS
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", (first, replace(second, data=())))
+    page = tmp_path / "page.md"
+    for name, *more in (("first",), ("second", "--quick"), ("first", "--quick")):
+        inside(capsys, "reproduce", name, *more, "--results", str(tmp_path), "--page", str(page))
+    kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
+    assert {name: one.quick for name, one in kept.items()} == {"first": False, "second": True}
+    assert kept["first"].findings.rows[0].verdict is Verdict.AGREES
+    assert page.read_text().count("## ") == 3
+    (tmp_path / "page.json").write_text("{}")
+    with pytest.raises(FileFormatError):
+        read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
+
+
+def test_a_stored_verdict_by_another_rule_is_taken_back(capsys, runs, tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    inside(capsys, "reproduce", "first", "--results", str(tmp_path), "--page", str(page))
+    stricter = (near("error", "error", 0.2, 0.001), *TOY_STATEMENTS[1:], Statement("new", "what else there is"))
+    first, second = catalogue.EXPERIMENTS
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", (replace(first, statements=stricter), second))
+    kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)["first"]
+    verdicts = [row.verdict for row in kept.findings.rows]
+    assert verdicts == [Verdict.EARLIER, Verdict.OURS, Verdict.NOT_COMPARABLE]
+    inside(capsys, "reproduce", "second", "--kept", "--results", str(tmp_path), "--page", str(page))
+    text = page.read_text()
+    assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | older rule |" in text
+    assert "Not in the stored run: what else there is." in text
+    inside(capsys, "reproduce", "first", "--results", str(tmp_path))
+    assert len(runs) == 2, "what was kept by an older rule is run again"
+
+
+def test_pages_quote_numbers_of_results(capsys, runs, tmp_path):
+    page, other = tmp_path / "page.md", tmp_path / "deep" / "other.md"
+    other.parent.mkdir()
+    other.write_text(
+        'takes [9](../page.md#first "time") s, [0.2](../page.md#first "error"), [0.020](page.md#first "error 1")\n'
+    )
+    inside(capsys, "reproduce", "first", "--results", str(tmp_path), "--page", str(page), "--quotes", str(tmp_path))
+    kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
+    right = 'takes [3](../page.md#first "time") s, [0.2](../page.md#first "error"), [0.020](page.md#first "error 1")\n'
+    assert other.read_text() == right
+    assert fill_quotes(tmp_path, kept, page.name) == []
+    other.write_text('about\n[3](page.md#first "time 1")')
+    (quote,) = quotes_in(other.read_text(), kept, page.name)
+    assert (quote.line, quote.found, quote.right) == (2, "3", "")
+    with pytest.raises(FileFormatError, match=r"line 2: quotes 'time 1' of first, which page\.md does not have"):
+        fill_quotes(tmp_path, kept, page.name)
+
+
+@pytest.mark.parametrize("wrong", [("--page", "page.json"), ("--quotes", ".")])
+def test_pages_that_cannot_be_are_refused(capsys, runs, wrong):
+    status, _, err = inside(capsys, "reproduce", "first", *wrong)
+    assert (status, runs) == (2, [])
+    assert wrong[0] in err
 
 
 def test_an_interrupt_tells_what_is_kept(capsys, runs, tmp_path, monkeypatch):

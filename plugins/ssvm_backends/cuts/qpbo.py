@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,12 +70,15 @@ class Roof:
     bound : ndarray of float64, shape (n,)
         ``nan`` where there was no time for one.
     stop : ndarray of int8, shape (n,)
+    seconds : float
+        Processor time of the flows themselves.
     """
 
     reduced: Reduced
     decided: I32
     bound: F64
     stop: NDArray[np.int8]
+    seconds: float
 
     @property
     def reached(self) -> NDArray[np.bool_]:
@@ -128,7 +132,8 @@ class RoofSession:
     def _fractions(self, theta: Theta, ids: I64, roof: Roof) -> Solution:
         """Return the optima of the local polytopes of some examples."""
         marginals, score, primal = self._halves.solution(theta, ids, roof.lifted, roof.reached, roof.bound)
-        return Solution(np.zeros(0, np.int32), score, roof.bound, roof.stop, primal, marginals)
+        stats = {"solver_seconds": roof.seconds}
+        return Solution(np.zeros(0, np.int32), score, roof.bound, roof.stop, primal, marginals, stats=stats)
 
     def _labelling(self, theta: Theta, ids: I64, roof: Roof, clock: Clock) -> Solution:
         """Return labellings with the decided states, none where some are open and nobody is to fill them in."""
@@ -147,7 +152,7 @@ class RoofSession:
             search(instance, int(reduced.ids[i]), labels[part], clock, pairs)
         labels[~is_open] = roof.decided[~is_open]
         solution = pack_arrays(self.program, theta, ids, reduced, labels, there, roof.bound, roof.stop)
-        solution.stats = {"decided": int((~is_open).sum()), "variables": len(is_open)}
+        solution.stats = {"decided": int((~is_open).sum()), "variables": len(is_open), "solver_seconds": roof.seconds}
         return solution
 
     def _roof(self, question: Question, clock: Clock) -> Roof:
@@ -175,6 +180,7 @@ class RoofSession:
         decided, bound = np.full(int(ptr[-1]), -1, dtype=np.int32), np.full(len(ids), np.nan)
         state, control, scale = np.zeros(kernels.STATE_SIZE, np.int64), np.zeros(CONTROL_SIZE, np.int64), np.ones(1)
         stack, done, why = np.empty(2 * n, np.int64), False, Stop.TIME
+        begin = thread_time()
         try:
             while not (done or clock.over):
                 done = kernels.roof_batch(
@@ -187,7 +193,7 @@ class RoofSession:
             why = Stop.INTERRUPTED
         stop = np.full(len(ids), why, np.int8)
         stop[: state[kernels.FINISHED]] = Stop.FINISHED
-        return Roof(reduced, decided, bound, stop)
+        return Roof(reduced, decided, bound, stop, thread_time() - begin)
 
 
 def extent(graph: Graph) -> tuple[int, int]:

@@ -94,7 +94,9 @@ def pack(program: Program, theta: Theta, ids: I64, reduced: Reduced, answers: li
     stop = np.array([answer.stop for answer in answers], dtype=np.int8).reshape(n)
     there = np.array([answer.labels is not None for answer in answers], dtype=bool).reshape(n)
     solution = pack_arrays(program, theta, ids, reduced, labels, there, bound, stop)
-    solution.stats = {key: value for answer in answers for key, value in answer.stats.items()}
+    for answer in answers:
+        for key, value in answer.stats.items():
+            solution.stats[key] = solution.stats.get(key, 0) + value
     return solution
 
 

@@ -113,7 +113,7 @@ class LPSession(PolytopeSession):
         return solution
 
     def _labelled(self, priced: Priced, outcome: LPOutcome, mu: F64 | None, bound: float, task: Task) -> ProgramAnswer:
-        stats = {"lp_iterations": outcome.iterations}
+        stats = {"lp_iterations": outcome.iterations, "solver_seconds": outcome.seconds}
         if mu is None:
             return ProgramAnswer(bound=bound, stop=outcome.stop, warm=outcome.warm, stats=stats)
         rule, likely = self.options["rounding"], priced.polytope.labels_of(mu)

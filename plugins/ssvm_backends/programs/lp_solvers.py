@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import thread_time
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +64,7 @@ class LPOutcome:
     stop: Stop = Stop.FINISHED
     warm: Any = None
     iterations: int = 0
+    seconds: float = 0.0
 
 
 class Solver(Protocol):
@@ -157,10 +159,16 @@ class MathOpt:
 
     def _finished(self, call: Callable[[], Any], interrupter: Any, polytope: LocalPolytope) -> LPOutcome:
         """Make the call, interruptibly where there is an interrupter, and return its outcome."""
+
+        def timed() -> tuple[Any, float]:
+            begin = thread_time()  # in the thread that makes the call
+            return call(), thread_time() - begin
+
         if interrupter is None:
-            return self._outcome(call(), polytope)
-        result, interrupted = run_interruptibly(call, interrupter.interrupt)
-        outcome = self._outcome(result, polytope)
+            result, seconds = timed()
+            return replace(self._outcome(result, polytope), seconds=seconds)
+        (result, seconds), interrupted = run_interruptibly(timed, interrupter.interrupt)
+        outcome = replace(self._outcome(result, polytope), seconds=seconds)
         return replace(outcome, stop=Stop.INTERRUPTED) if interrupted else outcome
 
     def _parameters(self, clock: Clock, polytope: LocalPolytope) -> Any:
@@ -317,9 +325,11 @@ class Highs:
             unequal["A_ub"] = vstack([side.matrix[over], -side.matrix[under]])
             unequal["b_ub"] = np.concatenate([side.upper[over], -side.lower[under]])
         cost = np.concatenate([-score, np.zeros(side.n_auxiliary)])
+        begin = thread_time()
         found = linprog(
             cost, A_eq=equal, b_eq=polytope.right_side, bounds=bounds, method="highs", options=options, **unequal
         )
+        seconds = thread_time() - begin
         if found.status == 2:
             return LPOutcome(infeasible=True)
         duals = None if found.eqlin.marginals is None else -np.asarray(found.eqlin.marginals, dtype=np.float64)
@@ -329,6 +339,6 @@ class Highs:
             np.add.at(of_side, under, -limits[len(over) :])
             duals = np.concatenate([duals, of_side])
         if found.status == 0:
-            return LPOutcome(np.asarray(found.x, dtype=np.float64)[:n], duals, iterations=int(found.nit))
+            return LPOutcome(np.asarray(found.x)[:n], duals, iterations=int(found.nit), seconds=seconds)
         stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
-        return LPOutcome(duals=duals, stop=stop, iterations=int(found.nit))
+        return LPOutcome(duals=duals, stop=stop, iterations=int(found.nit), seconds=seconds)

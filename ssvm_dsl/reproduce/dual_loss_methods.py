@@ -1,0 +1,334 @@
+"""The sets, the methods and the counts of the experiments with dual losses (:mod:`ssvm_dsl.reproduce.dual_losses`).
+
+Methods are given passes, not seconds, so that what they reach depends on no machine.  What they did until an iterate is
+an :class:`Effort`: looks at an example, operations, processor time, and the part of that time inside the solver alone.
+
+An operation is a look at one joint state of a pair of labels with the three numbers that it is made of (its score and a
+message of either end; or the entries of its column in the equations):
+
+* a pass of message passing updates the messages into every label, which looks at every joint state twice, and the
+  choice that gives the subgradient looks at each once more: 2 R + 1 sweeps over all joint states in a look of DLPW;
+* a pivot of the simplex method prices the columns, of which each joint state has one: a sweep for each pivot, and one
+  more for the look at the solution.  What a pivot costs besides (solving with the basis) is not counted.
+
+Our linear programs go on from the last basis of the same example, which takes a tenth of the pivots.  The paper speaks
+of methods that solve each program from scratch, and DLPW, whose messages stay, is made to do better than those.  So the
+compared operations are those from scratch: the looks, times the pivots that a program takes without a basis, which is
+found by solving some programs at weights along the way once more.  Looks and weights are the same either way, but for
+ties.
+
+Minimum cuts have no like measure; they are not in the paper, and only their looks and times are shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.compiler import ground
+from ssvm_dsl.datasets.multilabel import load_reuters, load_scene, load_yeast
+from ssvm_dsl.datasets.synthetic import make_multilabel
+from ssvm_dsl.inference.planner import need_of, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.outputs.labels import Label
+from ssvm_dsl.lang.outputs.targets import complete
+from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.training import StopRule
+from ssvm_dsl.registry import registry
+
+#: The weight of the risks.
+C = 1.0
+
+#: How many training examples are used, by set: all.
+SIZES = {"yeast": 1500, "scene": 1211, "reuters": 3000, "synthetic": 100}
+
+#: Seeds of the compared method whose orders of the examples are random and whose newest weights are noisy.
+SEEDS = (0, 1, 2)
+
+#: Iterates along the way at which programs are solved from scratch, and how many at each.
+SAMPLED_ITERATES, SAMPLED_EXAMPLES = 6, 10
+
+#: By how much the number of passes grows, at least, from an iterate that is kept to the next.
+THINNING = 1.06
+
+
+@dataclass(frozen=True)
+class Method:
+    """A trainer with its options, the backend that answers, and its passes on each set; left out: not run there.
+
+    Parameters
+    ----------
+    trainer, backend : str
+    passes : dict
+    options : dict
+    sweeps : int
+        Sweeps over all joint states in each look, for methods that pass messages; 0: the backend counts pivots.
+    """
+
+    trainer: str
+    backend: str
+    passes: dict[str, int]
+    options: dict[str, Any] = field(default_factory=dict)
+    sweeps: int = 0
+
+
+#: The ball that holds the optimum, as losses are at most 1, has the radius sqrt(C).
+PEGASOS = {"averaging": "none", "radius": C**0.5, "evaluate_every": 10**9}
+DLPW = {"evaluate_every": 10**9}
+
+#: The methods that are compared, one for each family, chosen beforehand: DLPW with R = 10 and the newest weights, as in
+#: the paper; Pegasos with its newest weights; cutting planes with a slack for each example, as in the code the paper
+#: took.
+COMPARED = {"DLPW": "DLPW", "Pegasos": "Pegasos + LP", "cutting plane": "n-slack + LP"}
+
+#: All methods; those that are not compared are shown beside.
+METHODS = {
+    "ours: bcfw": Method("bcfw", "auto", {"yeast": 200, "scene": 200, "reuters": 200, "synthetic": 200}),
+    "DLPW": Method("dlpw", "msd", {"yeast": 60, "scene": 60, "reuters": 50, "synthetic": 800}, DLPW, 21),
+    "DLPW, R = 3, averaged": Method(
+        "dlpw", "msd", {"yeast": 60, "scene": 60, "reuters": 50, "synthetic": 800},
+        {**DLPW, "averaging": "weighted", "passes": 3}, 7,
+    ),
+    "Pegasos + LP": Method(
+        "subgradient", "lp", {"yeast": 12, "scene": 16, "reuters": 4, "synthetic": 100}, PEGASOS
+    ),
+    "n-slack + LP": Method("n-slack", "lp", {"yeast": 30, "scene": 12, "reuters": 4, "synthetic": 60}),
+    "Pegasos + min. cut": Method("subgradient", "qpbo", {"yeast": 16, "scene": 16, "reuters": 4}, PEGASOS),
+    "one-slack, stabilised + min. cut": Method("bundle", "qpbo", {"yeast": 120, "scene": 60, "reuters": 50}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a method has done.
+
+    Parameters
+    ----------
+    passes : float
+        As the trainer counts them.
+    looks : float
+        Examples looked at, each time it was.
+    sweeps : float
+        Over the joint states of an example; times their number these are operations.  ``nan``: not counted.
+    seconds, inside : float
+        Of a processor: of training, and of these inside the solver alone (``nan``: not known).
+    """
+
+    passes: float = 0.0
+    looks: float = 0.0
+    sweeps: float = 0.0
+    seconds: float = 0.0
+    inside: float = 0.0
+
+
+def multilabel(n_labels: int, n_features: int, sparse: bool = False) -> type[Model]:
+    """Return the model of the paper: a complete graph, weights of its own for each label and pair."""
+
+    class MultiLabelModel(Model):
+        K = Dim(n_labels)
+        x = Input(n_features, sparse=sparse)
+        y = Label(K, 2)
+        unary = Factor(y, features=x, per=K)
+        pair = Factor(complete(y), per="edge")
+        loss = Hamming(y, normalize=True)
+
+    return MultiLabelModel
+
+
+class Synthetic(Model):
+    """Twenty labels of four states; each sees one number of its own."""
+
+    K = Dim(20)
+    x = Input(K)
+    y = Label(K, 4)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y, normalize=True)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A model with training and test examples."""
+
+    model: type[Model]
+    train: tuple[list[Any], list[Any]]
+    test: tuple[list[Any], list[Any]]
+
+
+def dataset(name: str, size: int) -> Data:
+    """Return a set, with so many training examples of it."""
+    if name == "synthetic":
+        made, labels = make_multilabel(2 * size)
+        return Data(Synthetic, (made[:size], labels[:size]), (made[size:], labels[size:]))
+    loaded = {"yeast": load_yeast, "scene": load_scene, "reuters": load_reuters}[name]()
+    parts: list[list[Any]] = [part[:size] for part in loaded] if size < SIZES[name] else list(loaded)
+    X, Y, others, truth = parts
+    if name != "reuters":
+        return Data(multilabel(len(Y[0]), len(X[0])), (X, Y), (others, truth))
+    seen = np.unique(np.concatenate([x.indices for x in X]))  # weights of words that do not occur are zero
+    X, others = [x[:, seen] for x in X], [x[:, seen] for x in others]
+    return Data(multilabel(len(Y[0]), len(seen), sparse=True), (X, Y), (others, truth))
+
+
+def problem_of(model: type[Model], X: list[Any], Y: list[Any], backend: str, messages: bool = False) -> Any:
+    """Return the relaxed problem with a backend."""
+    grounded, risk = ground(model, X, Y), find_risk("relaxed")
+    assert grounded.loss is not None
+    n = len(X)
+    objective = regularized_risk(grounded.parameters, 1.0 / C, np.ones(n), None, 1.0)
+    tasks, kinds = risk.asks(grounded.loss, messages)
+    need = need_of(grounded.parameters, tasks, Guarantee.BOUND, kinds)
+    session = open_plan(plan_program(grounded.program, need, backend), grounded.program, outwards=False)
+    return risk.problem(grounded.parameters, grounded.loss, objective, session, Threads(1))
+
+
+class Oracle:
+    """A session that starts from its last answer for each example, and adds up what its backend counts."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.keep = session, True
+        self.warm: dict[int, Any] = {}
+        self.pivots, self.inside = 0, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def solve(self, question: Question, known: Any = None) -> Any:
+        """Answer."""
+        if question.task is not Task.RELAXED:
+            return self.session.solve(question, known)
+        found = self.session.solve(question.but(warm=self.warm) if self.keep else question, known)
+        self.warm.update(found.warm or {})
+        self.pivots += int(found.stats.get("lp_iterations", 0))
+        self.inside += float(found.stats.get("solver_seconds", 0.0))
+        return found
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a method found.
+
+    Parameters
+    ----------
+    iterates : list of (Effort, ndarray)
+        What was done until then, and the weights; thinned out.
+    bound : float
+        The best lower bound of the optimum.
+    pivots : float
+        Those that a linear program takes from scratch, on average; ``nan`` for other methods.
+    """
+
+    iterates: list[tuple[Effort, F64]]
+    bound: float
+    pivots: float = np.nan
+
+    def scratch(self, effort: Effort) -> float:
+        """Return the sweeps until then, had every linear program been solved from scratch."""
+        return effort.sweeps if np.isnan(self.pivots) else effort.looks * (self.pivots + 1.0)
+
+
+def run_method(method: Method, problem: Any, passes: float, seed: int = 0) -> Trace:
+    """Run a method for so many passes, or to a gap of a thousandth."""
+    spec = registry().find(TrainerSpec, method.trainer)
+    trainer = spec.load()(**spec.resolve(method.options), random_state=seed)
+    oracle = problem.session = Oracle(problem.session)
+    found, bound, begin = [(Effort(), np.zeros(problem.dim))], -np.inf, time.process_time()
+    for iterate in trainer.steps(problem, StopRule(tol=1e-3)):
+        spent = time.process_time() - begin
+        bound = max(bound, iterate.dual)
+        done = iterate.n_passes >= passes
+        done |= bool(np.isfinite(iterate.primal) and iterate.upper - bound <= 1e-3 * iterate.primal)
+        if iterate.n_passes >= THINNING * found[-1][0].passes or done:
+            found.append((_effort(method, problem, oracle, iterate.n_passes, spent), iterate.w.copy()))
+        if done:
+            break
+    return Trace(found, bound, pivots_from_scratch(problem, found) if method.backend == "lp" else np.nan)
+
+
+def _effort(method: Method, problem: Any, oracle: Oracle, passes: float, seconds: float) -> Effort:
+    """Return what was done so far."""
+    looks = float(problem.n_oracle_calls)
+    if method.sweeps:  # a pass is one kernel, all of it counts as solving
+        return Effort(passes, looks, method.sweeps * looks, seconds, seconds)
+    sweeps = oracle.pivots + looks if method.backend == "lp" else np.nan
+    return Effort(passes, looks, sweeps, seconds, oracle.inside if method.backend in ("lp", "qpbo") else np.nan)
+
+
+def pivots_from_scratch(problem: Any, iterates: Sequence[tuple[Effort, F64]]) -> float:
+    """Return the pivots that a linear program takes without a basis, on average over examples and the iterates."""
+    oracle, before = problem.session, problem.session.pivots
+    examples = np.unique(np.linspace(0, problem.n - 1, SAMPLED_EXAMPLES).astype(np.int64))
+    places = np.unique(np.linspace(1, len(iterates) - 1, SAMPLED_ITERATES).astype(int)).tolist()
+    oracle.keep = False
+    for place in places:
+        problem.gradient(iterates[place][1], examples)
+    oracle.keep = True
+    return float(oracle.pivots - before) / (len(places) * len(examples))
+
+
+class Curve:
+    """The objective of equation 7 at some iterates of a method.
+
+    Parameters
+    ----------
+    trace : Trace
+    judge : MarginProblem
+        What evaluates equation 7.
+    most : int
+        How many iterates are evaluated at first, from the first one to the last.
+    """
+
+    def __init__(self, trace: Trace, judge: Any, most: int = 6) -> None:
+        self.trace, self.judge = trace, judge
+        self.values: dict[int, float] = {}
+        for k in np.unique(np.linspace(0, len(trace.iterates) - 1, most).astype(int)).tolist():
+            self.at(k)
+
+    def at(self, k: int) -> float:
+        """Return the objective at an iterate."""
+        if k not in self.values:
+            self.values[k] = self.judge.evaluate(self.trace.iterates[k][1])[1]
+        return self.values[k]
+
+    def refine(self, goal: float) -> None:
+        """Evaluate more iterates, to know when the objective falls to the goal."""
+        last = next((k for k in sorted(self.values) if self.at(k) <= goal), 0)
+        first = max((k for k in self.values if k < last), default=last)
+        while last - first > 1:
+            middle = (first + last) // 2
+            first, last = (first, middle) if self.at(middle) <= goal else (middle, last)
+
+    def reached(self, goal: float) -> Effort | None:
+        """Return what was done until the objective is at most the goal; ``None`` where it never is."""
+        return next((self.trace.iterates[k][0] for k in sorted(self.values) if self.values[k] <= goal), None)
+
+    @property
+    def whole(self) -> Effort:
+        """What was done in all."""
+        return self.trace.iterates[-1][0]
+
+    @property
+    def best(self) -> float:
+        """The lowest objective."""
+        return min(self.values.values())
+
+    @property
+    def points(self) -> F64:
+        """Seconds, sweeps and objectives; ``shape (n, 3)``."""
+        efforts = [(self.trace.iterates[k][0], value) for k, value in sorted(self.values.items())]
+        return np.array([(effort.seconds, effort.sweeps, value) for effort, value in efforts])
