@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ from foreign import LAZY, distribution, inside, ssvm
 
 import catalogue
 from ssvm_dsl.cli.explain.command import with_all_weights, without_features
-from ssvm_dsl.cli.explain.examples import make_examples
+from ssvm_dsl.cli.explain.examples import import_file, make_examples
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planner import need_of, plan
 from ssvm_dsl.ir import Guarantee, Need, Task
@@ -210,12 +211,24 @@ def test_one_clear_message(capsys, file, arguments, word):
         ("x = 1\n", "its models are: none"),
     ],
 )
-def test_files_with_mistakes(capsys, tmp_path, source, word):
+def test_files_with_mistakes(capsys, tmp_path, monkeypatch, source, word):
     path = tmp_path / "with_mistakes.py"
     path.write_text(source)
-    status, _, err = inside(capsys, "explain", path)
-    assert status == 2
-    assert word in err
+    monkeypatch.chdir(tmp_path)
+    for name in (path, path.name):
+        status, _, err = inside(capsys, "explain", name)
+        assert status == 2
+        assert word in err
+
+
+def test_a_file_is_run_as_it_is_now(tmp_path):
+    """Two versions of one size, changed in the same second: what Python keeps as bytecode cannot tell them apart."""
+    path = tmp_path / "changing.py"
+    for value in ("1", "2"):
+        path.write_text(f"x = {value}\n")
+        os.utime(path, (1e9, 1e9))
+        assert str(import_file(path).x) == value
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_file_with_one_model_needs_no_name(capsys, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from math import prod
 from pathlib import Path
@@ -71,6 +72,18 @@ def _is_model(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Model) and value is not Model
 
 
+class _SourceOnly(SourceFileLoader):
+    """Load a file from its source, as ``python FILE`` does, neither reading nor writing bytecode.
+
+    Python takes bytecode for that of a file as long as its size and the second of its last change are the same: a file
+    that was changed twice in a second would be run as it was before.
+    """
+
+    def path_stats(self, path: Any) -> Any:
+        """Raise OSError, which says that there is no time stamp to look bytecode up by."""
+        raise OSError(f"{path}: loaded from its source")
+
+
 def import_file(path: Path, name: str = "") -> ModuleType:
     """Return the module of a Python file; its folder comes first on the path, as for ``python FILE``.
 
@@ -82,10 +95,10 @@ def import_file(path: Path, name: str = "") -> ModuleType:
         There is no such file, or it fails; names the line.
     """
     name = name or (path.stem if path.stem not in sys.modules else f"user_{path.stem}")
-    spec = spec_from_file_location(name, path)
+    spec = spec_from_file_location(name, path, loader=_SourceOnly(name, str(path.absolute())))
     if not path.exists():
         raise OptionError(f"{path}: there is no such file; expected FILE.py or FILE.py:Model")
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file() or path.suffix != ".py" or spec is None or spec.loader is None:
         raise OptionError(f"{path}: expected a Python file (FILE.py:Model)")
     module = module_from_spec(spec)
     sys.path.insert(0, str(path.parent.absolute()))
@@ -101,7 +114,7 @@ def import_file(path: Path, name: str = "") -> ModuleType:
 
 def _failed(path: Path, err: BaseException) -> OptionError:
     """Return an error that says what went wrong in the user's file, and in which line."""
-    lines = [frame.lineno for frame in extract_tb(err.__traceback__) if Path(frame.filename) == path]
+    lines = [frame.lineno for frame in extract_tb(err.__traceback__) if Path(frame.filename) == path.absolute()]
     where = f", line {lines[-1]}" if lines else ""
     return OptionError(f"{path}{where}: {type(err).__name__}: {err}")
 
