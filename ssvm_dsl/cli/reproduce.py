@@ -29,8 +29,9 @@ def arguments(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--again", action="store_true", help="run what was run before, too")
     which.add_argument(
-        "--kept", action="store_true", help="run nothing: take kept results, quick ones where there are no full ones"
-    )
+        "--kept", action="store_true",
+        help="run nothing: take kept results, quick ones where there are no full ones, else those of --page",
+    )  # fmt: skip
     parser.add_argument(
         "--results", metavar="DIR", default=FOLDER, help="where results are kept (default: %(default)s)"
     )
@@ -60,14 +61,14 @@ def run(args: Namespace) -> int:
     if args.plot:
         new_figure(1.0, 1.0)  # complains now where there is no matplotlib
     _require_folders(args)
-    results, lacking = [], {}
+    results, lacking, recorded = [], {}, _recorded(args.page) if args.kept else {}
     for one in experiments:
         missing = [] if args.kept else missing_data(one)
         if missing:
             lacking[one.name] = missing
             aside().print(f"{one.name}: {_lack(missing)}", style="yellow", markup=False, soft_wrap=True)
             continue
-        result = _result(one, folder, args)
+        result = _result(one, folder, args) or recorded.get(one.name)
         if result is None:
             lacking[one.name] = []
             aside().print(f"{one.name}: no result is kept in {folder}", style="yellow")
@@ -84,6 +85,14 @@ def run(args: Namespace) -> int:
     return 1 if lacking else 0
 
 
+def _recorded(page: str | None) -> dict[str, Result]:
+    """Return the results that a page shows, by experiment."""
+    from ssvm_dsl.reproduce.catalogue import chosen
+    from ssvm_dsl.reproduce.running import read_record, record_path
+
+    return read_record(record_path(Path(page)), chosen([])) if page else {}
+
+
 def _write_page(page: Path, results: list[Result], lacking: dict[str, list[str]], quotes: str | None) -> None:
     """Write a page and its record; what they held of other experiments stays, and full runs are not lost to quick ones.
 
@@ -92,9 +101,9 @@ def _write_page(page: Path, results: list[Result], lacking: dict[str, list[str]]
     from ssvm_dsl.reproduce.catalogue import chosen
     from ssvm_dsl.reproduce.page import write_page
     from ssvm_dsl.reproduce.quotes import fill_quotes
-    from ssvm_dsl.reproduce.running import read_record, record_path, write_record
+    from ssvm_dsl.reproduce.running import record_path, write_record
 
-    kept = read_record(record_path(page), chosen([]))
+    kept = _recorded(str(page))
     for result in results:
         if not result.quick or result.name not in kept or kept[result.name].quick:
             kept[result.name] = result

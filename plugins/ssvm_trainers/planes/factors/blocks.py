@@ -11,9 +11,7 @@ the local polytope, are a point of the dual, whose value bounds the optimum from
 
 The penalty follows the residuals as in AD3 (Martins et al. 2015): they should shrink alike.
 
-Measured beside our ``dlpw`` on the sets of Meshi et al. (``ssvm reproduce dual-losses``), to 1 % of the best objective:
-the faster of two settings of ``dlpw`` takes 3.5 times as long on Scene (0.17 s, 0.05 s), 3.8 times on Yeast (0.55 s,
-0.14 s) and 17 times on the synthetic set (7.4 s, 0.4 s); on Reuters it was 3 % above after 30 s, where this took 11 s.
+It is measured beside ``dlpw`` on the sets of Meshi et al.: ``ssvm reproduce dual-losses``, ``docs/results.md``.
 """
 
 from __future__ import annotations
