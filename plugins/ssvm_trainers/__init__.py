@@ -117,6 +117,7 @@ def _dual_ascent() -> list[TrainerSpec]:
                 tasks=frozenset({Task.MARGINALS}),
                 strongly_convex=True,
             ),
+            compares_start=True,
             resumable=True,
             options=(Option("step_size", 0.5, "first step of each example, at most 1", float, above=0),),
         ),

@@ -96,6 +96,19 @@ class CountingReport:
             raise ValueError("expected a reason, a certificate, and nothing else")
         return report
 
+    def shortfall(self, tol: float) -> str:
+        """Return what to warn of, in words; empty where the solver came to its end."""
+        limit = {"iterations": "max_iter", "seconds": "max_seconds"}.get(self.reason)
+        short = limit is not None or (self.reason == "rounding" and self.relative_gap > tol)
+        if not short:
+            return ""
+        gap = f"relative gap {self.relative_gap:.2g}" if np.isfinite(self.relative_gap) else "an unknown gap"
+        if self.solver == "sgd":
+            return f"max_seconds ended the passes at {gap}; raise it, or set fewer passes (n_passes)"
+        if limit is None:
+            return f"stopped at {gap} > tol={tol:g}: {REASONS['rounding']}; set a larger tol, or scale the inputs"
+        return f"stopped at {gap} (tol={tol:g}); raise {limit} or tol"
+
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, text) of what people want to see."""
         gap = f"{self.gap:.3g}, relative {self.relative_gap:.2e}"

@@ -43,6 +43,8 @@ class Progress:
     interrupted_twice : bool
         Whether Ctrl-C came again while the weights were looked at for the last time.
     loading_seconds : float
+    unsettled : str
+        Why latent variables were not completed once more, though they had not come to rest, in words.
     """
 
     w: F64
@@ -63,6 +65,7 @@ class Progress:
     tightness: float = np.nan
     interrupted_twice: bool = False
     loading_seconds: float = 0.0
+    unsettled: str = ""
 
     def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
         """Take an iterate: the lower bound only rises, the weights follow the best objective.

@@ -274,11 +274,15 @@ class Learner(Predictor):
             objectives = [] if run is None else run.objectives
             run = LatentRun(progress, problem, [*objectives, progress.estimate])
             if progress.reason in ("interrupt", "callback") or fit.deadline.over:
+                progress.unsettled = "stopped at max_seconds" if fit.deadline.over else ""
                 break
             w, old = progress.w, states
             states = complete_at(w)
             if (states == old).all():
                 break
+        else:
+            assert run is not None
+            run.progress.unsettled = f"stopped after rounds={options.rounds} (latent_options)"
         assert run is not None
         return run
 

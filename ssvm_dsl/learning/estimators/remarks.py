@@ -13,7 +13,7 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, minimisers
-from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
 
@@ -48,8 +48,12 @@ def shortfall(
     if progress.from_start:
         text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
         return f"{text} its steps are too long, or too few; see its options, raise max_passes, or set another trainer"
-    if report.reason in ("passes", "seconds") and spec.needs.strongly_convex:
+    if spec.certifies and report.reason in ("passes", "seconds"):  # else there is no gap to close
         return _limit(report, tol, spec, risk, problem)
+    if spec.certifies and report.reason == "ended" and np.isfinite(report.relative_gap) and report.relative_gap > tol:
+        return _early_end(report, tol, spec)
+    if progress.unsettled:
+        return f"{progress.unsettled}: completing latent variables and fitting again may lower the objective further"
     return ""
 
 
@@ -57,15 +61,15 @@ class ConvergenceWarning(UserWarning):
     """A fit did not reach its goal: scikit-learn's warning of that name, where scikit-learn is not loaded."""
 
 
-def warn_of(text: str) -> None:
-    """Warn the caller of ``fit``, unless there is nothing to say.
+def warn_of(text: str, stacklevel: int = 5) -> None:
+    """Warn the caller of ``fit``, that many calls above, unless there is nothing to say.
 
     The warning is scikit-learn's where that is loaded, so that filters of it apply.  Nobody has one where it is not,
     and to import it takes longer than many fits, and than the time within which a second Ctrl-C ends a loop of them.
     """
     if text:
         loaded = sys.modules.get("sklearn.exceptions")
-        warnings.warn(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning), stacklevel=5)
+        warnings.warn(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning), stacklevel=stacklevel)
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
@@ -74,18 +78,41 @@ def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem
     backend = f"backend '{report.plan.backend}'"
     if not report.bounded and problem.session.guarantee is Guarantee.HEURISTIC:
         return f"stopped at {limit}; {backend} is a heuristic and gives no bounds, so the gap is not known"
+    if report.bounded and report.dual == -np.inf:
+        text = f"stopped at {limit}; trainer '{spec.name}' gave no lower bound of the optimum"
+        return f"{text}, so how far the weights are from it is not known"
     if not np.isfinite(report.relative_gap):
         done = f"after {report.n_oracle_calls} oracle calls on {report.n_examples} examples"
         return f"stopped at {limit} before the gap was known, {done}; raise {limit}"
     text = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}"
-    if report.inference_gap > 0.5 * report.gap:
-        text += f", {report.inference_gap / report.gap:.0%} of which are bounds of {backend} above its answers"
-        return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
+    if loose := _loose_bounds(report):
+        return text + loose
     advice = _scale_advice(problem)
-    if not advice and problem.dim <= FEW and not spec.aggregates:
-        others = minimisers(risk, problem.objective.power, registry(), lambda other: other.aggregates)
+    if not advice and problem.dim <= FEW and not spec.aggregates and risk.spec.form is not RiskForm.SMOOTH:
+        others = minimisers(risk, problem.objective.power, registry(), lambda other: _suits(other, problem))
         advice = f"; with so few weights try trainer={' or '.join(map(repr, others))}" if others else ""
     return f"{text}; raise {limit} or tol{advice}"
+
+
+def _suits(spec: TrainerSpec, problem: Problem) -> bool:
+    """Whether a trainer makes planes of all examples, and minimises the objective as it is regularised."""
+    return spec.aggregates and (problem.objective.strongly_convex or not spec.needs.strongly_convex)
+
+
+def _early_end(report: FitReport, tol: float, spec: TrainerSpec) -> str:
+    """Return what to say of a trainer that had no more iterates before the tolerance was reached."""
+    text = f"trainer '{spec.name}' ended at relative gap {report.relative_gap:.2g} > tol={tol:g}"
+    loose = _loose_bounds(report)
+    return text + (loose or ": it found nothing left to improve; set a larger tol, or another trainer")
+
+
+def _loose_bounds(report: FitReport) -> str:
+    """Return what to say of a gap that is mostly that of inference; empty where it is not."""
+    if not report.inference_gap > 0.5 * report.gap:
+        return ""
+    share = f"{report.inference_gap / report.gap:.0%}"
+    text = f", {share} of which are bounds of backend '{report.plan.backend}' above its answers"
+    return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
 
 
 def _scale_advice(problem: Problem) -> str:
