@@ -130,6 +130,13 @@ def lam_of(C: float, lam: float | None, n: int) -> float:
     return float(lam) if lam is not None else 1.0 / (float(C) * n)
 
 
+def convention(C: float, lam: float | None, norm: str = "w") -> str:
+    """Return the objective as users are shown it, with its strength; ``norm`` names what is regularised."""
+    if lam is not None:
+        return f"lam/2 |{norm}|^2 + 1/n sum_i risk_i, lam = {lam:g}"
+    return f"1/2 |{norm}|^2 + C sum_i risk_i, C = {float(C):g}"
+
+
 def regularized_risk(
     parameters: ParameterMap,
     lam: float,

@@ -26,7 +26,7 @@ from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.remarks import warn_of
 from ssvm_dsl.learning.estimators.stream import Stream
-from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, lam_of
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, convention, lam_of
 
 #: Unknowns of a closed form that is computed for a certificate without being asked for.
 SMALL_SYSTEM = 1000
@@ -319,10 +319,6 @@ class CountingPredictor(Estimator):
                 best = None if self.solver == "closed-form" else closed_form(gram.kernel, gram.X, risk, lam, most)
                 bound = bound if best is None else max(bound, best.bound)
                 certificate = "gradient" if best is None and self.solver != "closed-form" else "closed-form"
-        if self.lam is not None:
-            convention = f"lam/2 |h|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
-        else:
-            convention = f"1/2 |h|^2 + C sum_i risk_i, C = {float(self.C):g}"
         gap = max(value - bound, 0.0) if np.isfinite(bound) else np.nan
         return CountingReport(
             objective=unit * value, lower_bound=unit * bound, gap=unit * gap, relative_gap=gap / abs(value),
@@ -330,7 +326,7 @@ class CountingPredictor(Estimator):
             gradient_norm=unit * norm, certificate=certificate, solver=self.solver,
             n_iterations=trained.n_iterations, reason=trained.reason, seconds=seconds,
             certificate_seconds=perf_counter() - start, n_examples=risk.n, n_features=self.space.n_features,
-            n_support=int(trained.alpha.any(axis=1).sum()), convention=convention,
+            n_support=int(trained.alpha.any(axis=1).sum()), convention=convention(self.C, self.lam, "h"),
         )  # fmt: skip
 
     def _true_outputs(self, Y: Any, n: int) -> list[list[Any]]:

@@ -16,7 +16,7 @@ from ssvm_dsl.learning.counting.objective import CountingRisk
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
 from ssvm_dsl.learning.estimators.stream import Stream
-from ssvm_dsl.learning.objective import lam_of
+from ssvm_dsl.learning.objective import convention, lam_of
 
 
 def settings(predictor: Any) -> dict[str, Any]:
@@ -88,13 +88,9 @@ def stream_report(
     predictor: Any, stream: Stream, n_support: int, seconds: float, processor_seconds: float
 ) -> CountingReport:
     """Return what there is to say of a stream: what it has cost, and that nothing is known of the objective."""
-    if predictor.lam is None:
-        convention = f"1/2 |h|^2 + C sum_i risk_i, C = {float(predictor.C):g}"
-    else:
-        convention = f"lam/2 |h|^2 + 1/n sum_i risk_i, lam = {predictor.lam:g}"
     unknown = dict.fromkeys(("objective", "lower_bound", "gap", "relative_gap", "gradient_norm"), np.nan)
     return CountingReport(
         **unknown, certificate="none", solver="sgd", n_iterations=stream.n_seen, reason="stream", seconds=seconds,
         processor_seconds=processor_seconds, certificate_seconds=0.0, n_examples=stream.n_seen,
-        n_features=predictor.space.n_features, n_support=n_support, convention=convention,
+        n_features=predictor.space.n_features, n_support=n_support, convention=convention(predictor.C, predictor.lam, "h"),
     )  # fmt: skip

@@ -47,7 +47,7 @@ from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall, warn_of
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
 from ssvm_dsl.learning.estimators.stream import Stream, check_weights
-from ssvm_dsl.learning.objective import check_sample_weight, lam_of, regularized_risk
+from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_pairing, minimisers, weakest_oracle
@@ -452,10 +452,6 @@ class Learner(Predictor):
         unit = self._unit(problem)
         gap = unit * progress.gap
         spec = registry().find(TrainerSpec, self.trainer)
-        if self.lam is not None:
-            convention = f"lam/2 |w|^2 + 1/n sum_i risk_i, lam = {self.lam:g}"
-        else:
-            convention = f"1/2 |w|^2 + C sum_i risk_i, C = {self.C:g}"
         return FitReport(
             primal=unit * progress.primal,
             dual=unit * progress.dual,
@@ -472,7 +468,7 @@ class Learner(Predictor):
             plan=self.plan_,
             trainer=self.trainer,
             options=options,
-            convention=convention,
+            convention=convention(self.C, self.lam),
             n_examples=problem.n,
             n_weights=problem.dim,
             tightness=progress.tightness,
