@@ -92,5 +92,6 @@ def stream_report(
     return CountingReport(
         **unknown, certificate="none", solver="sgd", n_iterations=stream.n_seen, reason="stream", seconds=seconds,
         processor_seconds=processor_seconds, certificate_seconds=0.0, n_examples=stream.n_seen,
-        n_features=predictor.space.n_features, n_support=n_support, convention=convention(predictor.C, predictor.lam, "h"),
+        n_features=predictor.space.n_features, n_support=n_support,
+        convention=convention(predictor.C, predictor.lam, "h"),
     )  # fmt: skip
