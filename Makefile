@@ -14,7 +14,7 @@ PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plugins check bench fuzz docs clean
+.PHONY: help demo test test-plugins test-numba check bench fuzz docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -29,6 +29,9 @@ test: $(VENV)/.installed-test  ## run the tests, in two processes
 
 test-plugins:  ## test each package plugins/ssvm-* in a fresh environment: its tests, the conformance kit
 	@PYTHON=$(PYTHON) .ci/test-plugin $(notdir $(wildcard plugins/ssvm-*))
+
+test-numba: $(VENV)/.installed  ## check one backend with kernels that plain numba compiles, as with untested versions
+	@SSVM_COMPILER=numba $(BIN)/ssvm plugins check chain
 
 check: $(VENV)/.installed-test $(VENV)/.installed-check  ## lint, check types and the import rules
 	@$(BIN)/ruff check .

@@ -53,8 +53,13 @@ def run(args: Namespace) -> int:
     """Compile ahead; the exit status is 1 when something could not be compiled."""
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.kernels.compiling import compile_cache
-    from ssvm_dsl.kernels.compiling.rehearsal import Rehearsal
+    from ssvm_dsl.kernels.compiling.jit import LINKED, OBJECTION
     from ssvm_dsl.processors import available
+
+    if not LINKED:
+        text = "nothing can be compiled ahead, as plain numba compiles kernels when they are first called"
+        raise OptionError(f"{text}: {OBJECTION}")
+    from ssvm_dsl.kernels.compiling.rehearsal import Rehearsal
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

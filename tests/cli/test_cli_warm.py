@@ -24,9 +24,9 @@ FIT = """
 import numpy as np
 from words import Words
 from ssvm_dsl import StructuredSVM
-from ssvm_dsl.kernels.compiling import code_store
+from ssvm_dsl.kernels.compiling import compile_cache
 missed = []
-code_store.ON_MISS.append(lambda: missed.append(1))
+compile_cache.ON_MISS.append(lambda: missed.append(1))
 rng = np.random.default_rng(1)
 X = [rng.standard_normal((n, 3)) for n in range(1, 30)]
 Y = [np.argmax(x @ rng.standard_normal((3, 4)), axis=1) for x in X]
@@ -85,7 +85,7 @@ import numpy as np
 warnings.simplefilter("ignore")
 from contextlib import nullcontext
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
-from ssvm_dsl.kernels.compiling.jit import Kernel
+from ssvm_dsl.kernels.compiling.linking import Kernel
 from ssvm_dsl.kernels.compiling.rehearsal import Rehearsal
 from words import Words
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import fresh
-from ssvm_dsl.kernels.compiling import code_store, compile_cache
+from ssvm_dsl.kernels.compiling import compile_cache
 from ssvm_dsl.learning.driver import compile_ahead
 
 FIT = """
@@ -127,7 +127,7 @@ def test_it_is_not_started_where_it_would_not_help(monkeypatch):
         (compile_ahead.processors, "available", lambda: 1),
         (compile_cache, "folder", lambda: None),
         (os, "getloadavg", lambda: (float(os.cpu_count()), 0.0, 0.0)),
-        (code_store, "LOCKS", False),
+        (compile_cache, "LOCKS", False), (compile_ahead, "LINKED", False),
         (sys, "frozen", True),
         (sys, "executable", ""),
         (multiprocessing.current_process(), "_name", "LokyProcess-1"),
@@ -147,10 +147,10 @@ def test_it_is_started_once_and_only_when_something_is_missing(monkeypatch):
     with compile_ahead.compiling_ahead("bcfw", "margin", "chain"):
         assert asked == []
         for _ in range(2):
-            for call in code_store.ON_MISS:
+            for call in compile_cache.ON_MISS:
                 call()
     assert asked == [("bcfw", "margin", "chain")]
-    assert code_store.ON_MISS == []
+    assert compile_cache.ON_MISS == []
 
 
 def test_a_system_that_starts_no_process_is_no_error(monkeypatch):

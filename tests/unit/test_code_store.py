@@ -101,7 +101,8 @@ def test_processes_wait_for_each_other(tmp_path):
 SLOW = """
 import sys, time
 from ssvm_dsl.kernels.compiling import code_store
-from ssvm_dsl.kernels.compiling.jit import njit, PartCompiler
+from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.compiling.linking import PartCompiler
 
 @njit
 def leaf(x):

@@ -9,11 +9,13 @@ import numba
 import numpy as np
 import pytest
 from numba.core.event import Listener, install_listener
+from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 
 import fresh
-from ssvm_dsl.kernels.compiling import jit
+from ssvm_dsl.kernels.compiling import self_test
 from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.compiling.known_calls import KnownCalls, remembering
 from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
 
 MODULE = """
@@ -143,19 +145,21 @@ def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert done.returncode == 0, done.stderr
         said.append(done.stdout.split())
     assert said == [["16.0", "0", "0", "1"], ["16.0", "1", "0", "0"]]
-    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").iterdir())
-    assert kept == ["leaf", "middle", "top"]
+    kept = {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()}
+    assert kept == {"leaf", "middle", "top", "self", "callback"}  # the last two by the self-test
 
 
 def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
     asked, find = [], BaseFunction.get_call_type
 
     def watch(function, context, args, kws):
-        asked.append((function, args, tuple(kws.items())))
+        if isinstance(context, KnownCalls):  # while types are found, not when code is written
+            asked.append((function, args, tuple(kws.items())))
         return find(function, context, args, kws)
 
     monkeypatch.setattr(BaseFunction, "get_call_type", watch)
-    monkeypatch.setattr(jit._KNOWN_CALLS, "_known", {})  # nothing is known of what this process has compiled before
+    # nothing is known of what this process has compiled before
+    monkeypatch.setattr(remembering(cpu_target.typing_context), "_known_calls", {})
 
     @njit(cache=False)
     def sums(x, y):
@@ -169,7 +173,6 @@ def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
     for _ in range(2):
         with pytest.raises(numba.TypingError, match="No implementation of function"):
             sums("a", 1)
-    assert BaseFunction.get_call_type is watch
 
 
 def test_lists_that_are_filled_later_have_types_of_their_own():
@@ -182,3 +185,78 @@ def test_lists_that_are_filled_later_have_types_of_their_own():
 
     assert filled(0.5) == 1.5
     assert filled(2) == 3
+
+
+def test_numba_is_left_as_it_is():
+    before = BaseFunction.get_call_type, type(cpu_target.typing_context).resolve_function_type
+    seen = []
+
+    class Watch(Listener):
+        def on_start(self, event):
+            seen.append((BaseFunction.get_call_type, type(cpu_target.typing_context).resolve_function_type))
+
+        def on_end(self, event):
+            pass
+
+    @njit(cache=False)
+    def odd(x):
+        return x + 5.0
+
+    with install_listener("numba:compile", Watch()):
+        odd(1.0)
+    assert seen == [before]
+
+
+def test_another_version_of_numba_compiles_by_itself(monkeypatch):
+    monkeypatch.delenv(self_test.VARIABLE, raising=False)
+    assert self_test.objection() == ""
+    monkeypatch.setattr(numba, "__version__", "0.680.1")
+    assert "numba 0.680.1 is installed" in self_test.objection()
+    monkeypatch.setenv(self_test.VARIABLE, self_test.PLAIN)
+    assert "asks for it" in self_test.objection()
+
+
+def test_a_compiler_that_is_not_as_expected_is_not_used(monkeypatch, tmp_path):
+    def broken():
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(self_test, "run", broken)
+    monkeypatch.setattr("ssvm_dsl.kernels.compiling.compile_cache.folder", lambda: tmp_path)
+    assert "AttributeError: no such thing" in self_test.objection()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(self_test, "run", lambda: None)
+    assert self_test.objection() == ""
+    monkeypatch.setattr(self_test, "run", broken)  # it has passed once
+    assert self_test.objection() == ""
+
+
+PLAIN = """
+import warnings
+warnings.simplefilter("error")
+import numpy as np
+from numba import types
+from ssvm_dsl.kernels import borrow, cfunc, njit
+from ssvm_dsl.kernels.bits import count_bits, first_bit
+
+@njit(cache=False, borrowed=True)
+def total(x):
+    out = 0.0
+    for value in borrow(x):
+        out += value
+    return out + count_bits(7) + first_bit(8)
+
+@cfunc(types.float64(types.float64))
+def twice(x):
+    return 2.0 * x
+
+print(total(np.arange(4.0)), total.py_func(np.arange(4.0)), twice.ctypes(4.0), type(total).__module__)
+"""
+
+
+def test_plain_numba_compiles_where_the_environment_asks_for_it(monkeypatch, tmp_path):
+    (tmp_path / "plain_of_a_test.py").write_text(PLAIN)
+    monkeypatch.setenv(self_test.VARIABLE, self_test.PLAIN)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    done = fresh.run(["-c", "import plain_of_a_test"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["12.0", "12.0", "8.0", "numba.core.registry"]

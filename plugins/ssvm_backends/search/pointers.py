@@ -10,24 +10,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import types
-from numba.extending import intrinsic
+from numba import types
+from numba.extending import lower_builtin, type_callable
 
 
-@intrinsic
-def pointed(typingctx: Any, value: Any) -> Any:
-    """Return a named tuple with its (contiguous) arrays replaced by pointers to their data."""
-    kinds: Any = types
-    members = [kinds.CPointer(t.dtype) if isinstance(t, types.Array) else t for t in value.types]
-    result = kinds.NamedTuple(members, value.instance_class)
+def pointed(value: Any) -> Any:
+    """Return a named tuple with its (contiguous) arrays replaced by pointers to their data; in Python, the tuple."""
+    return value
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        parts = []
-        for k, kind in enumerate(signature.args[0].types):
-            part = builder.extract_value(args[0], k)
-            if isinstance(kind, types.Array):
-                part = context.make_array(kind)(context, builder, part).data
-            parts.append(part)
-        return context.make_tuple(builder, signature.return_type, parts)
 
-    return result(value), generate
+@type_callable(pointed)
+def _type(context: Any) -> Any:
+    def kind(value: Any) -> Any:
+        members = [types.CPointer(t.dtype) if isinstance(t, types.Array) else t for t in value.types]
+        return types.NamedTuple(members, value.instance_class)
+
+    return kind
+
+
+@lower_builtin(pointed, types.BaseNamedTuple)
+def _lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    parts = []
+    for k, kind in enumerate(signature.args[0].types):
+        part = builder.extract_value(args[0], k)
+        if isinstance(kind, types.Array):
+            part = context.make_array(kind)(context, builder, part).data
+        parts.append(part)
+    return context.make_tuple(builder, signature.return_type, parts)

@@ -24,7 +24,6 @@ from numba.core import config, types
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
-from numba.extending import _Intrinsic
 
 #: Settings of numba that change what it makes of a function.
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LLVM_REFPRUNE_PASS")
@@ -78,10 +77,15 @@ def options_text(options: Mapping[str, Any]) -> str:
     return str([f"{name}={_value(value)}" for name, value in sorted(options.items())])
 
 
+def versions_digest() -> str:
+    """Return a short digest of what all compiled code depends on."""
+    return sha256(_versions().encode()).hexdigest()[:16]
+
+
 @cache
 def _versions() -> str:
     """Return what all compiled code depends on."""
-    made_by = _file(str(Path(__file__).with_name("jit.py")))
+    made_by = _file(str(Path(__file__).with_name("linking.py")))
     names = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__, made_by)
     return " ".join([*map(str, names), *(str(getattr(config, name, "")) for name in SETTINGS)])
 
@@ -155,8 +159,6 @@ def _callable(value: Any) -> str:
         return f"compiled {options_text(value.targetoptions)} {digest(value.py_func)}"
     if isinstance(value, CFunc):
         return f"callback {getattr(value, '_sig')} {digest(value.__wrapped__)}"  # noqa: B009 - absent from numba's stubs
-    if isinstance(value, _Intrinsic):
-        return f"intrinsic {value._name} {_source(value._defn.__module__)}"
     if isinstance(value, ModuleType):
         return f"module {_source(value.__name__)}"
     if isinstance(value, type) and hasattr(value, "_fields"):

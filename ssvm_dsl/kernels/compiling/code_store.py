@@ -21,12 +21,11 @@ from numba.core.caching import _Cache
 from numba.core.serialize import dumps
 
 from ssvm_dsl.kernels.compiling import code_key, compile_cache
+from ssvm_dsl.kernels.compiling.compile_cache import LOCKS
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 
-try:
+if LOCKS:
     import fcntl
-except ImportError:  # Windows: nobody waits
-    fcntl = None  # type: ignore[assignment]
 
 #: Seconds to wait for another process that compiles the same, and between two looks whether it has ended.  Where a
 #: wait was in vain, as for a process that was stopped, there is no other one.
@@ -35,12 +34,6 @@ _impatient: list[Path] = []
 
 #: Entries that were used within so many seconds are not marked as used again.
 DAY = 86400.0
-
-#: Whether processes can wait for each other here.
-LOCKS = fcntl is not None
-
-#: Called when something is found not to be compiled yet.
-ON_MISS: list[Callable[[], object]] = []
 
 
 class Lock:
@@ -59,7 +52,7 @@ class Lock:
 
         Where locks do not work, on some network drives, all processes get it.
         """
-        if fcntl is None:
+        if not LOCKS:
             return True
         try:
             held = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -130,7 +123,7 @@ class Store(_Cache):  # type: ignore[misc]
         found = self._read(path, target_context)
         if found is not None:
             return found
-        for call in ON_MISS:
+        for call in compile_cache.ON_MISS:
             call()
         lock, end = Lock(path.with_suffix(".lock")), time.monotonic() + PATIENCE
         while not lock.take():

@@ -11,14 +11,21 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISDIR
 
 #: What the folder may hold; the entries that were not used for longest make room.
 MOST_BYTES = 500_000_000
+
+#: Whether processes can wait for each other here, by locks on files.
+LOCKS = find_spec("fcntl") is not None
+
+#: Called when something is found not to be compiled yet.
+ON_MISS: list[Callable[[], object]] = []
 
 #: How the names of entries end.
 SUFFIX = ".kernel"

@@ -1,253 +1,31 @@
-"""``njit`` for the kernels of the package: what a kernel calls becomes machine code once, within the kernel.
+"""``njit`` and ``cfunc`` for the kernels of the package and of plug-ins.
 
-Numba makes machine code of every function that it compiles: a function that is called by a kernel is optimised and
-translated by itself, with a wrapper for calls from Python, and then again in each of its callers, and in each of
-theirs.  Most of our functions are never called from Python, so that all but the last of this is for nothing: more than
-a third of the time of a first fit.  Functions of this ``njit`` have two forms, each made when it is first needed:
-
-* the *kernel*, what Python calls: machine code;
-* the *part*, what other kernels call: code of LLVM that has not been optimised, from which the callers' kernels are
-  made.  As a kernel knows all of its code, functions that are called in one place only are always inlined.
-
-Both are kept on disk (:mod:`ssvm_dsl.kernels.compiling.code_store`): other kernels, other processes and other
-environments begin with the parts that are there.
-
-It stands on these pieces of numba (0.68; other versions are not tested): dispatchers, ``pipeline_class``, code
-libraries.
+With the versions of numba that were tested, what a kernel calls is compiled once, within the kernel, and kept on disk
+for all environments (:mod:`ssvm_dsl.kernels.compiling.linking`).  With other versions plain ``numba.njit(cache=True)``
+compiles: the results are the same, a first fit takes longer, and nothing is compiled ahead.  A warning says so.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from contextlib import suppress
-from hashlib import sha256
 from typing import Any
 
-from llvmlite import binding
-from numba import config, types
-from numba.core.ccallback import CFunc
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, Flags
-from numba.core.environment import lookup_environment
-from numba.core.registry import CPUDispatcher
-from numba.core.sigutils import normalize_signature
+import numba
 
-from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
-from ssvm_dsl.kernels.compiling.code_store import Store
-from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
-from ssvm_dsl.kernels.compiling.while_compiling import FewCollections, KnownCalls
+from ssvm_dsl.kernels.compiling import self_test
 
-#: What the name of a function's environment (what it needs to make Python objects of) begins with.
-ENVIRONMENT = "_ZN08NumbaEnv"
+#: Why plain numba compiles, ``""`` where it does not.
+OBJECTION = self_test.objection()
 
+#: Whether kernels are compiled by :mod:`ssvm_dsl.kernels.compiling.linking`.
+LINKED = not OBJECTION
 
-class FixedFlags(Flags):  # type: ignore[misc]
-    """Options of one compilation, as one text: numba compares all of them for each call that it finds the types of."""
-
-    __slots__ = ("_text",)
-
-    @property
-    def text(self) -> str:
-        """All options, which do not change from the first time on, as a text that is the same in all processes."""
-        try:
-            return self._text
-        except AttributeError:
-            values = {name: getattr(value, "flags", value) for name, value in self.values().items()}
-            text = [f"{name}={sorted(one) if isinstance(one, set) else one}" for name, one in values.items()]
-            self._text: str = " ".join(text)
-            return self._text
-
-    def __hash__(self) -> int:
-        """Return the hash of the options."""
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the options are the same."""
-        return self is other or (isinstance(other, FixedFlags) and self.text == other.text)
-
-    def get_mangle_string(self) -> str:
-        """Return what the options add to names of functions."""
-        return sha256(self.text.encode()).hexdigest()[:12]
-
-
-class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a part and of all that it calls, neither optimised nor translated."""
-
-    def finalize(self) -> None:
-        """Bring the code together."""
-        self._raise_if_finalized()
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def serialize_using_object_code(self) -> tuple[str, bytes]:
-        """Return what is kept on disk."""
-        self._ensure_finalized()
-        return self.name, self._final_module.as_bitcode()
-
-    @classmethod
-    def kept(cls, target_context: Any, state: tuple[str, bytes]) -> PartLibrary:
-        """Return the code that was kept on disk."""
-        library = cls(target_context.codegen(), state[0])
-        library._final_module = binding.parse_bitcode(state[1])
-        library._finalized = True
-        return library
-
-
-def pass_builder(codegen: Any) -> Any:
-    """Return LLVM's pipeline with numba's options, but for one: loops are not unrolled.
-
-    That was a tenth of the time of a first fit, for nothing: kernels of message passing are a tenth faster without, as
-    they are smaller, and others are as fast.
-    """
-    tuning = binding.create_pipeline_tuning_options(config.OPT)
-    tuning.loop_vectorization, tuning.slp_vectorization = bool(config.LOOP_VECTORIZE), bool(config.SLP_VECTORIZE)
-    tuning.loop_unrolling = False
-    return binding.create_pass_builder(codegen._tm, tuning)
-
-
-class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a kernel and of all that it calls."""
-
-    def _optimize_final_module(self) -> None:
-        """Optimise; nothing but the kernel and its wrapper is called from elsewhere.
-
-        Other functions become private, so that arguments nobody reads go away: as symbols of the object, internal ones
-        too, they would be taken for functions of the same name in other objects, which have all arguments.
-        """
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
-                function.linkage = "private"
-        codegen = self._codegen
-        cheap, builder = codegen._module_pass_manager(cost="cheap", opt=0, loop_vectorize=False, slp_vectorize=False)
-        cheap.run(self._final_module, builder)
-        builder = pass_builder(codegen)
-        manager = builder.getModulePassManager()
-        manager.add_refprune_pass()
-        manager.run(self._final_module, builder)
-
-    def _finalize_final_module(self) -> None:
-        """Make the code ready to be called."""
-        super()._finalize_final_module()
-        for variable in self._final_module.global_variables:
-            environment = lookup_environment(variable.name) if variable.name.startswith(ENVIRONMENT) else None
-            if environment is not None:
-                self._codegen.set_env(variable.name, environment)
-
-    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """Return what is kept on disk: machine code, and names in place of code that callers could take in."""
-        self._ensure_finalized()
-        external = [one.name for one in self._final_module.functions if one.linkage == binding.Linkage.external]
-        module = binding.parse_assembly("\n".join(f'define void @"{name}"() {{ ret void }}' for name in external))
-        return self.name, "object", (self._get_compiled_object(), module.as_bitcode())
-
-
-class PartCompiler(Compiler):  # type: ignore[misc]
-    """Compiles a part."""
-
-    def compile_extra(self, func: Any) -> Any:
-        """Return the result of compiling, which cannot be called from Python."""
-        state = self.state
-        state.flags = FixedFlags(state.flags)
-        state.library = PartLibrary(state.targetctx.codegen(), func.__qualname__)
-        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
-        result = super().compile_extra(func)
-        result.library.finalize()
-        key = _Key()
-        state.targetctx.insert_user_function(key, result.fndesc, [result.library])
-        return result._replace(entry_point=key)
-
-    def _compile_bytecode(self) -> Any:
-        """Compile under a name that is the same in all processes: of two copies of a part a kernel takes one."""
-        identity = self.state.func_id
-        with suppress(NoKey):
-            identity.unique_id = digest(identity.func)[:16]
-        return super()._compile_bytecode()
-
-
-class KernelCompiler(Compiler):  # type: ignore[misc]
-    """Compiles a kernel."""
-
-    def compile_extra(self, func: Any) -> Any:
-        """Return the result of compiling."""
-        state = self.state
-        state.flags = FixedFlags(state.flags)
-        state.library = KernelLibrary(state.targetctx.codegen(), func.__qualname__)
-        state.library.enable_object_caching()
-        state.flags.no_cfunc_wrapper = True
-        return super().compile_extra(func)
-
-
-class _Key:
-    """What numba finds a part by."""
-
-
-def kept_part(target_context: Any, reduced: tuple[Any, ...]) -> Any:
-    """Return the result of compiling a part that was kept on disk."""
-    state, fndesc, environment, signature, objectmode, lifted, notes, reload_init, environments = reduced
-    for load in reload_init:
-        load()
-    return CompileResult(
-        typing_context=target_context.typing_context, target_context=target_context, entry_point=_Key(),
-        typing_error=None, type_annotation=notes, signature=signature, objectmode=objectmode, lifted=lifted,
-        fndesc=fndesc, library=PartLibrary.kept(target_context, state), call_helper=None, environment=environment,
-        metadata=None, reload_init=reload_init, referenced_envs=environments,
-    )  # fmt: skip
-
-
-def kept_kernel(target_context: Any, reduced: tuple[Any, ...]) -> Any:
-    """Return the result of compiling a kernel that was kept on disk."""
-    return CompileResult._rebuild(target_context, *reduced)
-
-
-_FEW_COLLECTIONS, _KNOWN_CALLS = FewCollections(), KnownCalls()
-
-
-class Kept(CPUDispatcher):  # type: ignore[misc]
-    """A function whose compiled code is kept on disk."""
-
-    def compile(self, sig: Any) -> Any:
-        """Compile for the types of some arguments, unless the disk has the code."""
-        try:
-            with held_interrupts, _FEW_COLLECTIONS, _KNOWN_CALLS:
-                return super().compile(sig)
-        finally:
-            if isinstance(self._cache, Store):
-                self._cache.release(sig)
-
-
-class Part(Kept):
-    """A function that is called from kernels only."""
-
-    def add_overload(self, result: Any) -> None:
-        """Keep the result of compiling, out of reach of calls from Python."""
-        self.overloads[tuple(result.signature.args)] = result
-
-
-class Kernel(Kept):
-    """A function whose kernel is called from Python, and whose part is called from other kernels.
-
-    Parameters
-    ----------
-    py_func : function
-    targetoptions : dict
-        Options of numba's ``njit``.
-    """
-
-    def __init__(self, py_func: Callable[..., Any], targetoptions: dict[str, Any]) -> None:
-        super().__init__(py_func, targetoptions=targetoptions, pipeline_class=KernelCompiler)
-        self.part = Part(py_func, targetoptions=targetoptions, pipeline_class=PartCompiler)
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return what numba takes a call from a kernel for; literal arguments are numbers as any others."""
-        numbers = {name: types.unliteral(kind) for name, kind in kws.items()}
-        return self.part.get_call_template([types.unliteral(kind) for kind in args], numbers)
-
-    def get_overload(self, sig: Any) -> Any:
-        """Return what numba finds the code of such a call by."""
-        return self.part.get_overload(sig)
+if LINKED:
+    from ssvm_dsl.kernels.compiling import linking
+elif not self_test.asked():
+    text = "kernels are compiled by plain numba, so that first calls take longer; results are the same"
+    warnings.warn(f"{text}: {OBJECTION}", RuntimeWarning, stacklevel=2)
 
 
 def njit(
@@ -260,45 +38,31 @@ def njit(
     function : function, optional
         Without it a decorator is returned.
     cache : bool
-        Whether kernels are kept on disk.
+        Whether compiled code is kept on disk.
     borrowed : bool
-        Whether references to arrays are not counted, which makes a fifth of the code: for functions that neither make
-        arrays nor return any, as callers hold on to what they pass.
+        Whether references to arrays need not be counted, which makes a fifth of the code: for functions that neither
+        make arrays nor return any, as callers hold on to what they pass.  Plain numba counts them all the same.
     **options
         Options of ``numba.njit``.
 
     Returns
     -------
-    Kernel or decorator
+    numba dispatcher or decorator
     """
     if function is None:
         return lambda function: njit(function, cache=cache, borrowed=borrowed, **options)
-    if borrowed:
-        options["_nrt"] = False
-    kernel = Kernel(function, {"nopython": True, **options})
-    if cache:
-        text = options_text(options)
-        kernel._cache = Store(function, f"kernel {text}", kept_kernel)
-        kernel.part._cache = Store(function, f"part {text}", kept_part)
-    return kernel
+    if LINKED:
+        return linking.njit(function, cache=cache, borrowed=borrowed, **options)
+    return numba.njit(cache=cache, **options)(function)
 
 
-def cfunc(signature: Any) -> Callable[[Callable[..., Any]], CFunc]:
+def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a function at once, to be called by its address, as ``numba.cfunc`` does.
 
     Parameters
     ----------
     signature : numba signature
     """
-
-    def compiled(function: Callable[..., Any]) -> CFunc:
-        made: Any = CFunc(function, normalize_signature(signature), locals={}, options={})
-        made._cache = store = Store(function, "callback", kept_kernel)
-        try:
-            with held_interrupts, _FEW_COLLECTIONS, _KNOWN_CALLS:
-                made.compile()
-        finally:
-            store.release(made._sig)
-        return made
-
+    compiled: Callable[[Callable[..., Any]], Any]
+    compiled = linking.cfunc(signature) if LINKED else numba.cfunc(signature, cache=True)
     return compiled

@@ -12,21 +12,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numba.core.ccallback import CFunc
 from numba.core.dispatcher import OmittedArg
 from numba.experimental import function_type as function_type  # types of functions that are passed by their address
-from numba.extending import _Intrinsic
 
 from ssvm_dsl.kernels.compiling.code_key import extent
 from ssvm_dsl.kernels.compiling.code_store import Store
-from ssvm_dsl.kernels.compiling.jit import Kernel
-
-#: What intrinsic functions are in Python; the others return their argument.
-IN_PYTHON: dict[str, Callable[..., Any]] = {
-    "count_bits": lambda word: int(word).bit_count(),
-    "first_bit": lambda word: (int(word) & -int(word)).bit_length() - 1,
-    "prefetch": lambda array, index: None,
-}
+from ssvm_dsl.kernels.compiling.linking import Callback, Kernel, substitutes
 
 
 @dataclass(frozen=True)
@@ -94,14 +85,13 @@ class Job:
 class Rehearsal:
     """Within it kernels run in Python and become :attr:`jobs` where Python calls them, :attr:`parts` where others do.
 
-    It changes what kernels are for the whole process: nothing else may run meanwhile.
+    Nothing is compiled in the whole process meanwhile: nothing else may run.
     """
 
     def __init__(self) -> None:
         self._jobs: dict[Job, None] = {}
-        self._callbacks: list[CFunc] = []
+        self._callbacks: list[Callback] = []
         self._depth = 0
-        self._before = Kernel.compile, CFunc.compile, _Intrinsic.__call__
         self._errors = np.errstate(all="ignore")  # integers that overflow, as they may in machine code
 
     @property
@@ -116,20 +106,7 @@ class Rehearsal:
 
     def __enter__(self) -> Self:
         """Begin."""
-        rehearsal = self
-
-        def compile_kernel(self: Kernel, arguments: Any) -> Callable[..., Any]:
-            rehearsal._note(self.py_func, tuple(arguments), part=rehearsal._depth > 0)
-            return lambda *args: rehearsal._call(self.py_func, args)
-
-        def compile_callback(self: CFunc) -> None:
-            rehearsal._note(self.__wrapped__, ())
-            rehearsal._callbacks.append(self)
-
-        def call_intrinsic(self: _Intrinsic, value: Any, *rest: Any) -> Any:
-            return IN_PYTHON[self._name](value, *rest) if self._name in IN_PYTHON else value
-
-        self._put(compile_kernel, compile_callback, call_intrinsic)
+        substitutes.append(self)
         self._errors.__enter__()
         return self
 
@@ -137,14 +114,18 @@ class Rehearsal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End: kernels are compiled again when they are called."""
-        self._put(*self._before)
+        substitutes.remove(self)
         self._errors.__exit__(kind, error, trace)
 
-    def _put(self, *methods: Callable[..., Any]) -> None:
-        """Give kernels, functions called by their address, and intrinsic functions other methods."""
-        changed = (Kernel, "compile"), (CFunc, "compile"), (_Intrinsic, "__call__")
-        for (kind, name), method in zip(changed, methods, strict=True):
-            setattr(kind, name, method)
+    def kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        """Note a kernel; return what calls its Python function."""
+        self._note(function, arguments, part=self._depth > 0)
+        return lambda *args: self._call(function, args)
+
+    def callback(self, callback: Callback) -> None:
+        """Note a function that would be compiled now, to be called by its address."""
+        self._note(callback.__wrapped__, ())
+        self._callbacks.append(callback)
 
     def catch_up(self) -> None:
         """Compile, or load, what the process has imported meanwhile and will not import again."""

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ssvm_dsl import processors
-from ssvm_dsl.kernels.compiling import code_store, compile_cache
+from ssvm_dsl.kernels.compiling import compile_cache
+from ssvm_dsl.kernels.compiling.jit import LINKED
 
 #: What the process runs.
 PROGRAM = "ssvm_dsl.learning.estimators.rehearsed_fit"
@@ -40,11 +41,11 @@ def compiling_ahead(trainer: str, risk: str, backend: str) -> Iterator[None]:
         if not _started and possible():
             start(trainer, risk, backend)
 
-    code_store.ON_MISS.append(begin)
+    compile_cache.ON_MISS.append(begin)
     try:
         yield
     finally:
-        code_store.ON_MISS.remove(begin)
+        compile_cache.ON_MISS.remove(begin)
 
 
 def possible() -> bool:
@@ -55,7 +56,8 @@ def possible() -> bool:
     mine = multiprocessing.current_process()
     return (
         os.environ.get("SSVM_COMPILE_AHEAD", "") != "off"
-        and code_store.LOCKS
+        and LINKED
+        and compile_cache.LOCKS
         and processors.available() > 1
         and idle()
         and compile_cache.folder() is not None
