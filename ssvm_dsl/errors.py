@@ -134,11 +134,24 @@ class BackendFault(PluginError):
         )
 
 
-class InfeasibleError(SsvmError, ValueError):
+class MissingAnswerError(SsvmError, ValueError):
+    """Some examples have no answer; the others' answers are not lost.
+
+    Attributes
+    ----------
+    found : sequence
+        What was found, an entry for each example in the form that the call returns: ``None`` where there is nothing
+        (``nan`` in arrays).  Empty where the call returns a number for all examples, or ended before it looked at any.
+    """
+
+    found: Sequence[Any] = ()
+
+
+class InfeasibleError(MissingAnswerError):
     """No labelling satisfies the masks, clamps and constraints of an example."""
 
 
-class NoLabellingError(SsvmError, ValueError):
+class NoLabellingError(MissingAnswerError):
     """A backend has no labelling to show for some examples: a fractional solution only, or none in time."""
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Topology, structure_keys, width_order
-from ssvm_dsl.plugin_api import Rewrite, Verdict
+from ssvm_dsl.plugin_api import Rewrite, Verdict, pause
 
 #: Entries of one table at most, and of all tables of an example.
 MOST_ENTRIES, MOST_IN_ALL = 2.0**20, 2.0**25
@@ -157,6 +157,7 @@ class _Additions:
         own = {one.variable: one for one in self.total.terms}
         below: dict[int, Term] = {}
         for v, parent in parents:
+            pause()
             whole = self._added(below.pop(v, None), own.get(v))
             if whole is not None:  # a parent of -1 gathers the roots
                 joined = self._added(below.get(parent), whole)
@@ -228,8 +229,11 @@ def _terms(example: Program, group: ConstraintGroup, literals: slice, weight: I6
     np.add.at(added, first + state, np.where(negated, -weight, weight))
     always = np.zeros(example.n_variables, dtype=np.int64)
     np.add.at(always, variable[negated], weight[negated])
-    ends = example.state_ptr
-    return [Term(int(v), added[ends[v] : ends[v + 1]] + always[v]) for v in np.unique(variable)]
+    ends, terms = example.state_ptr, []
+    for v in np.unique(variable).tolist():
+        pause()
+        terms.append(Term(v, added[ends[v] : ends[v + 1]] + always[v]))
+    return terms
 
 
 def _parents(example: Program) -> list[tuple[int, int]]:
@@ -246,6 +250,7 @@ def _parents(example: Program) -> list[tuple[int, int]]:
     place[order] = np.arange(len(order))
     out = []
     for v in order.tolist():
+        pause()
         rest = neighbours[v] - {v}
         parent = min(rest, key=lambda one: place[one], default=-1)
         for one in rest:

@@ -8,10 +8,10 @@ from math import prod
 import numpy as np
 
 from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, pointers
-from ssvm_dsl.plugin_api import Rewrite, Verdict
+from ssvm_dsl.plugin_api import Rewrite, Verdict, pause
 
-#: Entries of one table at most, and variables of it.
-MOST_ENTRIES, MOST_VARIABLES = 2**12, 12
+#: Base-2 logarithm of the entries of one table at most, and variables of it.
+MOST_BITS, MOST_VARIABLES = 12, 12
 
 
 class LogicToTables:
@@ -23,12 +23,13 @@ class LogicToTables:
         if group.oracle is not None:
             return Verdict(False, reasons=("a Custom is asked about whole labellings",))
         for k in range(group.n_constraints):
+            pause()
             scope = _scope(group, k)
-            entries = prod(example.card[scope].tolist())
-            if len(scope) > MOST_VARIABLES or entries > MOST_ENTRIES:
-                most = f"tables have up to {MOST_VARIABLES} variables and {MOST_ENTRIES} entries"
-                return Verdict(False, reasons=(f"{most}, a constraint has {len(scope)} and {entries}",))
-            total += entries
+            bits = float(np.log2(example.card[scope]).sum())
+            if len(scope) > MOST_VARIABLES or bits > MOST_BITS:
+                most = f"tables have up to {MOST_VARIABLES} variables and {2**MOST_BITS} entries"
+                return Verdict(False, reasons=(f"{most}, a constraint has {len(scope)} and {_power(bits)}",))
+            total += prod(example.card[scope].tolist())
         return Verdict(True, float(total))
 
     def lower(self, example: Program) -> Rewrite:
@@ -36,6 +37,7 @@ class LogicToTables:
         group, made = example.constraints[0], Rewrite.of(example)
         known: dict[tuple[object, ...], Bools] = {}
         for k in range(group.n_constraints):
+            pause()
             scope = _scope(group, k)
             cards = example.card[scope]
             one = _alone(group, k)
@@ -50,6 +52,11 @@ class LogicToTables:
             elif not known[key].all():
                 made.never()
         return made
+
+
+def _power(bits: float) -> str:
+    """Return a number in words; one of more digits than can be printed as a power of two."""
+    return str(round(2.0**bits)) if bits < 50.0 else f"2^{bits:.0f}"
 
 
 def _scope(group: ConstraintGroup, k: int) -> I32:

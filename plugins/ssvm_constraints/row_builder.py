@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.ir import I64, pointers
-from ssvm_dsl.plugin_api import LinearRows
+from ssvm_dsl.plugin_api import LinearRows, pause
 
 
 @dataclass(eq=False)
@@ -34,7 +34,13 @@ class RowBuilder:
         """Add a row: the sum of all columns of each term, times its coefficient, is within the bounds.
 
         A column that occurs in several terms has the sum of its coefficients.
+
+        Raises
+        ------
+        OutOfTime
+            The call at hand must end.
         """
+        pause()
         columns = np.concatenate([columns for columns, _ in terms])
         values = np.concatenate([np.full(len(columns), value) for columns, value in terms])
         distinct, place = np.unique(columns, return_inverse=True)

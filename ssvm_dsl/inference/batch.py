@@ -5,6 +5,8 @@ The parts depend on the program only, so that answers do not depend on the numbe
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
@@ -12,7 +14,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.conflicts import conflict
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.inference.unanswered import require_answers
+from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -50,11 +52,13 @@ def solve_batch(
     k: int = 1,
     first: int = 0,
     deadline: Deadline | None = None,
+    missing: MissingAnswers | None = None,
 ) -> Solution:
     """Return the answers for all examples of a program under weights w.
 
     ``first`` is the number of the first example in messages.  Answers that the deadline cut short are what was found
-    by then; each example has its share of the time.
+    by then; each example has its share of the time.  Examples without an answer are noted in ``missing``; where that
+    is left out, they are an error.
 
     Raises
     ------
@@ -82,7 +86,11 @@ def solve_batch(
 
     ids = np.arange(program.n_examples, dtype=np.int64)
     solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
-    require_answers(session.plan, solution, task, first, lambda example: conflict(session.program, theta, example))
+    noted = MissingAnswers(task) if missing is None else missing
+    why = partial(conflict, session.program, theta, until=until)
+    noted.add(session.plan, session.guarantee, solution, first, why)
+    if missing is None:
+        noted.check()
     if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
         solution.terms = Terms.of(program, theta)
     return solution

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import PluginError, SsvmError
+from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.plans import Candidate
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.memory import shortage
+from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Backend, Verdict
 from ssvm_dsl.plugin_api.specs import BackendSpec
@@ -38,6 +39,7 @@ def consider_resolved(
     need: Need, spec: BackendSpec, resolved: dict[str, Any]
 ) -> tuple[Candidate, Backend | None]:
     """Return what a backend says to a need, for options that are checked and complete."""
+    pause()
     reasons = spec.caps.refusals(need)
     missing = spec.missing()
     if missing:
@@ -49,6 +51,8 @@ def consider_resolved(
         with contained(f"backend '{spec.name}'", PluginError):
             backend: Backend = spec.load()()
             candidate = _candidate(spec, backend.check(replace(need, options=dict(resolved))), need.share)
+    except OutOfTime:
+        raise
     except SsvmError as err:  # a plug-in must not take the host down while others are considered
         why = " ".join(str(err).removeprefix("it failed with ").split())
         return Candidate(spec.name, False, np.inf, (f"failed: {why}",)), None

@@ -31,8 +31,10 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.example_session import Clock
 from ssvm_dsl.plugin_api.protocols import missing_methods
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
@@ -62,6 +64,8 @@ class CheckedSession:
         """Open the backend of a plan, or the next one that can be opened."""
         try:
             self._open_only(plan)
+        except OutOfTime:
+            raise
         except Exception as err:
             following = plan.following(err, self._plugins)
             if following is None:
@@ -142,7 +146,11 @@ class CheckedSession:
         """Return what the backend answers; waiting for its turn counts against the time limit."""
         begin = perf_counter()
         with self._contained, self._turn:
-            return self._session.solve(question if self.spec.caps.thread_safe else _left(question, begin))
+            asked = question if self.spec.caps.thread_safe else _left(question, begin)
+            if asked.limits.time is None:
+                return self._session.solve(asked)
+            with within(partial(Clock.start(asked.limits).afford, 0.0)):
+                return self._session.solve(asked)
 
     @property
     def guarantee(self) -> Guarantee:

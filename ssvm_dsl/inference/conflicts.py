@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.errors import SsvmError
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Limits, Need
@@ -27,7 +28,7 @@ MOST_TRIALS, TRIAL_SECONDS = 300, 2.0
 Item = tuple[int, int]
 
 
-def conflict(program: Program, theta: Theta, example: int) -> str:
+def conflict(program: Program, theta: Theta, example: int, until: Deadline | None = None) -> str:
     """Return which constraints of an example cannot be kept together, in words; empty where that stays unknown.
 
     Parameters
@@ -38,16 +39,21 @@ def conflict(program: Program, theta: Theta, example: int) -> str:
         Scores; only what they forbid (``-inf``) is looked at.
     example : int
         One without a labelling.
+    until : Deadline, optional
+        When to end, with what is known by then; where that is over, nothing is looked at.
     """
-    search = _Search(program, theta, example)
+    until = Deadline() if until is None else until
+    if until.over:
+        return ""
+    search = _Search(program, theta, example, until)
     every = [(g, k) for g, group in enumerate(search.alone.constraints) for k in range(group.n_constraints)]
     if not every or not search.infeasible(every):
         return ""
-    if search.infeasible([]):
+    if search.going and search.infeasible([]):
         return "masks and scores leave none, whatever the constraints"
     core = _irreducible(search, every)
     listed = " and ".join(search.named(item) for item in core[:5]) + (", ..." if len(core) > 5 else "")
-    rest = "" if search.trials < MOST_TRIALS else " (there may be fewer; the search was ended)"
+    rest = "" if search.going else " (there may be fewer; the search was ended)"
     if len(core) == 1:
         return f"nothing keeps the constraint {listed}"
     return f"the constraints {listed} cannot be kept together{rest}; loosen one of them"
@@ -60,7 +66,7 @@ def _irreducible(search: _Search, items: list[Item]) -> list[Item]:
         place = 0
         while place < len(items):
             fewer = items[:place] + items[place + chunk :]
-            if search.trials < MOST_TRIALS and search.infeasible(fewer):
+            if search.going and search.infeasible(fewer):
                 items = fewer
             else:
                 place += chunk
@@ -72,12 +78,18 @@ def _irreducible(search: _Search, items: list[Item]) -> list[Item]:
 class _Search:
     """Looks whether some of an example's constraints can be kept together."""
 
-    def __init__(self, program: Program, theta: Theta, example: int) -> None:
+    def __init__(self, program: Program, theta: Theta, example: int, until: Deadline) -> None:
+        self.until = until
         self.alone, self.trials = program.take(np.array([example], dtype=np.int64)), 0
         lo, hi = program.state_ptr[program.var_ptr[example : example + 2]]
         barred = [np.where(np.isneginf(table), -np.inf, 0.0) for table in theta.tables]
         node = np.where(np.isneginf(theta.node[lo:hi]), -np.inf, 0.0)
         self.theta = Theta.of(self.alone, node, barred)
+
+    @property
+    def going(self) -> bool:
+        """Whether more programs may be solved."""
+        return self.trials < MOST_TRIALS and not self.until.over
 
     def infeasible(self, items: list[Item]) -> bool:
         """Whether it is proved that nothing keeps these constraints."""
@@ -87,7 +99,7 @@ class _Search:
         program = replace(self.alone, constraints=groups)
         try:
             chosen = plan(Need.of(program, guarantee=Guarantee.EXACT))
-            question = Question(self.theta, limits=Limits(time=TRIAL_SECONDS))
+            question = Question(self.theta, limits=Limits(time=min(TRIAL_SECONDS, self.until.left)))
             solution = open_plan(chosen, program).solve(question)
         except SsvmError:  # why there is no labelling is nice to know, and nothing more
             return False

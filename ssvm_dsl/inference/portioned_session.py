@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I64
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir.analysis.portions import Portion, portion_share, portions
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.messages import Messages
@@ -68,7 +69,10 @@ class PortionedSession:
                 continue
             if end is not None:
                 left = replace(limits, time=max(0.0, end - perf_counter()) / (len(parts) - number))
-            found.append(self._answer(question, some, left))
+            try:
+                found.append(self._answer(question, some, left))
+            except OutOfTime:
+                found.append(_unanswered(question, int(ptr[part.stop] - ptr[part.start]), len(some), Stop.TIME))
         return _joined(question, found, [ids[part] for part in parts])
 
     def _answer(self, question: Question, ids: I64, limits: Any) -> Solution:
@@ -160,9 +164,9 @@ def _joined(question: Question, found: list[Solution], ids: list[I64]) -> Soluti
     return whole
 
 
-def _unanswered(question: Question, n_variables: int, n: int) -> Solution:
-    """Return no answer, for examples that an interruption came before."""
+def _unanswered(question: Question, n_variables: int, n: int, why: Stop = Stop.INTERRUPTED) -> Solution:
+    """Return no answer, for examples that an interruption, or the end of the time, came before."""
     rows = (question.k,) if question.task is Task.KBEST else ()
-    stop, primal = np.full(n, Stop.INTERRUPTED, np.int8), np.full(n, Primal.NONE, np.int8)
+    stop, primal = np.full(n, why, np.int8), np.full(n, Primal.NONE, np.int8)
     labels, score = np.zeros((*rows, n_variables), np.int32), np.full((*rows, n), -np.inf)
     return Solution(labels, score, np.full(n, np.nan), stop, primal)

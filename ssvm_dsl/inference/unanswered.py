@@ -1,81 +1,156 @@
-"""Refuse answers that are not there: a labelling that nobody found is never shown as one."""
+"""Answers that are not there: a labelling that nobody found is never shown as one, and what was found is not lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ssvm_dsl.errors import InfeasibleError, NoLabellingError
+from ssvm_dsl.array_types import Bools
+from ssvm_dsl.errors import InfeasibleError, MissingAnswerError, NoLabellingError
 from ssvm_dsl.inference.plans import Plan
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
 #: Examples that an error names at most.
 NAMED = 5
 
 
-def require_answers(
-    plan: Plan, solution: Solution, task: Task, first: int = 0, why: Callable[[int], str] = lambda example: ""
-) -> None:
-    """Raise where an example has no answer.
+class MissingAnswers:
+    """The examples of a call that have no answer, over all of its chunks.
 
     Parameters
     ----------
-    plan : Plan
-        Of the backend that answered, for the message.
-    solution : Solution
-        A verified one, for the tasks ``map``, ``kbest`` or ``marginals``.
     task : Task
-    first : int
-        Number of the first example.
-    why : callable
-        Says why an answer, counted from 0, does not exist, in words; empty where it does not know.
+        ``map``, ``kbest`` or ``marginals``.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.n_examples = task, 0
+        self.infeasible: list[int] = []
+        self.without: list[int] = []
+        self._reason, self._fractional, self._late = "", False, False
+        self._plan: Plan | None = None
+        self._guarantee = Guarantee.EXACT
+
+    def add(
+        self, plan: Plan, guarantee: Guarantee, solution: Solution, first: int = 0,
+        why: Callable[[int], str] = lambda example: "",
+    ) -> Bools:  # fmt: skip
+        """Note the examples of a chunk that have no answer, and return which these are.
+
+        Parameters
+        ----------
+        plan : Plan
+            Of the backend that answered, for the message.
+        guarantee : Guarantee
+            What its answers are worth.
+        solution : Solution
+            A verified one.
+        first : int
+            Number of the first example.
+        why : callable
+            Says why an answer, counted from 0, does not exist, in words; empty where it does not know.
+        """
+        missing = without_answer(solution, self.task)
+        self.n_examples = first + len(missing)
+        if not missing.any():
+            return missing
+        never = missing & (solution.primal == Primal.INFEASIBLE)
+        if never.any() and not self.infeasible:
+            self._reason = why(int(np.flatnonzero(never)[0]))
+        open_ones = missing & ~never
+        if open_ones.any():
+            self._plan, self._guarantee = plan, guarantee
+            self._fractional |= bool((solution.primal[open_ones] == Primal.FRACTIONAL).any())
+            self._late |= bool((solution.stop[open_ones] == Stop.TIME).any())
+        self.infeasible += (first + np.flatnonzero(never)).tolist()
+        self.without += (first + np.flatnonzero(open_ones)).tolist()
+        return missing
+
+    def check(self, found: Sequence[Any] = ()) -> None:
+        """Raise where an example has no answer; the error carries what was found.
+
+        Raises
+        ------
+        InfeasibleError
+            An example has no labelling that masks and constraints allow.
+        NoLabellingError
+            The backend found none, or a fractional solution only.
+        """
+        if not self.infeasible and not self.without:
+            return
+        error: MissingAnswerError
+        if self.infeasible:
+            text = f"example {self.infeasible[0]} has no labelling that its masks and constraints allow"
+            if len(self.infeasible) > 1:
+                text += f" (nor have {len(self.infeasible) - 1} others)"
+            error = InfeasibleError(f"{text}: {self._reason}" if self._reason else text)
+        else:
+            error = NoLabellingError(self._without_text())
+        error.found = found
+        raise error
+
+    def _without_text(self) -> str:
+        """Return which examples have no answer, why, and what to do."""
+        assert self._plan is not None
+        what = "marginals" if self.task is Task.MARGINALS else "labelling"
+        whole = f"{len(self.without)} of {self.n_examples} examples ({_listed(self.without)})"
+        cause = "its search ended before it found one"
+        if self._late:
+            cause = "time was up"
+            if what == "labelling":
+                cause += " before one was found, and whether there is any takes a search to tell"
+        elif self._fractional:
+            cause = "its solutions are fractional"
+        return f"backend '{self._plan.title}' has no {what} for {whole}: {cause}\n  hint: {self._hint()}"
+
+    def _hint(self) -> str:
+        """Return what to do; never what is done already."""
+        assert self._plan is not None
+        plan = self._plan
+        options = [pair for one in (plan, *plan.parts) for pair in one.options.items()]
+        off = [f"{name}='none'" for name, value in options if value == "none"]
+        advice = ["raise time_limit"] if self._late else []
+        advice += [f"leave out the option {', '.join(off)}"] if off else []
+        chosen = bool(plan.parts) or any(one.name != plan.backend for one in plan.candidates)
+        if not chosen:
+            advice.append("set backend='auto', which takes exact ones that always find a labelling if they finish")
+        elif self._guarantee is not Guarantee.EXACT:
+            advice.append("ask for guarantee='exact'")
+        elif not advice:
+            advice.append("name another backend (ssvm explain lists them)")
+        return f"{', or '.join(advice)}; what was found for the others is in .found of this error"
+
+
+def require_answers(
+    plan: Plan, solution: Solution, task: Task, first: int = 0, why: Callable[[int], str] = lambda example: "",
+    guarantee: Guarantee = Guarantee.EXACT,
+) -> None:  # fmt: skip
+    """Raise where an example has no answer, for the answers of one chunk (see :class:`MissingAnswers`).
 
     Raises
     ------
-    InfeasibleError
-        An example has no labelling that masks and constraints allow.
-    NoLabellingError
-        The backend found none, or a fractional solution only.
+    InfeasibleError, NoLabellingError
     """
-    missing = np.flatnonzero(_missing(solution, task))
-    if not len(missing):
-        return
-    bad = np.flatnonzero(solution.primal == Primal.INFEASIBLE)
-    if len(bad):
-        text = f"example {first + int(bad[0])} has no labelling that its masks and constraints allow"
-        reason = why(int(bad[0]))
-        raise InfeasibleError(f"{text}: {reason}" if reason else text)
-    n = len(solution.primal)
-    among = f"the examples {first} to {first + n - 1}" if first else f"{n} examples"
-    whole = f"{len(missing)} of {among} ({_listed(first + missing)})"
-    fractional = bool((solution.primal[missing] == Primal.FRACTIONAL).any())
-    what = "marginals" if task is Task.MARGINALS else "labelling"
-    late = bool((solution.stop[missing] == Stop.TIME).any())
-    cause = "its search ended before it found one" + (" because time was up" if late else "")
-    cause = "its solutions are fractional" if fractional else cause
-    hint = ("raise time_limit, or " if late else "") + _hint(plan)
-    raise NoLabellingError(f"backend '{plan.title}' has no {what} for {whole}: {cause}\n  hint: {hint}")
+    missing = MissingAnswers(task)
+    missing.add(plan, guarantee, solution, first, why)
+    missing.check()
 
 
-def _missing(solution: Solution, task: Task) -> NDArray[np.bool_]:
-    """Return which examples have no answer; marginals come without labels, but with log Z where they are done."""
+def without_answer(solution: Solution, task: Task) -> Bools:
+    """Return which examples have no answer, ``shape (n,)``.
+
+    Marginals come without labels, but with log Z where they are done.
+    """
     none = np.asarray(solution.primal != Primal.FEASIBLE)
     if task is Task.MARGINALS and solution.log_partition is not None:
         none = np.isnan(solution.log_partition) | (solution.primal == Primal.INFEASIBLE)
     return none
 
 
-def _listed(numbers: NDArray[np.int64]) -> str:
+def _listed(numbers: list[int]) -> str:
     """Return the first few numbers in words."""
-    text = ", ".join(str(n) for n in numbers[:NAMED].tolist())
+    text = ", ".join(str(n) for n in numbers[:NAMED])
     return f"{'number' if len(numbers) == 1 else 'numbers'} {text}{', ...' if len(numbers) > NAMED else ''}"
-
-
-def _hint(plan: Plan) -> str:
-    """Return what to do."""
-    off = [f"{name}='none'" for one in (plan, *plan.parts) for name, value in one.options.items() if value == "none"]
-    options = f"leave out the option {', '.join(off)}, or " if off else ""
-    return f"{options}take a backend that always finds a labelling: backend='auto' takes exact ones"

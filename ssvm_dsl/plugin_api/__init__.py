@@ -2,6 +2,7 @@
 
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
+from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.constraints import ConstraintKind
@@ -110,4 +111,5 @@ __all__ = [
     "hookimpl",
     "loading",
     "missing_methods",
+    "pause",
 ]

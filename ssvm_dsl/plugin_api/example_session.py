@@ -239,7 +239,11 @@ def answer_each(ids: I64, clock: Clock, one: Callable[[int, int, Clock], A], mis
         for place, number in enumerate(ids.tolist()):
             if clock.over:
                 break
-            answers.append(one(place, number, clock.share(len(ids) - place)))
+            try:
+                answers.append(one(place, number, clock.share(len(ids) - place)))
+            except OutOfTime:
+                answers.append(missing(Stop.TIME))
+                continue
             if answers[-1].stop is Stop.INTERRUPTED:
                 reason = Stop.INTERRUPTED
                 break

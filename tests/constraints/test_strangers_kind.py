@@ -133,6 +133,21 @@ class Fails(few_runs.FewRuns):
         raise ZeroDivisionError("at night")
 
 
+class AllTrue(few_runs.FewRuns):
+    def start(self, group, k, scores):
+        return np.ones(scores.n_variables, np.int32)
+
+
+class BestStates(few_runs.FewRuns):
+    def start(self, group, k, scores):
+        return scores.best()
+
+
+class NoStates(few_runs.FewRuns):
+    def start(self, group, k, scores):
+        return [1] * scores.n_variables
+
+
 class NoProblem(few_runs.FewRuns):
     def problem(self, rng):
         program, theta = super().problem(rng)
@@ -147,6 +162,9 @@ class NoProblem(few_runs.FewRuns):
         (NoBools, {"violated", "rows", "answers"}, "bools, got array"),
         (Writes, {"violated", "rows", "answers"}, "read-only"),
         (Fails, {"rows", "answers"}, "ZeroDivisionError: at night"),
+        (AllTrue, {"start"}, "start() returns states"),
+        (BestStates, {"start"}, "that violated() says break constraint"),
+        (NoStates, {"start"}, "int32 or None, got ["),
         (NoProblem, {"problems"}, "has no group of this kind"),
     ],
 )

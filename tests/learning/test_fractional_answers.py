@@ -65,7 +65,7 @@ def test_by_default_there_are_labellings_with_their_own_scores_and_the_plan_says
 def test_numbers_are_those_of_the_whole_list(monkeypatch):
     monkeypatch.setattr("ssvm_dsl.learning.risks.answers.CHUNK", 2)
     svm = frustrated("lp", rounding="none")
-    with pytest.raises(NoLabellingError, match=r"1 of the examples 2 to 3 \(number 3\)"):
+    with pytest.raises(NoLabellingError, match=r"1 of 4 examples \(number 3\)"):
         svm.predict([X[1], X[1], X[1], X[0]])
 
 

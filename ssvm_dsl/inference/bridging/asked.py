@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ssvm_dsl.array_types import I32
-from ssvm_dsl.errors import PluginError, SsvmError
+from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.bridging.lowering import Lowering, lowered
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.shapes import first_of_each
+from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Verdict
@@ -93,6 +94,8 @@ class Asked:
                 else:
                     why = "; ".join(verdict.reasons) or f"tables of {verdict.cost:.2g} entries in all"
                     reasons.append(f"{program.constraints[g].name}: {why}")
+        except OutOfTime:
+            raise
         except SsvmError as err:  # a plug-in must not take the host down while others are considered
             return cls(spec, program, (), (" ".join(str(err).split()),), 0.0)
         return cls(spec, program, tuple(taken), tuple(reasons), cost, bridge, alike, whose)
@@ -113,6 +116,7 @@ class Asked:
         of, examples = self.alike[g]
         made = []
         for example in examples:
+            pause()
             with contained(self.whose):
                 found = bridge.lower(example)
             group = example.constraints[0]
@@ -130,6 +134,7 @@ def _verdict(bridge: Bridge, alike: Alike, whose: str) -> Verdict:
     """Return what a bridge says to one group: no where it says so of an example; the cost of all kinds of examples."""
     (of, examples), cost = alike, 0.0
     for k, example in enumerate(examples):
+        pause()
         with contained(whose):
             verdict = bridge.check(example)
         if not isinstance(verdict, Verdict) or not (verdict.cost >= 0.0):
@@ -160,6 +165,7 @@ def _alike(program: Program, g: int) -> Alike:
 
 def _content(group: ConstraintGroup, example: int) -> bytes:
     """Return everything about the constraints of an example."""
+    pause()
     lo, hi = int(group.ptr[example]), int(group.ptr[example + 1])
     first, last = int(group.literal_ptr[lo]), int(group.literal_ptr[hi])
     arrays = [np.diff(group.literal_ptr[lo : hi + 1])]

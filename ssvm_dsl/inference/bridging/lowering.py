@@ -23,6 +23,7 @@ from ssvm_dsl.ir.ragged import members, pointers, positions, runs
 from ssvm_dsl.ir.shapes import Shapes, kinds_of_rows
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.bridges import Rewrite
 
 
@@ -181,6 +182,7 @@ class _Sum:
 
     def add(self, one: Rewrite) -> None:
         """Add a rewriting."""
+        pause()
         by = len(self.cards)
         self.cards += one.cards[self.n_own :]
         self.tables += [(tuple(v + by * (v >= self.n_own) for v in scope), table) for scope, table in one.tables]
@@ -218,6 +220,7 @@ def _allowed(program: Program, var_ptr: I64, state_ptr: I64, sums: list[_Sum], k
         lengths = np.diff(program.state_ptr[program.var_ptr])
         allowed[runs(state_ptr[var_ptr[:-1]], lengths)] = program.allowed
     for k, mine in enumerate(unary):
+        pause()
         examples = np.flatnonzero(kind == k) if mine else np.zeros(0, np.int64)
         for variable, table in mine:
             first = state_ptr[var_ptr[:-1][examples] + variable]
@@ -239,6 +242,7 @@ def _table_groups(sums: list[_Sum], kind: I32, var_ptr: I64) -> tuple[list[Group
         row: list[int] = []
         counts = []
         for one in sums:
+            pause()
             mine = [(variables, table) for variables, table in one.tables if table.shape == shape]
             scope += [variables for variables, _ in mine]
             row += [rows.setdefault(table.tobytes(), len(rows)) for _, table in mine]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from ssvm_dsl.errors import PluginError, SsvmError
+from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.bridging.asked import Asked
 from ssvm_dsl.inference.bridging.lowering import Lowering
 from ssvm_dsl.ir.program import Program
@@ -109,6 +109,8 @@ def _look(program: Program, way: tuple[BridgeSpec, ...], plugins: Registry, out:
     if asked.taken:
         try:
             lowering = asked.lowered()
+        except OutOfTime:
+            raise
         except SsvmError as err:  # as for backends: the others are considered
             reasons = (" ".join(str(err).split()),)
         else:

@@ -33,6 +33,7 @@ import numpy as np
 from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import owners, pointers, runs
+from ssvm_dsl.pausing import pause
 
 #: Base-2 logarithm of the table size at which a search for an order gives up.
 GIVE_UP = 40.0
@@ -207,6 +208,7 @@ def _scopes(card: I32, slot_ptr: I64, scope: I32) -> Iterator[list[int]]:
     free = (card > 1).tolist()
     flat, ptr = scope.tolist(), slot_ptr.tolist()
     for f in range(len(ptr) - 1):
+        pause()
         yield [v for v in flat[ptr[f] : ptr[f + 1]] if free[v]]
 
 
@@ -271,6 +273,7 @@ class _Tally:
 
     def add(self, v: int, n_around: int, size: float) -> bool:
         """Count one variable; return whether to go on."""
+        pause()
         self.order.append(v)
         self.width, self.largest = max(self.width, n_around), max(self.largest, size)
         self.total += 2.0 ** min(size, 512.0)
@@ -290,7 +293,7 @@ def _greedy(neighbours: list[int], bits: list[float], priority: Priority) -> Eli
     priority of a variable with many neighbours is computed anew only when many of them changed.
     """
     around, n, tally = list(neighbours), len(neighbours), _Tally()
-    now = [priority(around, bits, v) for v in range(n)]
+    now = [_first_priority(priority, around, bits, v) for v in range(n)]
     heap = [(now[v], v) for v in range(n)]
     heapq.heapify(heap)
     gone, changes = [False] * n, [0] * n
@@ -314,6 +317,11 @@ def _greedy(neighbours: list[int], bits: list[float], priority: Priority) -> Eli
                     now[u] = fresh
                     heapq.heappush(heap, (fresh, u))
     return tally.result(n)
+
+
+def _first_priority(priority: Priority, around: list[int], bits: list[float], v: int) -> tuple[float, float]:
+    pause()
+    return priority(around, bits, v)
 
 
 def _connect(around: list[int], v: int, members: list[int], by_fill: bool) -> int:

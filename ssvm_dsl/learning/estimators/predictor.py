@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -12,13 +13,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ssvm_dsl import processors
-from ssvm_dsl.array_types import F64
+from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.errors import DataError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.inference.unanswered import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -44,6 +46,9 @@ from ssvm_dsl.report.compiling import announce_compiling
 
 T = TypeVar("T")
 
+#: What becomes of examples without an answer.
+ON_MISSING = ("raise", "none")
+
 
 class Predictor(Estimator):
     """What every fitted estimator can do; :class:`~ssvm_dsl.learning.estimators.base.Learner` adds how it is fitted."""
@@ -65,40 +70,60 @@ class Predictor(Estimator):
         return Weights(self.coef_, self._blocks, self.model.declaration, self._fitted)
 
     def _labellings(
-        self, X: Sequence[Any], time_limit: float | None, return_bounds: bool = False, given: Any = None
+        self,
+        X: Sequence[Any],
+        time_limit: float | None,
+        return_bounds: bool = False,
+        given: Any = None,
+        on_missing: str = "raise",
     ) -> Any:
         """Return the best labelling of each example, in the user's own class names; with bounds as ``predict`` says."""
-        found, worth = self._answers_with_worth(X, labellings, time_limit=time_limit, given=given)
+        asked = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
+        found, worth = self._answers_with_worth(X, labellings, **asked)
         labels = list(chain.from_iterable(found))
         return (labels, worth.score, worth.bound) if return_bounds else labels
 
     def predict_kbest(
-        self, X: Sequence[Any], k: int, *, time_limit: float | None = None, given: Sequence[Any] | None = None
+        self,
+        X: Sequence[Any],
+        k: int,
+        *,
+        time_limit: float | None = None,
+        given: Sequence[Any] | None = None,
+        on_missing: str = "raise",
     ) -> list[list[tuple[Any, float]]]:
         """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
 
         With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``; with ``given``, those
-        that agree with what is known.
+        that agree with what is known; with ``on_missing="none"``, ``None`` for an example without any.
         """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
-        found = self._answers(X, ranked_labellings, Task.KBEST, int(k), time_limit=time_limit, given=given)
+        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
+        found = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
         return list(chain.from_iterable(found))
 
     def predict_marginals(
-        self, X: Sequence[Any], *, time_limit: float | None = None, given: Sequence[Any] | None = None
+        self,
+        X: Sequence[Any],
+        *,
+        time_limit: float | None = None,
+        given: Sequence[Any] | None = None,
+        on_missing: str = "raise",
     ) -> list[Any]:
         """Return for each example the probability of each state of each variable, ``shape (*axes, n_states)``.
 
         Probabilities are those of the log-linear model ``p(y | x) ~ exp(w . Phi(x, y))``, with ``given`` under the
-        condition of what is known (as for ``predict``); a model trained by margins is not calibrated.
+        condition of what is known (as for ``predict``); a model trained by margins is not calibrated.  With
+        ``on_missing="none"``, ``None`` for an example without marginals.
 
         Raises
         ------
         NoLabellingError
             An example has none when ``time_limit``, seconds for the whole call, is over.
         """
-        found = self._answers(X, probabilities, Task.MARGINALS, time_limit=time_limit, given=given)
+        asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
+        found = self._answers(X, probabilities, Task.MARGINALS, **asked)
         return list(chain.from_iterable(found))
 
     def latents(
@@ -156,11 +181,16 @@ class Predictor(Estimator):
         Y: Any = None,
         time_limit: float | None = None,
         given: Any = None,
+        on_missing: str = "raise",
     ) -> tuple[list[T], Worth]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
 
-        Warns of answers that the time limit ended before they were proved best.
+        Examples without an answer are an error, which carries the others' answers, or ``None`` in lists.  Warns of
+        answers that the time limit ended before they were proved best.
         """
+        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
+        if on_missing not in ON_MISSING:
+            raise OptionError(f"on_missing is one of {', '.join(map(repr, ON_MISSING))}, got {on_missing!r}")
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
@@ -175,22 +205,21 @@ class Predictor(Estimator):
             return grounded
 
         worths: list[Worth] = []
+        missing = MissingAnswers(task)
 
         def noted(grounded: Grounded, solution: Solution) -> T:
             worths.append(Worth.of(solution))
-            return read(grounded, solution)
+            return _readable(read, grounded, solution, without_answer(solution, task))
 
-        guarantee = Guarantee(self.guarantee)
-        deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
-        request = PredictionRequest(self.coef_, self.backend, self.backend_options, task, k, guarantee, deadline)
-        try:
-            with self._executor() as executor:
-                found = request.each(grounder, len(examples), executor, noted)
-        except NoLabellingError as err:
-            if self._deadline is not None:
-                self._deadline.check()
-            raise err
+        guarantee, own = Guarantee(self.guarantee), self.backend_options
+        request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
+        with self._executor() as executor:
+            found = request.each(grounder, len(examples), executor, noted)
         worth = Worth.joined(worths)
+        if self._deadline is not None and (worth.open.any() or missing.without):
+            self._deadline.check()  # a fit does not learn from what its end has cut short
+        if on_missing == "raise":
+            missing.check(_joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
             warnings.warn(text, TimeLimitWarning, stacklevel=4)
@@ -256,6 +285,29 @@ class Predictor(Estimator):
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+
+
+def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:
+    """Return what is read from an answer; ``None`` in lists, and ``nan`` in arrays, where there is none."""
+    if not missing.any():
+        return read(grounded, solution)
+    if solution.log_partition is not None and solution.marginals is None:
+        return [None] * len(missing)  # type: ignore[return-value]
+    found = read(grounded, replace(solution, labels=np.maximum(solution.labels, 0)))
+    for i in np.flatnonzero(missing).tolist():
+        if isinstance(found, list):
+            found[i] = None
+        elif isinstance(found, np.ndarray):
+            found[i] = np.nan
+    return found
+
+
+def _joined(parts: Sequence[Any]) -> Sequence[Any]:
+    """Return what was found in all chunks, an entry for each example."""
+    if parts and all(isinstance(one, np.ndarray) for one in parts):
+        found: Sequence[Any] = np.concatenate(parts).tolist()
+        return found
+    return list(chain.from_iterable(parts)) if all(isinstance(one, list) for one in parts) else ()
 
 
 def _as_many(labels: Any, what: str, n: int) -> Sequence[Any] | None:

@@ -203,6 +203,7 @@ class StructuredSVM(Classifier):
         time_limit: float | None = None,
         return_bounds: bool = False,
         given: Sequence[Any] | None = None,
+        on_missing: str = "raise",
     ) -> Any:
         """Return the best labelling of each example, in the user's own class names.
 
@@ -221,19 +222,24 @@ class StructuredSVM(Classifier):
         given : list of labels, optional
             What is known of the labels, as ``Y`` in ``fit`` with ``None``, masked entries or what ``Label(unknown=)``
             names for what is not: the best labellings among those that agree with it are returned.
+        on_missing : str
+            What becomes of examples without a labelling: ``"raise"`` an error, whose ``found`` has the others'
+            labellings, or ``"none"``, which puts ``None`` in their place (with the score ``-inf``).
 
         Raises
         ------
         NoLabellingError
-            An example has no labelling when time is up.
+            An example has no labelling: its solution is fractional, or time is up where finding any takes a search.
         InfeasibleError
             What is given, and what the model rules out, leave no labelling for an example.
         """
-        return self._labellings(X, time_limit, return_bounds, given)
+        return self._labellings(X, time_limit, return_bounds, given, on_missing)
 
-    def complete(self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None) -> Any:
+    def complete(
+        self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
+    ) -> Any:
         """Return the labels with what is not known filled in: ``predict(X, given=Y)``."""
-        return self._labellings(X, time_limit, given=_given(Y, "complete"))
+        return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
 
     def score(
         self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None, *, time_limit: float | None = None

@@ -14,14 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.starting.session import StartingSession
+from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.learning.driver.outlook import predict_outlook
+from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.protocols import Executor
 
 T = TypeVar("T")
@@ -49,6 +53,8 @@ class PredictionRequest:
         The weakest that ``auto`` may take.
     deadline : Deadline
         When the call must end; each example has its share of the time.
+    missing : MissingAnswers, optional
+        Where examples without an answer are noted; they are an error where it is left out.
     """
 
     w: NDArray[np.float64]
@@ -58,6 +64,7 @@ class PredictionRequest:
     k: int = 1
     guarantee: Guarantee = Guarantee.EXACT
     deadline: Deadline = field(default_factory=Deadline)
+    missing: MissingAnswers | None = None
 
     def each(
         self,
@@ -86,15 +93,26 @@ class PredictionRequest:
         return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
-        guarantee = accepted_guarantee(self.backend, self.guarantee)
-        need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
-        chosen = plan_program(grounded.program, need, self.backend, self.options)
-        if not first and (slow := predict_outlook(need, chosen, n).warning(self.deadline.limit)):
-            warnings.warn(slow, UserWarning, stacklevel=6)
-        session = open_plan(chosen, grounded.program, outwards=False)
+        session = self._session(grounded, first, n)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
         k = min(self.k, most_labellings(grounded.program))
-        return grounded, solve_batch(grounded.parameters, session, executor, self.w, self.task, k, first, mine)
+        asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
+        return grounded, solve_batch(*asked)
+
+    def _session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
+        """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
+        guarantee = accepted_guarantee(self.backend, self.guarantee)
+        try:
+            with within(self.deadline.check):
+                pause()
+                need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
+                chosen = plan_program(grounded.program, need, self.backend, self.options)
+                if not first and (slow := predict_outlook(need, chosen, n).warning(self.deadline.limit)):
+                    warnings.warn(slow, UserWarning, stacklevel=7)
+                pause()
+                return open_plan(chosen, grounded.program, outwards=False)
+        except OutOfTime:
+            return StartingSession(self.backend, grounded.program)
 
 
 def most_labellings(program: Program) -> int:

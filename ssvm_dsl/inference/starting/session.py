@@ -1,0 +1,78 @@
+"""A session that answers with starting labellings alone: for calls whose time is up before a backend is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.registry import Registry, registry
+
+
+class StartingSession:
+    """Answers at once, with ``stop = TIME``; what it shows is verified.
+
+    Parameters
+    ----------
+    backend : str
+        What was asked for, for messages.
+    program : Program
+    plugins : Registry, optional
+        The installed plug-ins by default.
+    """
+
+    def __init__(self, backend: str, program: Program, plugins: Registry | None = None) -> None:
+        self.program = with_rules(program, registry() if plugins is None else plugins)
+        reason = "time was up before a backend was opened: labellings are those that a search begins with"
+        self.plan = Plan(backend, "", reason)
+        self._verify = Verifier(self.program, backend, Caps(tasks=self.tasks, guarantee=self.guarantee))
+
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
+        """Answer with starting labellings and bounds that always hold; with nothing where labellings are no answer."""
+        nothing = unanswered(self.program, question)
+        if question.task is Task.MARGINALS:
+            n = len(nothing.score)
+            nothing.labels, nothing.score = np.zeros(0, np.int32), np.full(n, np.nan)
+            nothing.log_partition = np.full(n, np.nan)
+            return nothing
+        return self._verify(question, nothing, known)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What an answer is worth."""
+        return Guarantee.BOUND
+
+    @property
+    def tasks(self) -> frozenset[Task]:
+        """The questions that may be asked."""
+        return frozenset(Task) - {Task.RELAXED}
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """Nothing beyond ``solve``."""
+        return frozenset()
+
+    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> None:
+        """Return ``None``: not offered."""
+
+    def compiled(self) -> None:
+        """Return ``None``: not offered."""
+
+    def compiled_messages(self) -> None:
+        """Return ``None``: not offered."""
+
+    def slope(self, question: Question) -> None:
+        """Return ``None``: not offered."""
+
+    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None) -> None:
+        """Return ``None``: not offered."""
