@@ -133,7 +133,7 @@ class Run(Stateful, ABC):
         """Take the next outer iteration; ``None`` when there is nothing left to do."""
 
     def certified(self) -> Iterate | None:
-        """Return the newest iterate with its certificate; ``None`` where iterates come with what is known of them."""
+        """Return the newest iterate with its plane; ``None`` where iterates come with what is known of them."""
         return None
 
     def newest(self) -> F64 | None:
@@ -154,7 +154,7 @@ class Resumable(ABC):
         yield from self._go_on(stop)
 
     def certified(self) -> Iterate | None:
-        """Return the newest iterate with its certificate; see :class:`~ssvm_dsl.plugin_api.Trainer`."""
+        """Return the newest iterate with its plane; see :class:`~ssvm_dsl.plugin_api.ConcludingTrainer`."""
         run: Run | None = getattr(self, "_run", None)
         return None if run is None else run.certified()
 

@@ -297,9 +297,10 @@ class ConcludingTrainer(Trainer, Protocol):
     """A trainer whose iterates do not all come with their certificate (``TrainerSpec(concluding=True)``)."""
 
     def certified(self) -> Iterate | None:
-        """Return the newest iterate with its certificate; ``None`` where it came with all that is known.
+        """Return the newest iterate with its plane; ``None`` where it came with all that is known.
 
-        Asked when a fit ends by a limit, a callback or Ctrl-C.
+        Asked when a fit ends by a limit, a callback or Ctrl-C, inside an iteration, too.  There may be no time left: an
+        iterate whose objective was not computed is evaluated by the driver, as far as there is time for it.
         """
 
 

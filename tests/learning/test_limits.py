@@ -53,17 +53,16 @@ def test_a_fit_ends_in_time_with_a_true_certificate(trainer):
     report, truth = svm.report_, DATA.objective(DATA.flat(svm.weights_))
     assert report.reason == "seconds"
     assert report.dual <= BEST + 1e-7
-    assert not report.primal < truth - 1e-9
-    assert np.isnan(report.primal) or report.primal >= report.dual
+    assert report.primal >= truth - 1e-9
+    assert report.primal >= report.dual
 
 
 @pytest.mark.parametrize("trainer", ["bcfw", "smo"])
-def test_weights_of_a_first_pass_that_time_ends_are_kept_and_not_certified(trainer):
-    """Half a pass fits: the objective is not known, and nothing is said about it."""
+def test_weights_of_a_first_pass_that_time_ends_are_kept_with_true_bounds(trainer):
+    """Half a pass fits: the objective is not known, only that it is below a bound."""
     svm = fit(0.09, trainer=trainer)
-    if svm.report_.history:
-        pytest.skip("a pass fitted")
-    assert np.isnan(svm.report_.relative_gap) or svm.report_.primal >= DATA.objective(DATA.flat(svm.weights_)) - 1e-9
+    assert DATA.objective(DATA.flat(svm.weights_)) - 1e-9 <= svm.report_.primal < np.inf
+    assert 0.0 <= svm.report_.dual <= BEST + 1e-7
     assert not svm.report_.converged
 
 
@@ -89,8 +88,11 @@ def test_ctrl_c_gets_out_of_a_backend_that_hangs(monkeypatch):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-    assert svm.report_.reason == "interrupt"
-    assert not svm.report_.certified
+    report = svm.report_
+    assert report.reason == "interrupt"
+    assert report.n_late == 8  # nobody was asked again: what is known of the losses bounds the objective
+    assert DATA.objective(DATA.flat(svm.weights_)) <= report.primal + 1e-9
+    assert report.dual <= DATA.optimum()[0] + 1e-7
 
 
 def test_what_compiles_is_not_counted():

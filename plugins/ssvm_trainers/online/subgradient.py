@@ -282,6 +282,8 @@ class Descent(Stateful):
 
     def add_to_average(self, summed: F64, share: float) -> None:
         """Add iterates (their sum, each times its share, and the sum of the shares) to the average."""
+        if share == 0.0:  # time was up before the first step
+            return
         self.average_weight += share
         for part in stretches(len(summed)):
             self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight

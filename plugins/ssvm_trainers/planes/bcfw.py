@@ -177,8 +177,10 @@ class BCFWRun(Run):
         return Iterate(self.planes.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
 
     def certified(self) -> Iterate:
-        """Return the newest iterate with its certificate."""
-        return self._certify(self._estimate())
+        """Return the newest iterate with its plane; the driver looks at its objective, as far as there is time."""
+        self.dual, plane = self.planes.refresh()
+        w = self.average if self.averaged else self.planes.w.copy()
+        return Iterate(w, self.passes, dual=self.dual, plane=plane)
 
     def newest(self) -> F64:
         """Return the weights at hand, whose dual value no visit of an example lowers."""

@@ -100,6 +100,10 @@ class Accuracy:
         size, slope = self._size(v, dual=True), self._slope
         return self.error * (slope * size + abs(b) + abs(value)) + (self.error * slope) ** 2 * self._square
 
+    def largest_rise(self, w: F64) -> float:
+        """Return the most that the mean of the weighted risks (powers apart) can rise from weights of 0 to w."""
+        return self._size(w)
+
     def excess(self) -> Excess | None:
         """Return the features with which training overflows, ``None`` when there are none."""
         return None if self._square <= LARGEST else self.largest()

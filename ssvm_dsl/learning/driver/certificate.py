@@ -111,9 +111,10 @@ class FitReport:
     n_passes : float
         Passes over the data with the oracle, those of certificates included.
     n_oracle_calls : int
-    seconds, oracle_seconds : float
-        Wall time of the whole fit, and the part of it in oracle calls (a compiled oracle's include the updates);
-        compiling kernels is in neither.
+    seconds : float
+        Time of the whole call of ``fit``, from validating the data to this report; loading not counted.
+    oracle_seconds : float
+        The part of it in oracle calls while training (a compiled oracle's include the updates).
     plan : Plan
         The backend and how it was chosen.
     trainer : str
@@ -134,6 +135,14 @@ class FitReport:
         Best score on the examples of ``validation``, that of the returned weights; ``nan`` without them.
     loading_seconds : float
         Wall time in which kernels were compiled or read from the cache, and libraries imported.
+    preparing_seconds, evaluation_seconds : float
+        The parts of ``seconds`` before and between training runs (validation, features, grounding, plans; completing
+        latent variables), and of the last look at the weights that are returned.
+    earlier_seconds : float
+        The part of ``seconds`` of the interrupted runs that this one goes on from.
+    n_late : int
+        Examples whose answers at the returned weights time cut short, or came before: they are in ``primal`` by an
+        upper bound of their risks.
     estimate : float
         Objective at the returned weights with the labellings that the oracle found: ``primal`` when it is exact, else
         at most the objective.
@@ -171,6 +180,10 @@ class FitReport:
     eta: float = np.nan
     validation_score: float = np.nan
     loading_seconds: float = 0.0
+    preparing_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    earlier_seconds: float = 0.0
+    n_late: int = 0
     estimate: float = np.nan
     rounding: float = 0.0
     withdrawn: str = ""
@@ -214,7 +227,6 @@ class FitReport:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (name, text) of what people want to see."""
-        other = max(self.seconds - self.oracle_seconds, 0.0)
         return [
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
@@ -229,12 +241,33 @@ class FitReport:
             *([] if np.isnan(self.validation_score) else [("validation", f"best score {self.validation_score:.6g}")]),
             *([("latent", self._latent())] if self.latent_objectives else []),
             ("work", f"{self.n_passes:.4g} passes, {self.n_oracle_calls} oracle calls"),
-            (
-                "time",
-                f"{seconds_text(self.seconds)}: oracle {seconds_text(self.oracle_seconds)}, rest {seconds_text(other)}"
-                + (f"; and loading code {seconds_text(self.loading_seconds)}" if self.loading_seconds >= 0.1 else ""),
-            ),
+            ("time", self._time()),
         ]
+
+    @property
+    def trainer_seconds(self) -> float:
+        """The part of ``seconds`` in which the trainer itself worked."""
+        parts = self.preparing_seconds + self.oracle_seconds + self.evaluation_seconds + self.earlier_seconds
+        return max(self.seconds - parts, 0.0)
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of the call of ``fit`` (with that of the runs it goes on from)."""
+        return self.seconds + self.loading_seconds
+
+    def _time(self) -> str:
+        """Return the row of times: the wall time of the call and all of its parts."""
+        parts = [
+            ("preparing data", self.preparing_seconds),
+            ("loading code", self.loading_seconds),
+            ("oracle", self.oracle_seconds),
+            ("trainer", self.trainer_seconds),
+            ("last evaluation", self.evaluation_seconds),
+        ]
+        if self.earlier_seconds:
+            parts.append(("earlier runs", self.earlier_seconds))
+        told = ", ".join(f"{name} {seconds_text(seconds)}" for name, seconds in parts)
+        return f"{seconds_text(self.wall_seconds)}: {told}"
 
     def _latent(self) -> str:
         """Return what was reached in the rounds of latent variables."""
@@ -251,6 +284,9 @@ class FitReport:
         """Return the row of the objective: its value, its upper bound, or the estimate of a heuristic."""
         if not self.bounded:
             return "estimate", f"{self.estimate:.6g} (with the labellings found; the objective may be larger)"
+        if self.n_late:
+            late = f"time was up before {self.n_late} of {self.n_examples} answers were complete"
+            return "primal", f"{self.primal:.6g} (upper bound: {late}; {self.estimate:.6g} with the labellings found)"
         if self.primal - self.estimate > NEGLIGIBLE * max(abs(self.primal), 1.0):
             return "primal", f"{self.primal:.6g} (upper bound; {self.estimate:.6g} with the labellings found)"
         return "primal", f"{self.primal:.6g}"
@@ -269,6 +305,8 @@ class FitReport:
 
     def _why(self) -> str:
         """Return what keeps the gap open."""
+        if self.n_late:
+            return "not converged"
         if self.inference_gap > 0.5 * self.gap:
             return "not converged: inference is loose, more passes will not help"
         return "not converged"
@@ -278,6 +316,8 @@ class FitReport:
         if not self.bounded:
             return "inference", "a heuristic: how far its answers are from the best ones is not known"
         share = f"{self.tightness:.1%} of the answers are proved best labellings"
+        if self.n_late:
+            return "inference", f"{share}; time cut {self.n_late} of them short"
         lost = self.inference_gap
         if not lost > NEGLIGIBLE * max(abs(self.primal), 1.0):  # an exact relaxation, or no lower bound
             return "inference", share

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zlib import adler32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 
@@ -19,6 +20,9 @@ NEWEST = 8
 
 #: Numbers of a long vector whose order counts in its fingerprint.
 SAMPLE = 2**15
+
+#: A risk and its bound that differ by this much, relative to the larger of the bound and 1, are the same.
+PROVED = 1e-6
 
 Fingerprint = tuple[int, int, int]
 
@@ -34,13 +38,16 @@ class Evaluation:
     upper : float
         Certified upper bound of the objective; equal to ``estimate`` with an exact oracle, ``nan`` with a heuristic.
     value, bound : ndarray of float64, shape (n,)
-        The same of each example's risk.
+        The same of each example's risk; where nobody was asked, 0 and what is known without the oracle.
+    n_late : int
+        Examples whose answers time cut short, or came before.
     """
 
     estimate: float
     upper: float
     value: F64
     bound: F64
+    n_late: int = 0
 
 
 class Evaluations:
@@ -67,3 +74,16 @@ def fingerprint(w: F64) -> Fingerprint:
     bits = np.ascontiguousarray(w, dtype=np.float64).view(np.uint64)
     sample = np.ascontiguousarray(bits[:: max(1, len(bits) // SAMPLE)])
     return int(np.bitwise_xor.reduce(bits)), int(np.add.reduce(bits)), adler32(sample.data)
+
+
+def proved_share(value: F64, bound: F64) -> float:
+    """Return the share of risks that their bounds prove; ``nan`` where the oracle gives no bounds."""
+    if np.isnan(bound).any():
+        return np.nan
+    return float(np.mean(proved(value, bound)))
+
+
+def proved(value: F64, bound: F64) -> NDArray[np.bool_]:
+    """Return which values reach their bounds; none where there is no bound."""
+    tight: NDArray[np.bool_] = bound - value <= PROVED * np.maximum(1.0, bound)
+    return tight

@@ -5,6 +5,10 @@ its iterates are checked (:mod:`ssvm_dsl.learning.driver.claims`) before they co
 
 Time is looked at inside iterations, by oracle calls and by trainers (``TrainProblem.pause``).  When it is over, or
 Ctrl-C comes, what they do is left by an exception, and what is known of the best weights is returned.
+
+Of the time that a fit has, as much is kept back as a pass over the data takes, while the newest weights are not
+evaluated yet.  Where that is not enough, some examples are looked at, and the objective is bounded from above all the
+same (:mod:`ssvm_dsl.learning.risks.ceilings`); from below it is bounded by the trainer's planes, or by 0.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from ssvm_dsl.errors import FileFormatError, OutOfTime, PluginError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint
 from ssvm_dsl.learning.driver.claims import Checked, Claims
+from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimators.stream import check_weights
@@ -49,6 +54,9 @@ AFTER_INTERRUPT = 1.0
 
 #: Passes over the data that a certificate is taken to last, and seconds that it may be late.
 CERTIFICATE, NEGLIGIBLE = 1.25, 0.05
+
+#: Largest share of the time that is kept back for a certificate, and least share of a pass that tells what one takes.
+MOST_KEPT, MEASURED = 0.75, 0.05
 
 #: What a trainer without more iterates yields.
 _END = object()
@@ -153,7 +161,10 @@ class _Fit:
         self.progress = Progress(np.zeros(problem.dim) if self.start is None else self.start.copy())
         self.claims = Claims(problem, self.spec.name)
         self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
+        self.owed, self.newest = self.spec.anytime, _Measure()
         problem.within(self.deadline)
+        if self.deadline.limit < np.inf:
+            problem.keeps_back = self._kept_back
 
     def go_on_from(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
         """Take over what a checkpoint holds; return the state of the trainer, if there is one."""
@@ -168,7 +179,7 @@ class _Fit:
 
     def take(self, iterate: Any) -> Checked:
         """Take an iterate into what is known, and keep back the time that its certificate may take."""
-        progress, start = self.progress, self.start
+        progress, start, problem = self.progress, self.start, self.problem
         checked = _take(progress, self.claims, iterate, self.keep_best, self.stop)
         w = checked.iterate.w
         if not progress.history and not (w.any() if start is None else (w != start).any()):
@@ -176,10 +187,9 @@ class _Fit:
         spent = self.deadline.spent
         self.took, self.last = spent - self.last, spent
         progress.seconds = self.earlier + spent
-        self.deadline.reserve = 0.0
-        wanted = CERTIFICATE * self._pass_seconds() if checked.evaluation is None else 0.0
-        if self.deadline.left < np.inf and wanted < self.deadline.left:
-            self.deadline.reserve = wanted
+        self.newest = _Measure(problem.n_oracle_calls, problem.oracle_seconds, self._pass_seconds())
+        self.owed = checked.evaluation is None and (self.spec.concluding or bool(np.isnan(progress.primal)))
+        self.deadline.reserve = self._kept_back()
         return checked
 
     def is_near_its_end(self) -> bool:
@@ -194,27 +204,38 @@ class _Fit:
         inside : bool
             Whether training ended inside an iteration.
         """
-        progress, deadline = self.progress, self.deadline
-        deadline.reserve = 0.0
+        progress, deadline, problem = self.progress, self.deadline, self.problem
+        begun, asked = deadline.spent, problem.oracle_seconds
+        problem.keeps_back, deadline.reserve = None, 0.0
         left = max(deadline.left, NEGLIGIBLE)
         if progress.reason == "interrupt":  # a backend that did not come back is not asked again
-            left = 0.0 if self.problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
-        self.problem.within(Deadline(left))
+            left = 0.0 if problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
+        problem.within(Deadline(left))
         if inside and not progress.history:
             self._take_newest()
         try:
             self._conclude(inside)
         except OutOfTime:
-            pass  # what is known stays; what is not is nan in the report, whose warning says so
+            pass  # what is known stays
         except KeyboardInterrupt:
             progress.reason, progress.interrupted_twice = "interrupt", True
         progress.settle(self.claims.false, self.stop.tol)
-        progress.seconds = self.earlier + deadline.spent
+        progress.oracle_seconds, progress.evaluation_seconds = asked, deadline.spent - begun
+        progress.seconds, progress.earlier_seconds = self.earlier + deadline.spent, self.earlier
 
     def _pass_seconds(self) -> float:
-        """Return how long a pass over the data takes, as far as that is known."""
-        problem = self.problem
-        return problem.oracle_seconds / max(problem.n_oracle_calls, 1) * problem.n
+        """Return how long a pass over the data takes now, as far as that is known."""
+        problem, last = self.problem, self.newest
+        calls = problem.n_oracle_calls - last.n_calls
+        now = problem.n * (problem.oracle_seconds - last.seconds) / calls if calls >= MEASURED * problem.n else 0.0
+        return max(problem.pass_seconds(), now, last.pass_seconds if now == 0.0 else 0.0)
+
+    def _kept_back(self) -> float:
+        """Return the seconds to keep back for looking at the newest weights; none where that would take too long."""
+        problem, limit = self.problem, self.deadline.limit
+        measured = problem.n_oracle_calls >= MEASURED * problem.n or problem.oracle_seconds >= MEASURED * limit
+        wanted = CERTIFICATE * self._pass_seconds() if self.owed and measured else 0.0
+        return wanted if wanted <= MOST_KEPT * limit else 0.0
 
     def _fits(self) -> bool:
         """Whether there is time for a pass; one that would not come to its end is not begun."""
@@ -230,33 +251,67 @@ class _Fit:
             self.progress.w = check_weights((w, None), self.problem.dim, self.claims.trainer)[0].copy()
 
     def _ask_for_certificate(self) -> None:
-        """Ask a trainer that can tell it for the certificate of its newest iterate."""
+        """Ask a trainer for its newest iterate with the plane, and look at the weights; where time is up, at the plane.
+
+        Where the best weights so far are known, newer ones are looked at if there is time for all of the examples.
+        """
         if not self.spec.concluding:
             return
         with contained(f"trainer '{self.claims.trainer}'"):
             iterate = cast(ConcludingTrainer, self.trainer).certified()
-        if iterate is not None:
-            _take(self.progress, self.claims, iterate, self.keep_best, self.stop)
+        if iterate is None:
+            return
+        progress, problem = self.progress, self.problem
+        checked = self.claims.check(iterate)
+        if checked.evaluation is None and (np.isnan(progress.primal) or self._fits()):
+            self._look_at(iterate.w)
+            checked = self.claims.check(iterate)
+        if self.claims.false:
+            progress.withdraw(self.claims.false)
+        progress.take(checked, self.keep_best, problem)
+
+    def _look_at(self, w: F64) -> Evaluation:
+        """Return what can be known of the objective at w; counts the pass, or the part of it that is made."""
+        progress, problem, before = self.progress, self.problem, self.problem.n_oracle_calls
+        found = problem.evaluation_in_time(w)
+        share = min(1.0, (problem.n_oracle_calls - before) / problem.n)
+        progress.n_passes, progress.own_passes = progress.n_passes + share, progress.own_passes + share
+        return found
 
     def _conclude(self, inside: bool) -> None:
         """Look for the certificate of the newest weights, the objective of those returned, and better ones."""
         progress, problem = self.progress, self.problem
         unknown = inside or (bool(progress.history) and bool(np.isnan(progress.history[-1].estimate)))
-        if progress.reason in UNFINISHED and unknown and self._fits():
+        if progress.reason in UNFINISHED and unknown:
             self._ask_for_certificate()
         if self.validation is not None and self.validation.w is not None:
             progress.w = self.validation.w
             progress.value(problem.evaluations.at(progress.w), problem)
-        known = problem.evaluations.at(progress.w) is not None
-        if known or self._fits():
-            progress.n_passes += 0.0 if known else 1.0
-            progress.value(problem.evaluation(progress.w), problem)
+        progress.value(problem.evaluations.at(progress.w) or self._look_at(progress.w), problem)
         compares = self.start is not None or self.spec.compares_start
         compares = compares and self.keep_best and self.validation is None
         if compares and progress.reason in LIMITS and self._fits():
             progress.compare_start(self.start, problem)
         if problem.tightness_is_free or self._fits():
             progress.tightness = problem.tightness(progress.w)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """What oracle calls had taken at some time.
+
+    Parameters
+    ----------
+    n_calls : int
+    seconds : float
+        Of these calls.
+    pass_seconds : float
+        A pass over the data, by the calls right before.
+    """
+
+    n_calls: int = 0
+    seconds: float = 0.0
+    pass_seconds: float = 0.0
 
 
 def _steps(

@@ -42,9 +42,13 @@ class Progress:
         Share of the oracle's answers at the weights that are proved best.
     interrupted_twice : bool
         Whether Ctrl-C came again while the weights were looked at for the last time.
-    loading_seconds : float
     unsettled : str
         Why latent variables were not completed once more, though they had not come to rest, in words.
+    n_late : int
+        Examples whose answers at the weights time cut short, or came before.
+    oracle_seconds, evaluation_seconds, earlier_seconds : float
+        Of the seconds, those of oracle calls while training, those of the last look at the weights, and those of the
+        interrupted runs before.
     """
 
     w: F64
@@ -64,8 +68,11 @@ class Progress:
     withdrawn: str = ""
     tightness: float = np.nan
     interrupted_twice: bool = False
-    loading_seconds: float = 0.0
     unsettled: str = ""
+    n_late: int = 0
+    oracle_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    earlier_seconds: float = 0.0
 
     def take(self, checked: Checked, keep_best: bool, problem: BaseProblem) -> None:
         """Take an iterate: the lower bound only rises, the weights follow the best objective.
@@ -85,9 +92,9 @@ class Progress:
     def value(self, evaluation: Evaluation | None, problem: BaseProblem) -> None:
         """Set the objective of the weights kept; ``None`` where it is not known."""
         if evaluation is None:
-            self.primal = self.estimate = np.nan
+            self.primal, self.estimate, self.n_late = np.nan, np.nan, 0
             return
-        self.primal, self.estimate = evaluation.upper, evaluation.estimate
+        self.primal, self.estimate, self.n_late = evaluation.upper, evaluation.estimate, evaluation.n_late
         self.rounding = float(problem.accuracy.of_value(self.w, evaluation.estimate))
 
     def withdraw(self, why: str) -> None:
@@ -95,7 +102,12 @@ class Progress:
         self.dual, self.offset, self.blur, self.withdrawn = -np.inf, np.nan, 0.0, why
 
     def settle(self, false: str, tol: float) -> None:
-        """Compare both bounds once training is over; ``false`` says what the trainer claimed in error."""
+        """Compare both bounds once training is over; ``false`` says what the trainer claimed in error.
+
+        Where time came before a plane of the trainer, the lower bound is that no risk is negative.
+        """
+        if self.dual == -np.inf and self.reason in ("seconds", "interrupt"):
+            self.dual, self.offset, self.blur = 0.0, 0.0, 0.0
         above = self.dual - self.primal
         if false:
             self.withdraw(false)

@@ -89,6 +89,40 @@ class _Fit:
     sample_weight: Any
     held_out: Any
     deadline: Deadline
+    times: Times = field(default_factory=lambda: Times())
+
+
+@dataclass(eq=False)
+class Times:
+    """Where the seconds of a call went that were spent in training runs.
+
+    Parameters
+    ----------
+    runs, oracle, evaluation, earlier : float
+        All of them; those in oracle calls while training; those of the last looks at weights; those of interrupted runs
+        that were gone on from, which were spent before the call.
+    """
+
+    runs: float = 0.0
+    oracle: float = 0.0
+    evaluation: float = 0.0
+    earlier: float = 0.0
+
+    def add(self, seconds: float, progress: Progress) -> None:
+        """Add a training run that took so many seconds."""
+        self.runs += seconds
+        self.oracle += progress.oracle_seconds
+        self.evaluation += progress.evaluation_seconds
+        self.earlier += progress.earlier_seconds
+
+    def told(self, report: FitReport, deadline: Deadline) -> FitReport:
+        """Return the report of a call that began with a deadline and ends now, with its times."""
+        spent = deadline.spent
+        return replace(
+            report, seconds=self.earlier + spent, loading_seconds=deadline.loaded,
+            preparing_seconds=max(spent - self.runs, 0.0), oracle_seconds=self.oracle,
+            evaluation_seconds=self.evaluation, earlier_seconds=self.earlier,
+        )  # fmt: skip
 
 
 class Learner(Predictor):
@@ -190,6 +224,7 @@ class Learner(Predictor):
                 progress = self._fit_once(grounded, problem, outlook, goal, fit, start)
                 self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
+        self.report_ = fit.times.told(self.report_, deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
         warn_of(shortfall(self.report_, self.tol, spec, goal.risk, problem, progress))
@@ -205,7 +240,7 @@ class Learner(Predictor):
         self, grounded: Grounded, problem: Problem, outlook: Outlook, goal: Goal, fit: _Fit, start: F64 | None
     ) -> Progress:
         """Train on one convex problem."""
-        spec, options, deadline = fit.spec, fit.options, fit.deadline
+        spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
         if slow := outlook.warning(self.max_seconds):
             warnings.warn(slow, UserWarning, stacklevel=4)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
@@ -218,7 +253,7 @@ class Learner(Predictor):
                 checkpoint=self._checkpoint(problem, goal, spec, options, start),
                 validation=self._validation(grounded, fit.held_out, deadline), deadline=deadline,
             )  # fmt: skip
-        progress.loading_seconds = deadline.loaded
+        fit.times.add(deadline.spent - begun, progress)
         return progress
 
     def _learn_latent(
@@ -336,8 +371,11 @@ class Learner(Predictor):
             progress = Progress(w, n_passes=1.0 + 1.0, reason="stream")  # one to learn, one to look at the objective
             progress.value(problem.evaluation(w), problem)
             progress.tightness = problem.tightness(w)
-            progress.seconds, progress.loading_seconds = deadline.spent, deadline.loaded
+            progress.oracle_seconds = problem.oracle_seconds
             self._take(grounded, progress, problem, options)
+            times = Times()
+            times.add(problem.oracle_seconds, progress)
+            self.report_ = times.told(self.report_, deadline)
             self._stream = stream
 
     @property
@@ -463,8 +501,8 @@ class Learner(Predictor):
             n_passes=progress.n_passes,
             n_oracle_calls=problem.n_oracle_calls,
             seconds=progress.seconds,
-            oracle_seconds=problem.oracle_seconds,
-            loading_seconds=progress.loading_seconds,
+            oracle_seconds=progress.oracle_seconds,
+            n_late=progress.n_late,
             plan=self.plan_,
             trainer=self.trainer,
             options=options,

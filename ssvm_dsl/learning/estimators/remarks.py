@@ -85,6 +85,9 @@ def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem
         done = f"after {report.n_oracle_calls} oracle calls on {report.n_examples} examples"
         return f"stopped at {limit} before the gap was known, {done}; raise {limit}"
     text = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}"
+    if report.n_late:
+        late = f"time was up before {report.n_late} of {report.n_examples} answers about the weights were complete"
+        return f"{text}; {late}, and these count with an upper bound; raise {limit}"
     if loose := _loose_bounds(report):
         return text + loose
     advice = _scale_advice(problem)

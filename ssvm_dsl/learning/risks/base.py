@@ -1,35 +1,49 @@
 """``BaseProblem``: what every training problem holds - the data, the objective, the oracle's session, and counters.
 
 All questions of a fit go through here, so that each ends with the fit's deadline, and so that a backend which caught
-Ctrl-C itself and returned what it had ends the fit all the same.
+Ctrl-C itself and returned what it had ends the fit all the same.  What time leaves open has bounds that need no answer:
+sums of the largest terms where the scores are at hand, and what is known of the losses where they are not
+(:mod:`ssvm_dsl.learning.risks.ceilings`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted, work_seconds
 from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.ir.analysis.maxima import sums_of_maxima
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.accuracy import Accuracy
-from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations
+from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.ceilings import objective_at_most
 from ssvm_dsl.plugin_api.protocols import Executor
 
 #: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
 PIECE_SCORES = 1 << 23
+
+#: Share of the time that is left which a part of an evaluation may take, as far as that is known before.
+PART = 0.125
+
+#: Seconds that an answer may be late before it is not asked for.
+LATE = 0.1
+
+#: Questions whose answers are at most the sum of the largest terms.
+OF_MAXIMA = (Task.MAP, Task.MAP_CLAMPED, Task.RELAXED)
 
 
 class BaseProblem(ABC):
@@ -51,6 +65,8 @@ class BaseProblem(ABC):
         When calls must end; the driver sets it (:meth:`within`).
     cut_short : bool
         Whether time cut an answer short, since it was set to False last.
+    keeps_back : callable or None
+        Returns the seconds to keep back for what comes last; asked whenever the clock is looked at.
 
     Raises
     ------
@@ -82,6 +98,7 @@ class BaseProblem(ABC):
         self.oracle_seconds = 0.0
         self.deadline = Deadline()
         self.cut_short, self._asked = False, np.nan
+        self.keeps_back: Callable[[], float] | None = None
         self.evaluations = Evaluations()
         self._theta = Theta.zeros(self.program)
         self._prepare()
@@ -92,6 +109,14 @@ class BaseProblem(ABC):
     @abstractmethod
     def value(self, w: F64) -> tuple[float, float]:
         """Return (objective with the answers found, certified upper bound or nan) at w; remembers the evaluation."""
+
+    @abstractmethod
+    def risks(self, w: F64, ids: I64) -> tuple[F64, F64]:
+        """Return (risks of some examples with the answers found, certified upper bounds or nan) at w."""
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0, by the data alone; ``None`` where that is not known."""
+        return None
 
     @property
     @abstractmethod
@@ -111,6 +136,42 @@ class BaseProblem(ABC):
             assert found is not None
         return found
 
+    def evaluation_in_time(self, w: F64) -> Evaluation:
+        """Return what can be known of the objective at w before time is up: some examples are looked at, or all.
+
+        Where an answer is known to take longer than the time that is left, it is not asked for.
+        """
+        value, bound, seen = np.zeros(self.n), np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
+        self.cut_short, cut_short = False, False
+        for portion in self.portions():
+            while len(portion) and (size := self._affordable(len(portion))):
+                some, portion = portion[:size], portion[size:]
+                try:
+                    value[some], bound[some] = self.risks(w, some)
+                except OutOfTime:
+                    break
+                seen[some], cut_short = True, cut_short or self.cut_short
+        self.cut_short = cut_short or not seen.all()
+        self._remember(w, np.arange(self.n), value, bound, seen)
+        found = self.evaluations.at(w)
+        assert found is not None
+        return found
+
+    def portions(self) -> list[I64]:
+        """Return all examples, in parts that can be looked at in one go."""
+        return [np.arange(self.n, dtype=np.int64)]
+
+    def pass_seconds(self) -> float:
+        """Return how long a pass over the data takes, as far as that is known."""
+        return self.oracle_seconds / max(self.n_oracle_calls, 1) * self.n
+
+    def _affordable(self, n: int) -> int:
+        """Return how many of n examples to look at before the clock; all of them where there is time enough."""
+        left, each = self.deadline.left, self.pass_seconds() / self.n
+        if left <= 0.0 or each > left + LATE:
+            return 0
+        return n if n * each <= PART * left else int(np.clip(PART * left / max(each, 1e-9), 1, n))
+
     @cached_property
     def accuracy(self) -> Accuracy:
         """What rounding may do to objectives and lower bounds."""
@@ -120,11 +181,30 @@ class BaseProblem(ABC):
         """Return how many labellings a plane of each example is made of, times what scales them."""
         return np.full(self.n, 2.0)
 
-    def _remember(self, w: F64, ids: I64, value: F64, bound: F64) -> None:
-        """Keep the risks at w, where they are those of all examples, and time did not cut them short unbounded."""
-        if len(ids) == self.n and not (self.cut_short and np.isnan(bound).any()):
-            estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
-            self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy()))
+    def _remember(self, w: F64, ids: I64, value: F64, bound: F64, seen: Bools | None = None) -> None:
+        """Keep the risks at w, where they are those of all examples.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (dim,)
+        ids : ndarray of int64
+        value, bound : ndarray of float64
+            The risks of these examples with the answers found, and their bounds; ``nan`` without one.
+        seen : ndarray of bool, optional
+            Which examples were asked about; all by default.
+        """
+        if len(ids) != self.n:
+            return
+        estimate, n_late = self.objective.primal(w, value), 0
+        upper = self.objective.primal(w, bound) if seen is None or seen.all() else np.nan
+        if self.cut_short:
+            n_late, unknown = int((~proved(value, bound)).sum()), np.isnan(bound)
+            if unknown.any() and self.session.guarantee is not Guarantee.HEURISTIC:
+                at_zero = self.risks_at_zero()
+                if at_zero is not None:
+                    bound = np.where(unknown, at_zero, bound)
+                    upper = objective_at_most(self.objective, w, bound, unknown, self.accuracy.largest_rise(w))
+        self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy(), n_late))
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:
         """Return ``Phi w`` of the selected examples, in a buffer that the next call overwrites."""
@@ -140,12 +220,15 @@ class BaseProblem(ABC):
 
     def pause(self) -> None:
         """Raise :class:`~ssvm_dsl.errors.OutOfTime` when time is up; trainers call it between pieces of their work."""
+        if self.keeps_back is not None:
+            self.deadline.reserve = self.keeps_back()
         self.deadline.check()
 
     def ask(self, question: Question, known: F64 | None = None) -> Solution:
         """Return the session's answer to a question, which ends with the deadline.
 
-        An answer that time cut short is returned as it is, with its bounds.
+        An answer that time cut short is returned as it is, with its bounds; without one, sums of the largest terms are
+        its bounds, unless the backend is one that gives none.
 
         Raises
         ------
@@ -154,6 +237,15 @@ class BaseProblem(ABC):
         KeyboardInterrupt
             Ctrl-C was what ended it.
         """
+        solution = self._answer(question, known)
+        late = (solution.stop == Stop.TIME) & ~np.isfinite(solution.bound)
+        if late.any() and question.task in OF_MAXIMA and self.session.guarantee is not Guarantee.HEURISTIC:
+            ids = question.ids(self.program)[late]
+            solution.bound = solution.bound.copy()
+            solution.bound[late] = sums_of_maxima(self.program, question.theta, ids)
+        return solution
+
+    def _answer(self, question: Question, known: F64 | None) -> Solution:
         self.pause()
         self._asked = work_seconds()
         solution = refuse_interrupted(answer_within(self.session, self.deadline, question, known))
@@ -174,7 +266,7 @@ class BaseProblem(ABC):
         OutOfTime
             Time was up before, or ended it.
         """
-        solution = self.ask(question, known)
+        solution = self._answer(question, known)
         if (solution.stop == Stop.TIME).any():
             raise OutOfTime("the time limit came before the oracle's answer")
         return solution

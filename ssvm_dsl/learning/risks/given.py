@@ -117,6 +117,9 @@ class GivenPlanes(MarginProblem):
         self._remember(w, ids, planes.value, planes.bound)
         return planes
 
+    def risks_at_zero(self) -> None:
+        """Return ``None``: how large the risks of a plug-in can be is not known."""
+
     def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return ``None``: the backend's compiled oracle answers another question."""
         return None

@@ -24,6 +24,11 @@ class GradientProblem(BaseProblem, ABC):
         found = self.gradient(w)
         return self.objective.primal(w, found.value), self.objective.primal(w, found.bound)
 
+    def risks(self, w: F64, ids: I64) -> tuple[F64, F64]:
+        """Return (risks of some examples with the answers found, certified upper bounds or nan) at w."""
+        found = self.gradient(w, ids)
+        return found.value, found.bound
+
     @abstractmethod
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""

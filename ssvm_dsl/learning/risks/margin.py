@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TooLargeError
@@ -25,12 +24,11 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, pointers, positions
 from ssvm_dsl.ir.solution import Solution, join_marginals, label_ptr, node_scores, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.risks.base import BaseProblem
+from ssvm_dsl.learning.risks.ceilings import largest_losses
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
-
-#: A risk and its bound that differ by this much, relative to the larger of the bound and 1, are the same.
-PROVED = 1e-6
 
 #: Memory that the beliefs of one example may take for a loss of counts.
 MAX_COUNT_BYTES = 2.0**31
@@ -123,6 +121,15 @@ class MarginProblem(BaseProblem):
         """Return (objective, certified upper bound or nan) at w."""
         primal, upper, _ = self.evaluate(w)
         return primal, upper
+
+    def risks(self, w: F64, ids: I64) -> tuple[F64, F64]:
+        """Return (risks of some examples with the answers found, certified upper bounds or nan) at w."""
+        planes = self.oracle(w, ids)
+        return planes.value, planes.bound
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0: the largest loss."""
+        return largest_losses(self.loss, self.program, self.parameters.constants)
 
     def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
         """Return the risks of the selected examples and a subgradient of their weighted sum."""
@@ -227,19 +234,6 @@ def _check_count_memory(tables: CountTables, program: Program) -> None:
             f"{n_bytes[largest] / 2**30:.1f} GiB to keep for every state ({MAX_COUNT_BYTES / 2**30:g} are allowed); "
             "use shorter examples, or a loss that adds up over variables, such as Hamming with weights"
         )
-
-
-def proved_share(value: F64, bound: F64) -> float:
-    """Return the share of risks that their bounds prove; ``nan`` where the oracle gives no bounds."""
-    if np.isnan(bound).any():
-        return np.nan
-    return float(np.mean(proved(value, bound)))
-
-
-def proved(value: F64, bound: F64) -> NDArray[np.bool_]:
-    """Return which values reach their bounds; none where there is no bound."""
-    tight: NDArray[np.bool_] = bound - value <= PROVED * np.maximum(1.0, bound)
-    return tight
 
 
 def join_planes(parts: Sequence[Planes]) -> Planes:

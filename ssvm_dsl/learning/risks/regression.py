@@ -27,9 +27,10 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, owners, positions
 from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.gradient import GradientProblem
-from ssvm_dsl.learning.risks.margin import proved_share
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.training import RiskGradient
 
@@ -103,6 +104,14 @@ class RegressionProblem(GradientProblem):
         labels = np.where(worse[owners(label_ptr(program, ids))], truth, solution.labels)
         best = np.maximum(solution.score, given)
         return labels.astype(np.int32), best, np.maximum(solution.bound, best), given
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0, where all scores are those without weights."""
+        constants, of_truth, apart = self.parameters.constants, np.zeros(self.n), np.zeros(self.n)
+        if constants is not None:
+            of_truth, apart = constants.value(self.program, self.loss.truth), spreads(constants, self.program)
+        high, low = of_truth + apart - self.values - self.above, self.values - of_truth - self.below
+        return np.asarray(np.maximum(high, 0.0) + np.maximum(low, 0.0))
 
     @property
     def tightness_is_free(self) -> bool:

@@ -29,7 +29,8 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import bounded_slices, positions
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_marginals, score_labels, score_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.learning.risks.margin import MarginProblem, proved
+from ssvm_dsl.learning.driver.evaluations import proved
+from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 
@@ -86,7 +87,7 @@ class RelaxedProblem(MarginProblem):
         marginals count only where they are a labelling themselves.
         """
         tight, bounded = 0, True
-        for ids in self._portions():
+        for ids in self.portions():
             planes, program = self.oracle(w, ids), self.program
             assert planes.marginals is not None
             labels = rounded(program if len(ids) == self.n else program.take(ids), planes.marginals)
@@ -100,15 +101,15 @@ class RelaxedProblem(MarginProblem):
     def value(self, w: F64) -> tuple[float, float]:
         """Return (objective, certified upper bound or nan) at w; marginals are kept for some examples at a time."""
         value, bound, cut_short = np.empty(self.n), np.empty(self.n), False
-        for ids in self._portions():
+        for ids in self.portions():
             planes = self._known(self.oracle(w, ids))
             value[ids], bound[ids], cut_short = planes.value, planes.bound, cut_short or self.cut_short
         self.cut_short = cut_short
         self._remember(w, np.arange(self.n), value, bound)
         return self.objective.primal(w, value), self.objective.primal(w, bound)
 
-    def _portions(self) -> list[I64]:
-        """Return all examples in parts whose marginals are few enough to be kept; one part with constraints."""
+    def portions(self) -> list[I64]:
+        """Return all examples, in parts whose marginals are few enough to be kept; one part with constraints."""
         everyone = np.arange(self.n, dtype=np.int64)
         if self.program.constraints:
             return [everyone]

@@ -19,6 +19,7 @@ from ssvm_dsl.ir.loss import ADDITIVE, ZERO_ONE, LossTerm
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.plugin_api.training import RiskGradient
 
@@ -70,6 +71,12 @@ class WestonWatkins(GradientProblem):
         self.oracle_seconds += self.seconds() - start
         self._remember(w, ids, value, value)
         return RiskGradient.below(self.objective, ids, value, value, vector, at_zero)
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0: the sum of the losses of the wrong classes."""
+        constants, wrong = self.parameters.constants, self._wrong.sum(axis=1)
+        total = np.maximum(np.where(self._wrong, self._price, 0.0), 0.0).sum(axis=1)
+        return np.asarray(total if constants is None else total + wrong * spreads(constants, self.program))
 
     def _reach(self) -> F64:
         return np.full(self.n, 2.0 * self.program.uniform_card)

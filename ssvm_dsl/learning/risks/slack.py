@@ -29,6 +29,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners, positions, runs
 from ssvm_dsl.ir.solution import label_ptr, score_labels
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.risks.ceilings import spreads
 from ssvm_dsl.learning.risks.envelope import Envelope
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
@@ -82,6 +83,12 @@ class SlackProblem(MarginProblem):
 
     def _reach(self) -> F64:
         return 2.0 * self.largest
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0: the largest loss, times 1 and scores without weights."""
+        constants = self.parameters.constants
+        apart = 0.0 if constants is None else spreads(constants, self.program)
+        return self.largest * (1.0 + apart)
 
     def compiled(self, tables: bool = False) -> CompiledOracle | None:
         """Return ``None``: no single decoding answers."""

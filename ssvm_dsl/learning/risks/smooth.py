@@ -21,6 +21,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions, stretches
 from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.plugin_api.training import RiskGradient
 
@@ -69,6 +70,11 @@ class SmoothProblem(GradientProblem):
         size = np.concatenate([sizes for _, _, sizes in found])
         made = RiskGradient.of(self.objective, ids, value, value, vector, w)
         return replace(made, offset=made.offset - self._rounding(ids, value, vector, w, size))
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0: all labellings, each with the largest loss."""
+        largest = largest_losses(self.loss, self.program, self.parameters.constants)
+        return largest + labelling_logarithms(self.program)
 
     def _rounding(self, ids: I64, value: F64, vector: F64, w: F64, size: F64) -> float:
         """Return a bound of the rounding error of a plane's offset, which is a difference of scores."""

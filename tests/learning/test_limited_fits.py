@@ -1,0 +1,92 @@
+"""Fits that a limit ends anywhere: there are weights, and a certificate that is finite and true.
+
+The clock is one that goes on a step whenever somebody looks at it, so that a limit of k steps ends a fit at its k-th
+look, the same on every machine.  What is told is compared with brute force.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.learning.driver.fit import train
+from ssvm_dsl.learning.risks.kinds import risks
+from ssvm_dsl.plugin_api import StopRule, TrainerSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.trainers.cases import cases_of
+
+#: Looks at the clock after which time is up.
+LOOKS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 19, 30, 48, 76, 120)
+
+#: Seconds of a step: some of them are in what a fit may be late by, so that the last evaluation may end anywhere, too.
+STEPS = (0.004, 0.02, 1.0)
+
+#: Passes of fits that no limit ends.
+PASSES = 12.0
+
+CLOSE = 1e-7
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time go on by looks."""
+    now, step = [0.0], [1.0]
+
+    def look():
+        now[0] += step[0]
+        return now[0]
+
+    monkeypatch.setattr(sys.modules["ssvm_dsl.inference.deadline"], "perf_counter", look)
+    monkeypatch.setattr(sys.modules["ssvm_dsl.plugin_api.loading"], "perf_counter", lambda: 0.0)  # nothing is loaded
+    return step
+
+
+def trainers():
+    """Return the bundled trainers that are there, by name."""
+    known = registry()
+    specs = [spec for spec in known.specs(TrainerSpec) if known.owner(spec).bundled and not spec.missing()]
+    return {spec.name: spec for spec in specs}
+
+
+def fitted(spec, case, stop, **options):
+    trainer = spec.load()(**spec.resolve(options or None), random_state=0)
+    problem = case.problem(spec)
+    deadline = Deadline(stop.max_seconds)  # what comes before is the estimator's
+    return train(trainer, problem, stop, spec=spec, keep_best=spec.best_iterate, deadline=deadline)
+
+
+@pytest.mark.parametrize("name", trainers())
+def test_a_clock_that_runs_out_anywhere(name, clock):
+    spec = trainers()[name]
+    late = 0
+    for number, case in enumerate(cases_of(spec.needs, 0, frozenset(risks()))):
+        clock[0] = 0.0
+        lowest = case.objective(fitted(spec, case, StopRule(1e-6, PASSES)).w)
+        clock[0] = STEPS[number % len(STEPS)]
+        for looks in LOOKS:
+            found = fitted(spec, case, StopRule(1e-6, PASSES, max(looks, 1e-3) * clock[0]))
+            if found.reason != "seconds":
+                continue
+            true, where = case.objective(found.w), f"{case}, {looks} looks of {clock[0]} s"
+            assert np.isfinite([found.primal, found.dual, found.gap]).all(), where
+            assert found.dual <= found.primal, where
+            assert found.estimate - CLOSE * abs(true) <= true <= found.primal + CLOSE * abs(true), where
+            assert found.dual <= lowest + CLOSE * lowest, where
+            assert not found.withdrawn, where
+            lowest, late = min(lowest, true), late + (found.n_late > 0)
+    assert late > 0
+
+
+def test_fits_without_a_limit_do_not_look_at_the_clock_differently(clock):
+    """Whatever the clock says, a fit without a limit is the same to the last bit."""
+    for name, spec in trainers().items():
+        case = next(cases_of(spec.needs, 0))
+        clock[0] = 0.0
+        first = fitted(spec, case, StopRule(1e-6, 7.0))
+        clock[0] = 1e3
+        second = fitted(spec, case, StopRule(1e-6, 7.0))
+        assert np.array_equal(first.w, second.w), name
+        assert (first.primal, first.dual) == (second.primal, second.dual), name
