@@ -28,6 +28,7 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.outlook import Outlook, fit_outlook, require_fit_memory
 from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.validation import Validation, scores_of
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
@@ -89,40 +90,7 @@ class _Fit:
     sample_weight: Any
     held_out: Any
     deadline: Deadline
-    times: Times = field(default_factory=lambda: Times())
-
-
-@dataclass(eq=False)
-class Times:
-    """Where the seconds of a call went that were spent in training runs.
-
-    Parameters
-    ----------
-    runs, oracle, evaluation, earlier : float
-        All of them; those in oracle calls while training; those of the last looks at weights; those of interrupted runs
-        that were gone on from, which were spent before the call.
-    """
-
-    runs: float = 0.0
-    oracle: float = 0.0
-    evaluation: float = 0.0
-    earlier: float = 0.0
-
-    def add(self, seconds: float, progress: Progress) -> None:
-        """Add a training run that took so many seconds."""
-        self.runs += seconds
-        self.oracle += progress.oracle_seconds
-        self.evaluation += progress.evaluation_seconds
-        self.earlier += progress.earlier_seconds
-
-    def told(self, report: FitReport, deadline: Deadline) -> FitReport:
-        """Return the report of a call that began with a deadline and ends now, with its times."""
-        spent = deadline.spent
-        return replace(
-            report, seconds=self.earlier + spent, loading_seconds=deadline.loaded,
-            preparing_seconds=max(spent - self.runs, 0.0), oracle_seconds=self.oracle,
-            evaluation_seconds=self.evaluation, earlier_seconds=self.earlier,
-        )  # fmt: skip
+    times: Times = field(default_factory=Times)
 
 
 class Learner(Predictor):
