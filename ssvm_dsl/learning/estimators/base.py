@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +18,6 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
@@ -33,6 +32,7 @@ from ssvm_dsl.learning.driver.validation import Validation, scores_of
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.goal import FitCall, Goal
 from ssvm_dsl.learning.estimators.latent import (
     LatentOptions,
     LatentRun,
@@ -51,7 +51,7 @@ from ssvm_dsl.learning.estimators.stream import Stream, check_weights
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
-from ssvm_dsl.learning.risks.kinds import Problem, Risk, check_pairing, minimisers, weakest_oracle
+from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
@@ -60,37 +60,6 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
-
-
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """What is to be minimised on a grounded data set.
-
-    Parameters
-    ----------
-    risk : Risk
-    loss : LossTerm
-        The loss, with the truth.
-    facts : mapping
-        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
-    """
-
-    risk: Risk
-    loss: LossTerm
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """What one call of ``fit`` was given."""
-
-    goal_of: Callable[[Grounded], Goal]
-    spec: TrainerSpec
-    options: dict[str, Any]
-    sample_weight: Any
-    held_out: Any
-    deadline: Deadline
-    times: Times = field(default_factory=Times)
 
 
 class Learner(Predictor):
@@ -180,7 +149,7 @@ class Learner(Predictor):
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         self._remark(grounded)
-        fit = _Fit(goal_of, spec, options, sample_weight, held_out, deadline)
+        fit = FitCall(goal_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
             if grounded.declaration.latents and spec.completes:
                 progress, problem, goal = self._learn_latent_online(grounded, fit, executor, start)
@@ -197,7 +166,7 @@ class Learner(Predictor):
             raise KeyboardInterrupt
         warn_of(shortfall(self.report_, self.tol, spec, goal.risk, problem, progress))
 
-    def _asked(self, grounded: Grounded, fit: _Fit, executor: Executor) -> tuple[Problem, Outlook, Goal]:
+    def _asked(self, grounded: Grounded, fit: FitCall, executor: Executor) -> tuple[Problem, Outlook, Goal]:
         """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
         goal = fit.goal_of(grounded)
         problem, outlook = self._problem(grounded, goal, executor, fit.spec, fit.sample_weight, grounded.n_examples)
@@ -205,7 +174,7 @@ class Learner(Predictor):
         return problem, outlook, replace(goal, loss=problem.loss)
 
     def _fit_once(
-        self, grounded: Grounded, problem: Problem, outlook: Outlook, goal: Goal, fit: _Fit, start: F64 | None
+        self, grounded: Grounded, problem: Problem, outlook: Outlook, goal: Goal, fit: FitCall, start: F64 | None
     ) -> Progress:
         """Train on one convex problem."""
         spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
@@ -225,7 +194,7 @@ class Learner(Predictor):
         return progress
 
     def _learn_latent(
-        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None
+        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None
     ) -> tuple[Progress, Problem, Goal]:
         """Complete latent variables and fit in turn, from several beginnings; take the best run."""
         options = LatentOptions.of(self.latent_options)
@@ -244,7 +213,7 @@ class Learner(Predictor):
         return best.progress, best.problem, goal
 
     def _learn_latent_online(
-        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None
+        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None
     ) -> tuple[Progress, Problem, Goal]:
         """Train once, with latent variables completed at each visit of an example."""
         options, goal = LatentOptions.of(self.latent_options), fit.goal_of(grounded)
@@ -257,7 +226,7 @@ class Learner(Predictor):
         return progress, problem, goal
 
     def _latent_run(
-        self, grounded: Grounded, fit: _Fit, executor: Executor, start: F64 | None, options: LatentOptions, number: int
+        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None, options: LatentOptions, number: int
     ) -> LatentRun:
         """Complete latent variables and fit in turn until neither changes much."""
         complete_at = self._completer(grounded, executor, fit.deadline)

@@ -14,8 +14,9 @@ from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.base import Goal, Learner
+from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
+from ssvm_dsl.learning.estimators.goal import Goal
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.risks.kinds import regression_risk

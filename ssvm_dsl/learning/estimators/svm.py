@@ -11,9 +11,9 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
-from ssvm_dsl.learning.estimators.base import Goal
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.estimators.classifier import Classifier
+from ssvm_dsl.learning.estimators.goal import Goal
 from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight

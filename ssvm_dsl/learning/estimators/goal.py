@@ -1,0 +1,45 @@
+"""``Goal`` and ``FitCall``: what a fit is to minimise, and what its caller gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.learning.driver.times import Times
+from ssvm_dsl.learning.risks.kinds import Risk
+from ssvm_dsl.plugin_api.specs import TrainerSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is to be minimised on a grounded data set.
+
+    Parameters
+    ----------
+    risk : Risk
+    loss : LossTerm
+        The loss, with the truth.
+    facts : mapping
+        What else the risk depends on, as plain data and arrays: a checkpoint is continued with the same only.
+    """
+
+    risk: Risk
+    loss: LossTerm
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class FitCall:
+    """What one call of ``fit`` was given."""
+
+    goal_of: Callable[[Grounded], Goal]
+    spec: TrainerSpec
+    options: dict[str, Any]
+    sample_weight: Any
+    held_out: Any
+    deadline: Deadline
+    times: Times = field(default_factory=Times)
