@@ -7,10 +7,13 @@ look, the same on every machine.  What is told is compared with brute force.
 from __future__ import annotations
 
 import sys
+import time
+import warnings
 
 import numpy as np
 import pytest
 
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Latent, Model, StructuredSVM, chain, cross
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.risks.kinds import risks
@@ -90,3 +93,58 @@ def test_fits_without_a_limit_do_not_look_at_the_clock_differently(clock):
         second = fitted(spec, case, StopRule(1e-6, 7.0))
         assert np.array_equal(first.w, second.w), name
         assert (first.primal, first.dual) == (second.primal, second.dual), name
+
+
+class Hidden(Model):
+    """Chains of latent states, and one label."""
+
+    T = Dim()
+    x = Input(T, 2)
+    h = Latent(T, 2)
+    y = Label(2)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    trans = Factor(chain(h))
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("init", ["random", "k-means"])
+@pytest.mark.parametrize("trainer", ["bcfw", "subgradient", "bundle", "perceptron"])
+def test_latent_fits_that_time_ends_return_their_best_round(trainer, init, clock):
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(t, 2)) for t in (2, 3, 2, 3, 3, 2)]
+    Y = rng.integers(2, size=len(X)).tolist()
+    options = {"trainer": trainer, "tol": 1e-9, "max_passes": 20, "random_state": 1, "n_threads": 1}
+    for looks in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+        svm = StructuredSVM(Hidden, C=3.0, max_seconds=looks, latent_options={"init": init, "rounds": 4}, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = svm.fit(X, Y).report_
+        assert np.isfinite(svm.coef_).all()
+        assert report.dual <= report.primal < np.inf, (looks, report)
+        assert (np.diff(report.latent_objectives) <= 1e-9).all()
+        parts = report.preparing_seconds + report.oracle_seconds + report.trainer_seconds + report.evaluation_seconds
+        assert parts + report.loading_seconds == pytest.approx(report.wall_seconds)
+
+
+def test_the_times_of_a_report_are_those_of_the_call():
+    """All of the call is in the report: what comes before the training run, too."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(6)]
+    Y = [[0, 1, 0] for _ in X]
+
+    class Chain(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    begin = time.perf_counter()
+    report = StructuredSVM(Chain, max_passes=3, n_threads=1, tol=1.0).fit(X, Y).report_
+    took = time.perf_counter() - begin
+    assert report.preparing_seconds > 0.0
+    assert report.seconds <= report.wall_seconds <= took
+    assert "preparing data" in str(report)
+    assert "last evaluation" in report._repr_html_()

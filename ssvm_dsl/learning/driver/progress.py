@@ -143,6 +143,11 @@ class Progress:
             self.value(evaluation, problem)
 
     @property
+    def comparable(self) -> float:
+        """The objective with the labellings found; its bound where time left answers open."""
+        return self.primal if self.n_late and np.isfinite(self.primal) else self.estimate
+
+    @property
     def gap(self) -> float:
         """Certified gap of the kept weights, with what rounding may add; ``nan`` without an upper bound."""
         return self.primal - self.dual + self.rounding

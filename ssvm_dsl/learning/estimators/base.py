@@ -43,6 +43,7 @@ from ssvm_dsl.learning.estimators.latent import (
     complete,
     completed,
     hidden_variables,
+    objective_in_time,
 )
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall, warn_of
@@ -226,32 +227,38 @@ class Learner(Predictor):
         return progress, problem, goal
 
     def _latent_run(
-        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None, options: LatentOptions, number: int
+        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None, options: LatentOptions, seed: int
     ) -> LatentRun:
-        """Complete latent variables and fit in turn until neither changes much."""
+        """Complete latent variables and fit in turn until neither changes much, or time is up."""
         complete_at = self._completer(grounded, executor, fit.deadline)
-        w, states = start, beginning(grounded, options, number + (self._seed or 0), start, complete_at)
+        w, states = start, beginning(grounded, options, seed + (self._seed or 0), start, complete_at)
         run: LatentRun | None = None
         for _ in range(options.rounds):
+            if run is not None and fit.deadline.over:
+                run.progress.unsettled = "stopped at max_seconds"
+                break
             data = completed(grounded, states)
             problem, outlook, goal = self._asked(data, fit, executor)
-            before = np.inf if w is None else problem.value(w)[0]
+            before = np.inf if w is None else objective_in_time(problem, w, fit.deadline)
             if run is not None:
                 run.objectives.append(min(before, run.objectives[-1]))
                 if run.objectives[-2] - before <= self.tol * abs(before):
                     break
             progress = self._fit_once(data, problem, outlook, goal, fit, w)
-            if progress.estimate > before:  # less than a tolerance was left to gain
+            if run is not None and progress.comparable > before:  # less than a tolerance was left to gain
                 break
             objectives = [] if run is None else run.objectives
-            run = LatentRun(progress, problem, [*objectives, progress.estimate])
-            if progress.reason in ("interrupt", "callback") or fit.deadline.over:
-                progress.unsettled = "stopped at max_seconds" if fit.deadline.over else ""
+            run = LatentRun(progress, problem, [*objectives, progress.comparable])
+            if progress.reason in ("interrupt", "callback"):
                 break
             w, old = progress.w, states
-            states = complete_at(w)
-            if (states == old).all():
+            found = None if fit.deadline.over else complete_at(w)
+            if found is None:
+                progress.unsettled = "stopped at max_seconds"
                 break
+            if (found == old).all():
+                break
+            states = found
         else:
             assert run is not None
             run.progress.unsettled = f"stopped after rounds={options.rounds} (latent_options)"
@@ -265,8 +272,8 @@ class Learner(Predictor):
         complete_at = self._completer(grounded, executor, deadline)
         return completed(grounded, beginning(grounded, options, self._seed or 0, start, complete_at))
 
-    def _completer(self, grounded: Grounded, executor: Executor, deadline: Deadline) -> Callable[[F64], I32]:
-        """Return what finds the best states of latent variables at weights."""
+    def _completer(self, grounded: Grounded, executor: Executor, deadline: Deadline) -> Callable[[F64], I32 | None]:
+        """Return what finds the best states of latent variables at weights, ``None`` where time is up before."""
         parameters = clamped(grounded)
         backend = self.backend, self.backend_options, Guarantee(self.guarantee)
         return lambda w: complete(grounded, parameters, w, executor, *backend, deadline)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime, TrainingError
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.feasible_truth import nearest_labelling
@@ -119,9 +119,11 @@ class LatentRun:
 
 
 def beginning(
-    grounded: Grounded, options: LatentOptions, seed: int, start: F64 | None, complete_at: Callable[[F64], I32]
+    grounded: Grounded, options: LatentOptions, seed: int, start: F64 | None, complete_at: Callable[[F64], I32 | None]
 ) -> I32:
     """Return the states that latent variables begin with: best at the weights so far, drawn, clustered or given.
+
+    Where time is up before the best ones are found, they are drawn.
 
     Parameters
     ----------
@@ -133,12 +135,23 @@ def beginning(
     complete_at : callable
         Returns the best states at weights.
     """
+    assert grounded.truth is not None
     if start is None and options.init != RANDOM:
-        states = first_states(grounded, options, seed)
-        none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
-        return nearest_labelling(clamped(grounded).program, states, none)
-    drawn = np.random.default_rng(seed).standard_normal(grounded.parameters.dim)
-    return complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
+        return _allowed(grounded, first_states(grounded, options, seed))
+    rng = np.random.default_rng(seed)
+    drawn = rng.standard_normal(grounded.parameters.dim)
+    found = complete_at(np.maximum(drawn, grounded.parameters.lower_bound) if start is None else start)
+    if found is not None:
+        return found
+    states, latent = grounded.truth.copy(), grounded.layout.latent
+    states[latent] = rng.integers(grounded.program.card[latent])
+    return _allowed(grounded, states)
+
+
+def _allowed(grounded: Grounded, states: I32) -> I32:
+    """Return the nearest states that keep the constraints; labels that are known stay."""
+    none = np.zeros(len(states), dtype=bool)  # labels that are known are fixed by masks
+    return nearest_labelling(clamped(grounded).program, states, none)
 
 
 def first_states(grounded: Grounded, options: LatentOptions, seed: int) -> I32:
@@ -222,8 +235,10 @@ def complete(
     options: dict[str, Any] | None,
     guarantee: Guarantee,
     deadline: Deadline,
-) -> I32:
+) -> I32 | None:
     """Return the best states of latent variables under w, beside the labels that are known; ``shape (V,)``.
+
+    ``None`` where time is up before there is a labelling of each example.
 
     Parameters
     ----------
@@ -238,8 +253,23 @@ def complete(
     need = need_of(parameters, frozenset({Task.MAP}), accepted_guarantee(backend, guarantee))
     plan = plan_program(parameters.program, need, backend, options)
     session = open_plan(plan, parameters.program, outwards=False)
-    found = solve_batch(parameters, session, executor, w, deadline=deadline)
+    try:
+        found = solve_batch(parameters, session, executor, w, deadline=deadline)
+    except NoLabellingError:
+        if deadline.limit == np.inf:
+            raise
+        return None
     return np.where(grounded.layout.latent, found.labels, grounded.truth).astype(np.int32)
+
+
+def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
+    """Return the objective at weights with the labellings found, its bound where time cuts these short; or infinity."""
+    problem.within(deadline)
+    try:
+        found, upper = problem.value(w)
+    except OutOfTime:
+        return np.inf
+    return upper if problem.cut_short and np.isfinite(upper) else found
 
 
 def check_latent(loss: LossTerm, relaxed: bool, checkpoint: str | None) -> None:
