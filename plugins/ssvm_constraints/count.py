@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_constraints.explaining import bounds_words
 from ssvm_constraints.small_problem import SmallProblem
 from ssvm_constraints.starts.sums import states_of_sum
 from ssvm_dsl.ir import I32, Bools, ConstraintGroup, Program, Theta
@@ -27,6 +28,12 @@ class Count:
         """Return states that cost least (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])
         return states_of_sum(scores, np.ones(len(scores.place)), lower, upper)
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return how many literals are true, and how many may be (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        lower, upper = int(group.meta["lower"][k]), int(group.meta["upper"][k])
+        wanted = bounds_words(lower if lower > 0 else -np.inf, upper if upper < len(true) or lower == upper else np.inf)
+        return f"{int(true.sum())} of its {len(true)} literals true, {wanted} may be"
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return bounds near the middle on random literals, some of which nothing satisfies."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_constraints.explaining import bounds_words
 from ssvm_constraints.small_problem import SmallProblem
 from ssvm_constraints.starts.sums import states_of_sum
 from ssvm_dsl.ir import F64, I32, Bools, ConstraintGroup, Program, Theta
@@ -33,6 +34,12 @@ class Linear:
         """Return states that cost least (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])
         return states_of_sum(scores, group.literal_meta["coefficient"][group.literals(k)], lower, upper)
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return the sum, and what it may be (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        total = float(group.literal_meta["coefficient"][group.literals(k)] @ true)
+        wanted = bounds_words(float(group.meta["lower"][k]), float(group.meta["upper"][k]))
+        return f"a sum of {total:g}, where {wanted} is allowed"
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return random sums of small whole numbers or tenths, bounded on one side or both."""

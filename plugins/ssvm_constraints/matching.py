@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from ssvm_constraints.explaining import sides_of
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, node_sums, structure_problem
 from ssvm_constraints.starts.matchings import matched
@@ -43,6 +44,10 @@ class Matching:
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return a greedy matching, or one that fills all limits (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         return matched(group, k, scores)
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return which rows and columns break their limits (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        return sides_of(group, k, true)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small matrices with holes: perfect, with empty rows, with limits above one, impossible ones."""

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from ssvm_constraints.explaining import numbers, route_faults
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import routes
@@ -103,6 +104,12 @@ class Path:
         """Return a path (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         return routes.path(group, k, scores)
 
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what is no path (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        part, ends = group.literals(k), (int(group.meta["source"][k]), int(group.meta["target"][k]))
+        tail, head = (group.literal_meta[name][part][true].astype(np.int64) for name in ("tail", "head"))
+        return route_faults(tail, head, int(group.meta["n_nodes"][k]), ends)
+
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small graphs, mostly without cycles; source and target may be one, or not connected."""
         forward = rng.random() < 0.7
@@ -164,6 +171,15 @@ class Circuit:
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return a circuit (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         return routes.circuit(group, k, scores)
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what is no circuit (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        part, n = group.literals(k), int(group.meta["n_nodes"][k])
+        tail, head = (group.literal_meta[name][part][true].astype(np.int64) for name in ("tail", "head"))
+        missing = np.flatnonzero(~np.isin(np.arange(n), tail)) if group.meta["all_nodes"][k] else np.zeros(0, np.int64)
+        if len(missing):
+            return f"the circuit goes through all nodes, no edge leaves node {numbers(missing)}"
+        return route_faults(tail, head, n, None)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return small graphs of up to five nodes; some have no circuit."""

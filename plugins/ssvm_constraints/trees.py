@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from ssvm_constraints.explaining import crossing_arcs, tree_faults
 from ssvm_constraints.row_builder import RowBuilder
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import trees
@@ -62,6 +63,10 @@ class Arborescence:
         """Return a tree grown from the root (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""
         return trees.tree(group, k, scores)
 
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what is no tree (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        return tree_faults(group, k, true)
+
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return sentences of up to four tokens that lack arcs; some have no tree."""
 
@@ -87,6 +92,10 @@ class ProjectiveTree(Arborescence):
             ends = np.stack([group.literal_meta[name][part][true[part]] for name in ("head", "dependent")])
             broken[k] = crossing(ends.min(axis=0), ends.max(axis=0))
         return broken
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what is no tree, or which arcs cross (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
+        return tree_faults(group, k, true) or crossing_arcs(group, k, true)
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return the rows of the arborescence, and for each arc: tokens below it have their heads below it.

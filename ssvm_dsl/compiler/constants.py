@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.scopes import Scopes, lay
 from ssvm_dsl.compiler.validate import Examples, read_scores
 from ssvm_dsl.errors import DataError, InfeasibleError
@@ -270,27 +271,37 @@ class _Work:
         for k, card in enumerate(cards):
             number = number * card + np.maximum(states[:, k], 0)
         wrong = np.flatnonzero(~_left(rule)[number] & (states >= 0).all(axis=1))
-        if len(wrong):
-            example, target = int(owners(shapes.ptr)[wrong[0]]), rule.target
-            names = [label.classes or range(label.n_states) for label in target.members]
-            joint = np.unravel_index(table_states(target).index(int(number[wrong[0]])), target.cards)
+        if not len(wrong):
+            return
+        owner, target, at = owners(shapes.ptr)[wrong], rule.target, table_states(rule.target)
+        names = [label.classes or range(label.n_states) for label in target.members]
+
+        def words(example: int) -> str:
+            factor = wrong[int(np.argmax(owner == example))]
+            joint = np.unravel_index(at.index(int(number[factor])), target.cards)
             found = ", ".join(str(name[int(s)]) for name, s in zip(names, joint, strict=True))
-            place = self._place(int(variables[wrong[0], 0]))
-            self._refuse(f"rule '{rule.name}'", example, f"{found} ({place})")
+            return f"{found} ({self._place(int(variables[factor, 0]))})"
+
+        self._refuse(f"rule '{rule.name}'", np.unique(owner), words)
 
     def _refuse_truth(self, what: str, label: Label, variables: NDArray[np.int64], wrong: Bools) -> None:
         """Refuse labels that a mask rules out."""
         if not wrong.any():
             return
-        assert self.truth is not None
-        variable = int(variables[np.argmax(wrong)])
+        truth, at = self.truth, variables[wrong]
+        assert truth is not None
         names = label.classes or range(label.n_states)
-        found = f"{names[int(self.truth[variable])]} ({self._place(variable)})"
-        self._refuse(what, owner_of(self.layout.var_ptr, variable), found)
+        owner = np.searchsorted(self.layout.var_ptr, at, side="right") - 1
 
-    def _refuse(self, what: str, example: int, found: str) -> None:
-        hint = "correct the label, or the rule: what is ruled out cannot be learnt from"
-        raise DataError("Y", example=example, expected=f"labels that {what} does not rule out", found=found, hint=hint)
+        def words(example: int) -> str:
+            variable = int(at[int(np.argmax(owner == example))])
+            return f"{names[int(truth[variable])]} ({self._place(variable)})"
+
+        self._refuse(what, np.unique(owner), words)
+
+    def _refuse(self, what: str, examples: I64, words: Callable[[int], str]) -> None:
+        expected = f"labels that {what} does not rule out"
+        raise ruled_out_error(examples.tolist(), self.layout.n, expected, words)
 
 
 def _left(rule: Forbid) -> Bools:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -27,6 +27,20 @@ from ssvm_dsl.lang.outputs.agreements import Agreement
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.symbols import plain
+
+
+class EncodedLabels(NamedTuple):
+    """Labels as states, as :meth:`Layout.encode` returns them.
+
+    Parameters
+    ----------
+    states : ndarray of int32, shape (V,)
+    unknown : ndarray of bool, shape (V,), optional
+        Which of them are not known.
+    """
+
+    states: I32
+    unknown: Bools | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +149,7 @@ class Layout:
 
     def encode(
         self, Y: object, what: str = "Y", partial: bool = False, labels: Sequence[Label] | None = None
-    ) -> tuple[I32, Bools | None]:
+    ) -> EncodedLabels:
         """Return (state of each variable, mask of those that are not known or ``None``) for the users' labels.
 
         Not known are entries that are ``None`` or masked, what the label says is (``unknown=``), and what the loss
@@ -143,7 +157,8 @@ class Layout:
 
         Parameters
         ----------
-        Y : list of labels
+        Y : list of labels, or EncodedLabels
+            The latter are returned as they are.
         what : str
             What they are called in messages.
         partial : bool
@@ -156,6 +171,8 @@ class Layout:
         DataError
             Naming label, example, expected and found.
         """
+        if isinstance(Y, EncodedLabels):
+            return Y
         given = check_sequence(Y, what)
         if len(given) != self.n:
             raise DataError(what, expected=f"{self.n} examples, as in X", found=f"{len(given)}")
@@ -173,7 +190,7 @@ class Layout:
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip
-        return states, (ignored if ignored.any() else None)
+        return EncodedLabels(states, ignored if ignored.any() else None)
 
     def _encode_pointers(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
         """Write whether each position points to each, or nowhere, and which pointers are not known."""

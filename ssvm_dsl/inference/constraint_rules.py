@@ -13,7 +13,7 @@ from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.constraints import ConstraintKind
+from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
@@ -97,6 +97,16 @@ class GivenKind:
             found = self._kind.start(group, k, scores)
         if found is not None and (wrong := state_mistakes(found, scores)):
             raise PluginError(f"{self._whose} broke its contract: start() of '{group.name}': {wrong}")
+        return found
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return what the kind says is wrong; empty from one that says nothing."""
+        if not isinstance(self._kind, ExplainingKind):
+            return ""
+        with contained(self._whose):
+            found = self._kind.explain(group, k, read_only(true))
+        if not isinstance(found, str):
+            raise PluginError(f"{self._whose} broke its contract: explain() returns a string, got {found!r:.60}")
         return found
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:

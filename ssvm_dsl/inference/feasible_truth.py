@@ -1,11 +1,18 @@
-"""Refuse true labels that break a hard constraint: no weights could ever predict them."""
+"""Refuse true labels that break a hard constraint: no weights could ever predict them.
+
+They are all counted before anything is refused, and the first of them described in the words of the structure
+(:class:`~ssvm_dsl.plugin_api.ExplainingKind`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
+from ssvm_dsl.compiler.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.compiler.validate import position_words
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.constraint_rules import with_rules
@@ -16,9 +23,28 @@ from ssvm_dsl.ir.need import Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import Primal
+from ssvm_dsl.ir.solution import Primal, Solution
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.plugin_api.constraints import ExplainingKind
 from ssvm_dsl.registry import Registry, registry
+
+
+@dataclass(frozen=True)
+class BrokenTruth:
+    """Labels of an example that break a constraint.
+
+    Parameters
+    ----------
+    example : int
+    rule : str
+        The constraint as it was declared.
+    words : str
+        What is wrong.
+    """
+
+    example: int
+    rule: str
+    words: str
 
 
 def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) -> None:
@@ -34,22 +60,58 @@ def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) 
     Raises
     ------
     DataError
-        Names the example and the constraint.
+        Counts the examples; says of the first ones what is wrong, and with which constraint.
     """
     if not grounded.program.constraints:
         return
     program = with_rules(grounded.program, registry() if plugins is None else plugins)
-    truth, ignored = grounded.truth, grounded.ignored
+    truth, unknown = grounded.truth, unknown_variables(grounded)
     assert truth is not None
-    unknown = grounded.layout.latent if ignored is None else grounded.layout.latent | ignored
-    doubtful = np.zeros(program.n_examples, dtype=bool)
-    for group in program.constraints:
-        doubt = _about_unknown(group, unknown, program.var_ptr)
-        broken = group.broken(truth, program.var_ptr)
-        if (broken & ~doubt).any():
-            _complain(grounded, group, int(np.flatnonzero(broken & ~doubt)[0]))
+    found, doubtful = broken_constraints_of(grounded, program, unknown)
+    if found:
+        raise _error(found, grounded.n_examples)
+    examples = np.flatnonzero(doubtful)
+    clamp = np.where(unknown, np.int32(-1), truth)
+    hopeless = examples[~completed(program, truth, clamp, examples)]
+    if len(hopeless):
+        names = ", ".join(group.name for group in program.constraints)
+        rule = f"known labels that some others complete so that all constraints ({names}) are kept"
+        words = "labels that none complete"
+        raise _error([BrokenTruth(int(i), rule, words) for i in hopeless], grounded.n_examples)
+
+
+def unknown_variables(grounded: Grounded) -> Bools:
+    """Return which variables have no known label; ``shape (V,)``."""
+    latent = grounded.layout.latent
+    return latent if grounded.ignored is None else latent | grounded.ignored
+
+
+def broken_constraints_of(grounded: Grounded, program: Program, unknown: Bools) -> tuple[list[BrokenTruth], Bools]:
+    """Return the constraints that known labels break, by example, and which examples must be asked about.
+
+    Parameters
+    ----------
+    grounded : Grounded
+    program : Program
+        Its program, with the rules of the constraints.
+    unknown : ndarray of bool, shape (V,)
+        Variables without a known label; examples that break a constraint of one of these are in doubt.
+    """
+    truth = grounded.truth
+    assert truth is not None
+    where, doubtful = list[tuple[int, int, int]](), np.zeros(program.n_examples, dtype=bool)
+    for g, group in enumerate(program.constraints):
+        doubt, broken = _about_unknown(group, unknown, program.var_ptr), group.broken(truth, program.var_ptr)
         doubtful[group.example_of[broken & doubt]] = True
-    nearest_labelling(program, truth, ~unknown, doubtful)
+        where += [(int(group.example_of[k]), g, k) for k in np.flatnonzero(broken & ~doubt).tolist()]
+    where.sort()
+    shown = sorted({example for example, _, _ in where})[:SHOWN]  # the others are counted
+    found = []
+    for example, g, k in where:
+        group = program.constraints[g]
+        rule = f"labels that keep the constraint {group.name} = {grounded.declaration.find(group.name)!r}"
+        found.append(BrokenTruth(example, rule, _words(grounded, group, k) if example in shown else ""))
+    return found, doubtful
 
 
 def nearest_labelling(
@@ -83,9 +145,53 @@ def nearest_labelling(
     examples = np.flatnonzero(doubtful)
     out = states.copy()
     if len(examples):
-        inner = members(program.var_ptr, examples)
-        out[inner] = _nearest(program, np.where(fixed, states, np.int32(-1))[inner], states[inner], examples)
+        clamp = np.where(fixed, states, np.int32(-1))
+        solution = closest(program, {}, np.ones(len(states)), states, clamp, examples)
+        without = np.flatnonzero(solution.primal != Primal.FEASIBLE)
+        if len(without):
+            names = ", ".join(group.name for group in program.constraints)
+            expected = f"known labels that some others complete so that all constraints ({names}) are kept"
+            i = int(examples[without[0]])
+            raise DataError("Y", example=i, expected=expected, found="labels that none complete")
+        out[members(program.var_ptr, examples)] = solution.labels
     return out
+
+
+def completed(program: Program, states: I32, clamp: I32, examples: I64, tables: dict[int, F64] | None = None) -> Bools:
+    """Return of which examples the states that are fixed can be completed; ``shape (n,)``."""
+    if not len(examples):
+        return np.zeros(0, dtype=bool)
+    solution = closest(program, tables or {}, np.ones(len(states)), states, clamp, examples)
+    return np.asarray(solution.primal == Primal.FEASIBLE)
+
+
+def closest(
+    program: Program, tables: dict[int, F64], price: F64, states: I32, clamp: I32 | None, examples: I64
+) -> Solution:
+    """Return labellings of some examples that keep all that is hard and agree with states where that is worth most.
+
+    Parameters
+    ----------
+    program : Program
+        With rules.
+    tables : dict of int to ndarray
+        For groups that rule joint states out: 0 and ``-inf``.
+    price : ndarray of float64, shape (V,)
+        What it costs to differ at each variable.
+    states : ndarray of int32, shape (V,)
+    clamp : ndarray of int32, shape (V,), optional
+        States that stay, negative where they are free.
+    examples : ndarray of int64, shape (n,)
+    """
+    hard = tuple(program.groups[g] for g in tables)
+    bare = Program(program.var_ptr, program.card, hard, program.constraints, allowed=program.allowed).take(examples)
+    inner = members(program.var_ptr, examples)
+    node = np.zeros(bare.n_states)
+    node[bare.state_ptr[:-1] + states[inner]] = price[inner]
+    task = Task.MAP if clamp is None else Task.MAP_CLAMPED
+    session = open_plan(plan(Need.of(bare, frozenset({task}))), bare)
+    fixed = None if clamp is None else np.ascontiguousarray(clamp[inner])
+    return session.solve(Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed))
 
 
 def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:
@@ -94,37 +200,22 @@ def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bool
     return np.bincount(group.constraint_of, unknown[first + group.variable], group.n_constraints) > 0
 
 
-def _complain(grounded: Grounded, group: ConstraintGroup, k: int) -> None:
-    """Say which constraint the labels of which example break, and how many of its literals they make true."""
+def _words(grounded: Grounded, group: ConstraintGroup, k: int) -> str:
+    """Return what is wrong with a constraint: in the words of its kind, or how many of its literals are true."""
     assert grounded.truth is not None
-    example, symbol = int(group.example_of[k]), grounded.declaration.find(group.name)
     true = group.true_literals(grounded.truth, grounded.program.var_ptr)[group.literals(k)]
-    along = next((one.along for one in grounded.declaration.constraints if one is symbol), ())
+    said = group.rules.explain(group, k, true) if isinstance(group.rules, ExplainingKind) else ""
+    along = next((one.along for one in grounded.declaration.constraints if one.name == group.name), ())
+    example = int(group.example_of[k])
     shape = tuple(int(grounded.layout.sizes[dim.name][example]) for dim in along)
     where = position_words(along, shape, k - int(group.ptr[example]))
-    raise DataError(
-        "Y",
-        example=example,
-        expected=f"labels that keep the constraint {group.name} = {symbol!r}",
-        found=f"{int(true.sum())} of its {len(true)} literals true{f' ({where})' if where else ''}",
-        hint="no weights could predict such labels: correct them, or loosen the constraint",
-    )
+    found = said or f"{int(true.sum())} of its {len(true)} literals true"
+    return f"{found} ({where})" if where else found
 
 
-def _nearest(program: Program, clamp: I32, states: I32, examples: I64) -> I32:
-    """Return labellings of some examples that keep all constraints and agree with as many states as possible."""
-    bare = Program(program.var_ptr, program.card, (), program.constraints, allowed=program.allowed).take(examples)
-    node = np.zeros(bare.n_states)
-    node[bare.state_ptr[:-1] + states] = 1.0
-    session = open_plan(plan(Need.of(bare, frozenset({Task.MAP_CLAMPED}))), bare)
-    solution = session.solve(Question(Theta.of(bare, node), None, Task.MAP_CLAMPED, np.ascontiguousarray(clamp)))
-    without = np.flatnonzero(solution.primal != Primal.FEASIBLE)
-    if len(without):
-        names = ", ".join(group.name for group in program.constraints)
-        raise DataError(
-            "Y",
-            example=int(examples[without[0]]),
-            expected=f"known labels that some others complete so that all constraints ({names}) are kept",
-            found="labels that none complete",
-        )
-    return solution.labels
+def _error(found: list[BrokenTruth], n: int) -> DataError:
+    """Return the error that counts all examples and describes the first."""
+    words: dict[int, str] = {}
+    for one in found:
+        words.setdefault(one.example, one.words)
+    return ruled_out_error(list(words), n, found[0].rule, words.__getitem__)

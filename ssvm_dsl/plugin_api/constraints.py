@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ssvm_dsl.ir.constraints import ConstraintRules
+from ssvm_dsl.array_types import Bools
+from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
 
@@ -20,4 +21,22 @@ class ConstraintKind(ConstraintRules, Protocol):
 
         It has a few examples of at most about a thousand labellings each.  Some should have no labelling, some no
         constraint, and some constraints no literal where the kind allows that.
+        """
+
+
+@runtime_checkable
+class ExplainingKind(Protocol):
+    """What a kind of constraints may offer besides: words for what is wrong with a labelling."""
+
+    def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
+        """Return how literals break constraint k, such as ``"row 3 has 2 (columns 1, 4), at most 1"``.
+
+        Users read it where labels that they give break the constraint.
+
+        Parameters
+        ----------
+        group : ConstraintGroup
+        k : int
+        true : ndarray of bool, shape (literals of k,)
+            Which of its literals are true.
         """

@@ -14,6 +14,7 @@ from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.estimators.classifier import Classifier
 from ssvm_dsl.learning.estimators.goal import Goal
+from ssvm_dsl.learning.estimators.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
@@ -82,6 +83,10 @@ class StructuredSVM(Classifier):
     latent_options : dict, optional
         For models with latent variables: ``init`` ("k-means", "random", or states in the form that ``latents``
         returns), ``rounds`` (20) and ``restarts`` (1).
+    infeasible : {"raise", "drop", "nearest"}
+        What is done about labels that masks, rules or constraints of the model rule out: an error that counts them,
+        their examples are left out, or the feasible labels that differ from them in fewest variables are learnt.
+        The last two look at all labels before training, and warn.
 
     Attributes
     ----------
@@ -93,6 +98,8 @@ class StructuredSVM(Classifier):
         Certificate, plan and cost; print it.
     plan_ : Plan
         The backend used in training.
+    infeasible_ : ndarray of int64
+        The examples whose labels were ruled out, where they were dropped or replaced (``infeasible``).
 
     Examples
     --------
@@ -102,6 +109,7 @@ class StructuredSVM(Classifier):
     """
 
     risk: str
+    infeasible: str
 
     def __init__(
         self,
@@ -129,6 +137,7 @@ class StructuredSVM(Classifier):
         checkpoint: str | None = None,
         checkpoint_seconds: float = 60.0,
         latent_options: Mapping[str, Any] | None = None,
+        infeasible: str = RAISE,
     ) -> None:
         self._keep(locals())
 
@@ -164,7 +173,8 @@ class StructuredSVM(Classifier):
         ModelError
             The model has nothing to score with, or nothing to predict.
         """
-        self._learn(X, _given(Y), self._goal, sample_weight, validation)
+        data = self._trainable(X, _given(Y), sample_weight)
+        self._learn(data.X, data.Y, self._goal, data.sample_weight, validation)
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -178,8 +188,19 @@ class StructuredSVM(Classifier):
         TrainingError
             The trainer cannot learn from a stream; names those that can.
         """
-        self._learn_more(X, _given(Y), self._goal, sample_weight)
+        data = self._trainable(X, _given(Y), sample_weight)
+        self._learn_more(data.X, data.Y, self._goal, data.sample_weight)
         return self
+
+    def _trainable(self, X: Any, Y: Any, sample_weight: Any) -> Trainable:
+        """Return the data without labels that the model rules out, if that is asked for."""
+        self._check()
+        if self.infeasible == RAISE:
+            return Trainable(X, Y, sample_weight, np.zeros(0, dtype=np.int64))
+        declaration = self.model.declaration
+        data = trainable(lambda: self._ground(X, Y, whole=True), declaration, X, Y, sample_weight, self.infeasible)
+        self.infeasible_ = data.examples
+        return data
 
     def _goal(self, grounded: Grounded) -> Goal:
         """Return the risk by its name, with the declared loss."""
@@ -192,6 +213,7 @@ class StructuredSVM(Classifier):
     def _check(self) -> None:
         super()._check()
         find_risk(self.risk)
+        check_infeasible(self.infeasible)
         check_loss(self.model)
 
     # -- prediction ------------------------------------------------------------------------------------

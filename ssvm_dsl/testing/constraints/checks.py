@@ -11,13 +11,13 @@ from itertools import islice, product
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.inference.constraint_rules import row_mistakes, state_mistakes
+from ssvm_dsl.inference.constraint_rules import GivenKind, row_mistakes, state_mistakes
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Need, Program, Question
-from ssvm_dsl.plugin_api import StartingKind
+from ssvm_dsl.plugin_api import ExplainingKind, StartingKind
 from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
@@ -60,6 +60,23 @@ def _broken(group: ConstraintGroup, true: Bools) -> Bools:
 
 def _same(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(arrays, others, strict=True))
+
+
+def explanations(problem: Problem) -> None:
+    """Ask what is wrong with constraints that labellings break, of kinds that say it."""
+    program = problem.program
+    for example in range(program.n_examples):
+        ptr = np.array([0, program.var_ptr[example + 1] - program.var_ptr[example]], dtype=np.int64)
+        for group in (one.take(np.array([example], dtype=np.int64)) for one in program.constraints):
+            if not isinstance(group.rules, ExplainingKind):
+                continue
+            for labels in _labellings(program, example):
+                true = group.true_literals(labels, ptr)
+                for k in np.flatnonzero(_broken(group, true)).tolist():
+                    said = group.rules.explain(group, k, true[group.literals(k)])
+                    if not isinstance(said, str) or (not said and not isinstance(group.rules, GivenKind)):
+                        text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
+                        raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
 
 
 def rows(problem: Problem) -> None:

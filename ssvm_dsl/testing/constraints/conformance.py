@@ -23,6 +23,7 @@ CHECKS: dict[str, Callable[[Problem], None]] = {
     "rows": checks.rows,
     "answers": checks.answers,
     "start": checks.starts,
+    "explain": checks.explanations,
 }
 
 #: What problems of a kind have to have among them.

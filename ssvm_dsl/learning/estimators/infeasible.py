@@ -1,0 +1,88 @@
+"""What is done about labels that the model rules out: they are refused, left out, or replaced by the nearest ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import I64
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.compiler.validate import check_sequence
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.inference.nearest_truth import infeasible_examples, nearest_truth
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.learning.objective import check_sample_weight
+
+RAISE, DROP, NEAREST = "raise", "drop", "nearest"
+
+#: So many examples are listed.
+FEW = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Trainable:
+    """Data that can be learnt from.
+
+    Parameters
+    ----------
+    X, Y, sample_weight
+        As for ``fit``; Y may be encoded already.
+    examples : ndarray of int64
+        The examples whose labels were ruled out, by their numbers in the user's data.
+    """
+
+    X: Any
+    Y: Any
+    sample_weight: Any
+    examples: I64
+
+
+def check_infeasible(value: object) -> None:
+    """Refuse what is no way to treat labels that are ruled out.
+
+    Raises
+    ------
+    OptionError
+        Lists what there is.
+    """
+    if value not in (RAISE, DROP, NEAREST):
+        raise OptionError(f"infeasible is one of '{RAISE}', '{DROP}' and '{NEAREST}', got {value!r}")
+
+
+def trainable(
+    ground: Callable[[], Grounded], declaration: Declaration, X: Any, Y: Any, sample_weight: Any, how: str
+) -> Trainable:
+    """Return the data without labels that are ruled out, and warn of them.
+
+    Parameters
+    ----------
+    ground : callable
+        Lays the model over all data, with all variables.
+    declaration : Declaration
+    X, Y, sample_weight
+        As for ``fit``.
+    how : {"drop", "nearest"}
+    """
+    grounded = ground()
+    n, examples = grounded.n_examples, infeasible_examples(grounded)
+    if not len(examples):
+        return Trainable(X, Y, sample_weight, examples)
+    listed = ", ".join(map(str, examples[:FEW].tolist())) + (", ..." if len(examples) > FEW else "")
+    some = f"Y: {len(examples)} of {n} examples have labels that the model rules out ({listed})"
+    if how == NEAREST:
+        found = nearest_truth(grounded, examples)
+        changed = f"{found.n_changed} label{'s' * (found.n_changed != 1)} changed"
+        text = f"{some}: the nearest feasible ones are learnt ({changed})"
+        warnings.warn(text, UserWarning, stacklevel=4)
+        return Trainable(X, found.labels, sample_weight, examples)
+    if len(examples) == n:
+        raise DataError("Y", expected="labels that the model does not rule out", found=f"none among {n} examples")
+    warnings.warn(f"{some}: these examples are left out", UserWarning, stacklevel=4)
+    kept = np.setdiff1d(np.arange(n), examples)
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, n)[kept]
+    whole, labels = check_sequence(X, "X", declaration), check_sequence(Y, "Y")
+    return Trainable([whole[i] for i in kept], [labels[i] for i in kept], weight, examples)
