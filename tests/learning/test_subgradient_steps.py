@@ -181,3 +181,54 @@ def test_a_model_with_a_projection_is_saved_without_it(tmp_path):
     again = StructuredSVM.load(tmp_path / "model")
     assert again.trainer_options == {}
     np.testing.assert_array_equal(again.coef_, svm.coef_)
+
+
+# -- steps with all examples -----------------------------------------------------------------------------------
+
+BATCH = {"order": "batch", "schedule": "constant", "step_size": 0.05, "averaging": "none", "best_iterate": False}
+
+
+def batch_svm(**options):
+    options = BATCH | options
+    return StructuredSVM(Word, trainer="subgradient", lam=0.3, tol=0.0, random_state=0, trainer_options=options)
+
+
+def test_a_stream_takes_one_step_for_each_batch():
+    """``order="batch"`` steps with all examples of a call, whatever ``batch_size`` says."""
+    data = Case(Word, n=6).make(0)
+    all_at_once = batch_svm(order="incremental", batch_size=6).partial_fit(data.X, data.Y).coef_
+    np.testing.assert_array_equal(batch_svm().partial_fit(data.X, data.Y).coef_, all_at_once)
+    assert not np.allclose(batch_svm(order="incremental").partial_fit(data.X, data.Y).coef_, all_at_once)
+    twice = batch_svm().partial_fit(data.X[:3], data.Y[:3]).partial_fit(data.X[3:], data.Y[3:]).coef_
+    by_three = batch_svm(order="incremental", batch_size=3)
+    by_three = by_three.partial_fit(data.X[:3], data.Y[:3]).partial_fit(data.X[3:], data.Y[3:])
+    np.testing.assert_array_equal(twice, by_three.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_passes", [1, 2, 3])
+def test_the_last_step_with_all_examples_counts(max_passes):
+    """The weights after the last step are returned with their objective, as where examples come one by one."""
+    data = Case(Word, n=6).make(0)
+    svm = batch_svm().set_params(max_passes=max_passes).fit(data.X, data.Y)
+    steps = batch_svm(order="incremental", batch_size=6).set_params(max_passes=max_passes).fit(data.X, data.Y)
+    assert svm.coef_.any()
+    np.testing.assert_array_equal(svm.coef_, steps.coef_)
+    assert svm.report_.primal == pytest.approx(steps.report_.primal, rel=1e-12)
+    assert svm.report_.n_passes == max(max_passes, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_better_of_the_last_two_is_returned():
+    data = Case(Word, n=6).make(0)
+    long = {"step_size": 5.0, "best_iterate": True}
+    objectives = [batch_svm(**long).set_params(max_passes=k).fit(data.X, data.Y).report_.primal for k in (1, 2, 3, 4)]
+    assert objectives == sorted(objectives, reverse=True)
+
+
+def test_averages_of_steps_with_all_examples_reach_the_tolerance():
+    data = Case(Word, n=6).make(1)
+    options = {"order": "batch", "averaging": "weighted"}
+    report = fitted(data, trainer="subgradient", tol=0.2, max_passes=2000, trainer_options=options).report_
+    assert report.converged
+    assert report.n_passes < 2000

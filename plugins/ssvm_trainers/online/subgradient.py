@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -153,12 +154,23 @@ class SubgradientRun(Run):
         if self.warm and not descent.spent:  # the first steps are long: what they leave behind may be better
             return descent.evaluated(problem, hull)
         if self.options.order == "batch":
-            return descent.batch_step(problem, hull)
+            return self._batch(stop)
         dual = hull.add(*descent.one_pass(problem))
-        due = descent.n_passes % self.options.evaluate_every == 0 or descent.spent + 2 > stop.max_passes
-        if due:
+        if descent.due(stop):
             return descent.evaluated(problem, hull)
         return Iterate(descent.weights(), descent.spent, dual=dual, plane=hull.plane)
+
+    def _batch(self, stop: StopRule) -> Iterate:
+        """Take one step with all examples; the last one is evaluated, too, and an average when it is time."""
+        descent, problem, hull = self.descent, self.problem, self.hull
+        before = descent.batch_step(problem, hull)
+        averages = self.options.averaging != "none"
+        if not (descent.due(stop) if averages else descent.at_end(stop)):
+            return before
+        after = descent.evaluated(problem, hull)
+        if averages or not self.options.best_iterate or not after.upper > before.upper:  # or nan: not known
+            return after
+        return replace(before, n_passes=after.n_passes, dual=after.dual, plane=after.plane)
 
 
 class Descent(Stateful):
@@ -210,10 +222,22 @@ class Descent(Stateful):
         """Return the weights the options ask for: the average or the current ones."""
         return self.average if self.options.averaging != "none" and self.average_weight > 0.0 else self.w
 
+    def due(self, stop: StopRule) -> bool:
+        """Whether it is time for an evaluation."""
+        return self.n_passes % self.options.evaluate_every == 0 or self.at_end(stop)
+
+    def at_end(self, stop: StopRule) -> bool:
+        """Whether there is no other pass for steps before that of an evaluation."""
+        return self.spent + 2 > stop.max_passes
+
     def batch_step(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:
-        """Take one step with the subgradient of the whole objective; evaluates w on the way."""
+        """Take one step with the subgradient of the whole objective; return the weights before it with theirs.
+
+        With averages, whose objective is not known, the average after it.
+        """
         w = self.w.copy()
         found = problem.gradient(w)
+        self.n_passes += 1
         self.spent += 1.0
         primal, upper = objectives(problem, w, found)
         dual = hull.add(found.vector / -problem.n, found.offset / problem.n)
@@ -240,8 +264,9 @@ class Descent(Stateful):
 
     def _batched_pass(self, problem: TrainProblem, order: I64) -> tuple[F64, float]:
         v, b = np.zeros(problem.dim), 0.0
-        for lo in range(0, problem.n, self.options.batch_size):
-            batch = np.sort(order[lo : lo + self.options.batch_size])
+        size = problem.n if self.options.order == "batch" else self.options.batch_size
+        for lo in range(0, problem.n, size):
+            batch = np.sort(order[lo : lo + size])
             found = problem.gradient(self.w, batch)
             for part in stretches(problem.dim):
                 v[part] -= found.vector[part] / problem.n
@@ -253,7 +278,8 @@ class Descent(Stateful):
         """Whether the compiled kernel takes these options and this risk."""
         from ssvm_trainers.online.subgradient_pass import applies
 
-        plain = self.options.batch_size == 1 and self.options.radius is None and self.newton is None
+        plain = self.options.batch_size == 1 and self.options.order != "batch"
+        plain = plain and self.options.radius is None and self.newton is None
         plain = plain and self.convex_set is None and self.schedule(problem) != DISTANCE
         return plain and problem.objective.power == 1.0 and applies(problem)
 
