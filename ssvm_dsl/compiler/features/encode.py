@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain, combinations_with_replacement
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -374,31 +374,30 @@ def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:
     return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
 
 
-def _sparse_polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
-    from scipy.sparse import csr_array
+def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
     from sklearn.preprocessing import PolynomialFeatures
+
+    monomials = PolynomialFeatures(source.degree, include_bias=False)
+    if not source.sparse:
+        values, rows = _dense_of(encoder, source)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # without rows it computes nothing
+            found = monomials.fit_transform(values) if len(values) else np.zeros((0, source.width or 0))
+        return _finite(found, source.dims, rows.ptr, f"feature {source!r}")
+    return _sparse_polynomial(encoder, source, monomials)
+
+
+def _sparse_polynomial(encoder: Encoder, source: lang.Polynomial, monomials: Any) -> Rows:
+    from scipy.sparse import csr_array
 
     rows = encoder.rows(source.source)
     assert isinstance(rows.values, SparseRows)
     given = csr_array((rows.values.data, rows.values.indices, rows.values.ptr), shape=rows.values.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        made = PolynomialFeatures(source.degree, include_bias=False).fit_transform(given).tocsr()
+        made = monomials.fit_transform(given).tocsr()
     made.sort_indices()
     check_finite(made.data[:, None], made.indptr.astype(np.int64)[rows.ptr], f"feature {source!r}")
     return Rows(source.dims, SparseRows.of_csr(made), rows.ptr)
-
-
-def _polynomial(encoder: Encoder, source: lang.Polynomial) -> Rows:
-    if source.sparse:
-        return _sparse_polynomial(encoder, source)
-    values, rows = _dense_of(encoder, source)
-    with np.errstate(over="ignore", invalid="ignore"):
-        columns = [
-            np.prod(values[:, list(picked)], axis=1)
-            for degree in range(1, source.degree + 1)
-            for picked in combinations_with_replacement(range(values.shape[1]), degree)
-        ]
-    return _finite(np.stack(columns, axis=1), source.dims, rows.ptr, f"feature {source!r}")
 
 
 def _standardized(encoder: Encoder, source: lang.Standardized) -> Rows:
