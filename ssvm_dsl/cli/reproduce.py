@@ -200,7 +200,7 @@ def _show(experiment: Experiment, result: Result) -> None:
     from rich.text import Text
 
     from ssvm_dsl.report.tables import plain_table
-    from ssvm_dsl.reproduce.page import HEAD, cells, closing, heading, not_answered, reasons
+    from ssvm_dsl.reproduce.page import HEAD, cells, heading, remarks
 
     screen = console()
     screen.print(Text(heading(experiment, result), style="bold"), soft_wrap=True)
@@ -209,8 +209,7 @@ def _show(experiment: Experiment, result: Result) -> None:
     screen.print(plain_table("", HEAD, map(cells, result.findings.rows)))
     for table in result.findings.tables:
         screen.print("", plain_table(table.title, table.columns, table.rows))
-    notes = (*reasons(result), *not_answered(experiment, result), *result.findings.notes, closing(result))
-    for note in notes:
+    for note in remarks(experiment, result):
         screen.print(note, markup=False)
     screen.print()
 

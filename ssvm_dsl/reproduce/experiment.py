@@ -50,7 +50,7 @@ class Findings:
     ----------
     rows : sequence of Row
     notes : sequence of str
-        Why something misses, and what else a reader must know; a sentence or a paragraph each.
+        What else a reader must know of this run; a sentence or a paragraph each.
     tables : sequence of Table
     arrays : mapping of str to ndarray
         The numbers of the figure.
@@ -110,6 +110,8 @@ class Experiment:
         Files that it reads in the folder ``SSVM_DATA``; none for embedded data and generators.
     substitutes : tuple of str
         What stands for data or programs that cannot be had.
+    remarks : tuple of str
+        Why something misses, written after a run; a paragraph each.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Experiment:
     size: tuple[float, float] = (10.0, 4.0)
     data: tuple[str, ...] = ()
     substitutes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def under_its_rules(self, findings: Findings) -> Findings:
         """Return stored findings, without verdicts on statements that are declared in another way now."""

@@ -44,10 +44,12 @@ def reasons(result: Result) -> list[str]:
     return texts
 
 
-def not_answered(experiment: Experiment, result: Result) -> list[str]:
-    """Return a note on the statements that a stored full run does not answer."""
+def remarks(experiment: Experiment, result: Result) -> list[str]:
+    """Return all that stands below the tables: reasons, what is missing, notes, when it was found."""
     missing = [] if result.quick else experiment.unanswered(result.findings)
-    return [f"Not in the stored run: {'; '.join(one.what for one in missing)}."] if missing else []
+    left_out = [f"Not in the stored run: {'; '.join(one.what for one in missing)}."] if missing else []
+    judged = () if result.quick else experiment.remarks
+    return [*reasons(result), *left_out, *judged, *result.findings.notes, closing(result)]
 
 
 def closing(result: Result) -> str:
@@ -112,8 +114,7 @@ def _section(experiment: Experiment, result: Result) -> list[str]:
     lines += [*_table(HEAD, map(cells, result.findings.rows)), ""]
     for table in result.findings.tables:
         lines += [f"{table.title}:", "", *_table(table.columns, table.rows), ""]
-    notes = (*reasons(result), *not_answered(experiment, result), *result.findings.notes, closing(result))
-    for note in notes:
+    for note in remarks(experiment, result):
         lines += [note, ""]
     return lines
 

@@ -103,13 +103,23 @@ def _circumstances(seconds: float, processor_seconds: float) -> Circumstances:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout that this file is in; empty where it is in none."""
-    asked = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*")
-    try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
+    """Return the commit of the checkout that this file is in; empty where it is in none.
+
+    An installed package may lie within the checkout of something else, which does not track its files.
+    """
+    here = Path(__file__)
+    tracked, described = (
+        ("ls-files", "--error-unmatch", here.name),
+        ("describe", "--always", "--dirty", "--exclude", "*"),
+    )
+    told = ""
+    for arguments in (tracked, described):
+        try:
+            asked = ("git", "-C", str(here.parent), *arguments)
+            told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+    return told
 
 
 def result_path(folder: Path, name: str, quick: bool) -> Path:

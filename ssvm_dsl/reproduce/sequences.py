@@ -31,7 +31,7 @@ from ssvm_dsl.learning.estimators.svm import StructuredSVM
 from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM
 from ssvm_dsl.learning.tuning.grid import grid_scores
 from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_dsl.reproduce.statements import Answers, Between, Near, OneOfDraws, Statement, near
+from ssvm_dsl.reproduce.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, near
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.
 N_FEATURES, N_TRAIN, LENGTH = 10, 100, 250
@@ -241,8 +241,7 @@ BLOCK_TABLES = {
     "hmm": ("test accuracy in %, ML-HMM", TABLE_45["ML-HMM"]),
 }
 BLOCK_STATEMENTS = (
-    Statement("work", "passes of training, the least regularised over the most", "6.3, by time", Between(2, 20),
-              "{:.1f}"),
+    Statement("work", "passes of training, less and less regularised", "rises, 106 -> 674 s", Rising(), "{:.0f}"),
     *(
         near(f"{key}-{100 * distortion:.0f}", f"{what}, distortion {distortion:.0%}", published[k], WITHIN[k], "{:.1f}")
         for key, (what, published) in BLOCK_TABLES.items() for k, distortion in enumerate(DISTORTIONS)
@@ -268,8 +267,7 @@ def run_blocks(quick: bool, progress: Progress) -> Findings:
             cv[k] = cv[k] if draw else accuracy
     steps("passes by regularisation")
     answers, passes = Answers(BLOCK_STATEMENTS), training_passes(n, regularisations)
-    shown = " -> ".join(f"{one:.0f}" for one in passes)
-    answers.numbers("work", passes[-1] / passes[0], text=f"{passes[-1] / passes[0]:.1f} ({shown})")
+    answers.numbers("work", *passes, text=" -> ".join(f"{one:.0f}" for one in passes))
     for (key, _), several in zip(BLOCK_TABLES.items(), found, strict=True):
         for k, level in enumerate(levels):
             answers.draws(f"{key}-{100 * DISTORTIONS[level]:.0f}", several[k])

@@ -43,7 +43,8 @@ def runs(monkeypatch):
             figure.subplots().plot(arrays["curve"])
 
         paper = "Somebody, Another: Toys (1999)"
-        return Experiment(name, "toys", paper, "Figure 1", "a toy", run, TOY_STATEMENTS, draw, **more)
+        known = {"remarks": ("a reason why",), **more}
+        return Experiment(name, "toys", paper, "Figure 1", "a toy", run, TOY_STATEMENTS, draw, **known)
 
     toys = (toy("first"), toy("second", data=("no/such.npz",), substitutes=("one for the other",)))
     monkeypatch.setattr(catalogue, "EXPERIMENTS", toys)
@@ -132,6 +133,7 @@ def test_what_lacks_data_is_told_and_the_rest_runs(capsys, runs, tmp_path, monke
     assert "| time \\| all | - | 3 s | - | ours |" in text
     assert "| ratio of times | 6 | 54 | - | not comparable |" in text
     assert "*ratio of times* is not compared: another machine." in text
+    assert "a reason why" in text
     assert "needs `no/such.npz`" in text
     assert "| [first](#first) | Somebody, Another; Figure 1 | 1 | 0 | 1 | 0 | 0 | 1 |" in text
 
