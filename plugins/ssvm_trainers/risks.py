@@ -11,6 +11,7 @@ With ``Delta`` the declared loss, ``s(y) = w . Phi(x_i, y)`` and y_i the truth, 
     softmax-margin  log sum_y exp(Delta(y) + s(y)) - s(y_i)       Gimpel and Smith 2010
     weston-watkins  sum_{y != y_i} max(0, Delta(y) + s(y) - s(y_i))   models of one label: Weston and Watkins 1999
     smooth-hinge    the same of smooth hinges                     models of one label: Rennie and Srebro 2005
+    squared-weston-watkins    the same of squared hinges          models of one label: Schmidt 2009, footnote 2
     regression      |max_y s(y) - v_i|, up to epsilon             Ratliff et al. 2007 (MMSR); values v_i
 
 and any power q >= 1 of it (q = 2: squared slacks).
@@ -118,6 +119,14 @@ RISKS = (
         form=RiskForm.SMOOTH,
         one_label=True,
         aliases=also("smooth-hinge", "smoothed-hinge", trainer="lbfgs"),
+    ),
+    RiskSpec(
+        "squared-weston-watkins",
+        f"{_HERE}.single_label:SquaredHinges",
+        "the sum of the squared hinges of all wrong classes (one label)",
+        form=RiskForm.SMOOTH,
+        one_label=True,
+        aliases=also("squared-weston-watkins", "weston-watkins-squared", "squared-ww", "l2-ww", trainer="lbfgs"),
     ),
     RiskSpec(
         "regression",

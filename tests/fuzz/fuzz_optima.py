@@ -33,6 +33,10 @@ def table() -> list[Pairing]:
     return [one for one in pairings() if one.works and one.risk != "regression"]
 
 
+#: Risks of models of one label, which are sums over its wrong classes.
+SUMS = ("weston-watkins", "smooth-hinge", "squared-weston-watkins")
+
+
 def trial(rng: np.random.Generator, scratch: Path) -> int:
     """Fit a model with several trainers and backends and compare each with the optimum."""
     data = draw(rng)
@@ -47,7 +51,7 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
 
 def suits(data: Drawn, risk: str) -> bool:
     """Return whether a risk is for the model and its loss."""
-    if risk in ("weston-watkins", "smooth-hinge"):
+    if risk in SUMS:
         return data.kind == "single" and data.grounded.loss.kind in (ADDITIVE, "zero-one")
     return risk not in ("relaxed", "softmax-margin") or data.grounded.loss.kind == ADDITIVE
 
@@ -109,7 +113,7 @@ def check(reference: Reference, made: StructuredSVM, one: Pairing, low: float, h
     slack, loose = ROUNDING * size, max(high - low, 0.0)
     assert (w[data.nonneg] >= 0.0).all(), at
     exact = one.oracle == "exact" and (reference.risk != "slack" or report.tightness == 1.0)
-    if exact or reference.risk in ("weston-watkins", "smooth-hinge"):
+    if exact or reference.risk in SUMS:
         assert abs(report.primal - own) <= slack, f"primal is not the objective {own!r} of the weights; {at}"
     assert not report.primal < own - slack, f"primal is below the objective {own!r}; {at}"
     assert not report.estimate > own + slack, f"an estimate above the objective {own!r}; {at}"

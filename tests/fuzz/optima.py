@@ -94,6 +94,9 @@ class Reference:
         above[truth_of(self.data, i)] = -1.0
         if self.risk == "weston-watkins":
             return float(np.maximum(above, 0.0).sum()), -(above > 0.0).astype(float) @ psi
+        if self.risk == "squared-weston-watkins":
+            hinges = np.maximum(above, 0.0)
+            return float((hinges**2).sum()), -2.0 * hinges @ psi
         assert self.risk == "smooth-hinge"
         slope = np.clip(above, 0.0, 1.0)
         return float(np.where(above > 1.0, above - 0.5, 0.5 * slope**2).sum()), -slope @ psi
@@ -108,7 +111,7 @@ class Reference:
 
     def optimum(self) -> tuple[float, float, F64]:
         """Return (lower bound of the optimum, objective, weights)."""
-        if self.risk in ("log", "softmax-margin", "smooth-hinge"):
+        if self.risk in ("log", "softmax-margin", "smooth-hinge", "squared-weston-watkins"):
             return self._by_gradients()
         return self._by_a_cone_program()
 

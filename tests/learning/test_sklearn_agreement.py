@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -213,7 +214,38 @@ def test_the_smooth_hinge_is_smooth_and_minimised():
     np.testing.assert_allclose(slopes, 0.0, atol=1e-3)
 
 
-@pytest.mark.parametrize("risk", ["weston-watkins", "smooth-hinge"])
+@pytest.mark.parametrize("trainer", ["lbfgs", "bundle", "svrg"])
+@pytest.mark.parametrize("model", [Single, Priced])
+def test_squared_hinges_against_scipy(model, trainer):
+    """Footnote 2 of Schmidt (2009): a squared slack for each wrong class."""
+    data = Case(model, n=10, C=0.8, weighted=True).make(0)
+
+    def objective(w):
+        above = [np.maximum(losses - psi @ w, 0.0) for losses, psi in data.planes]  # that of the truth is zero
+        return 0.5 * w @ w + 0.8 * sum(share * (z**2).sum() for z, share in zip(above, data.weight))
+
+    best = minimize(objective, np.zeros(len(data.nonneg)), tol=1e-12)
+    settings = {**TIGHT, "C": 0.8, "tol": 1e-6, "max_passes": 5000, "random_state": 0}
+    svm = StructuredSVM(model, **settings, risk="squared-weston-watkins", trainer=trainer)
+    svm.fit(data.X, data.Y, data.weight)
+    w, report = data.flat(svm.weights_), svm.report_
+    assert report.converged
+    assert report.primal == pytest.approx(objective(w), rel=1e-12)
+    assert report.dual <= best.fun * (1.0 + 1e-9)
+    assert objective(w) <= best.fun * (1.0 + 2e-6)
+    np.testing.assert_allclose(w, best.x, atol=5e-3)
+
+
+def test_a_power_of_weston_watkins_is_that_of_the_sum():
+    data = Case(Single, n=10, C=0.8).make(0)
+    settings = {**TIGHT, "C": 0.8, "tol": 1e-4, "max_passes": 5000}
+    svm = StructuredSVM(Single, **settings, risk="weston-watkins", power=2, trainer="bundle").fit(data.X, data.Y)
+    w = data.flat(svm.weights_)
+    sums = np.array([np.maximum(losses - psi @ w, 0.0).sum() for losses, psi in data.planes])
+    assert svm.report_.primal == pytest.approx(0.5 * w @ w + 0.8 * (sums**2).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("risk", ["weston-watkins", "smooth-hinge", "squared-weston-watkins"])
 def test_sums_over_classes_are_for_one_label(risk):
     others = "these risks take this model: margin, slack, hm, perceptron, relaxed, log, softmax-margin"
     with pytest.raises(TrainingError, match=f"risk '{risk}' is for models of one label .*; {others}"):

@@ -136,12 +136,15 @@ def test_a_start_that_is_surely_worse_costs_no_pass():
     assert 4.0 * report.gap <= report.primal
     assert report.n_passes == 400
     batch = fitted(data, trainer="subgradient", tol=0.0, max_passes=3, trainer_options={"order": "batch"}).report_
-    assert batch.n_passes == 3 + 1 + 1  # averages are not evaluated: one pass for the last, one for the start
+    assert batch.n_passes == 3 + 1  # two of steps, one for the average after them, one for the start
     newest = {"order": "batch", "averaging": "none"}
     assert fitted(data, trainer="subgradient", tol=0.0, max_passes=3, trainer_options=newest).report_.n_passes == 3
 
 
-@pytest.mark.parametrize("risk", ["margin", "hm", "perceptron", "slack", "weston-watkins", "smooth-hinge", "log"])
+SUMS = ["weston-watkins", "smooth-hinge", "squared-weston-watkins"]
+
+
+@pytest.mark.parametrize("risk", ["margin", "hm", "perceptron", "slack", "log", *SUMS])
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0])
 def test_planes_of_huge_weights_are_still_below_the_risks(risk, power):
     data = Case(small.Single, n=6).make(0)

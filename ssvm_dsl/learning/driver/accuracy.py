@@ -86,10 +86,9 @@ class Accuracy:
         with np.errstate(over="ignore", invalid="ignore"):
             self._square = self._squares()
 
-    def watch(self, risks: F64) -> None:
-        """Take note of risks: where they are raised to a power, planes are as steep as they are large."""
-        if self.objective.power != 1.0 and len(risks):
-            self._slope = max(1.0, float(self.objective.slopes(risks).max()))
+    def watch(self, steepness: F64) -> None:
+        """Take note of how steep planes are: of risks raised to a power, as steep as the risks are large."""
+        self._slope = max(1.0, float(steepness.max(initial=0.0)))
 
     def of_value(self, w: F64, value: float) -> float:
         """Return by how much an objective at w may be off."""

@@ -122,7 +122,7 @@ class Claims:
         """Return the lower bound of the iterate's plane, if it has one."""
         problem, accuracy = self.problem, self.problem.accuracy
         if evaluation is not None:
-            accuracy.watch(evaluation.value)
+            accuracy.watch(self.problem.steepness(evaluation.value))
         if iterate.plane is None or self.false:
             return Bound()
         v, b = self._plane(iterate.plane)

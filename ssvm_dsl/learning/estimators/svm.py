@@ -38,9 +38,11 @@ class StructuredSVM(Classifier):
         Regularisation strength; ``lam = 1 / (C n)``.
     risk : str
         What is minimised: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
-        ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"`` (:mod:`ssvm_dsl.learning.risks.kinds`).
+        ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"``, ``"squared-weston-watkins"``
+        (:mod:`ssvm_dsl.learning.risks.kinds`).
     power : float
-        Each risk is raised to this power, at least 1; 2 squares the slacks.
+        Each risk is raised to this power, at least 1; 2 squares the slack of each example (of ``weston-watkins`` the
+        sum of its slacks).
     trainer : str
         Name of a trainer (``ssvm plugins list``).
     backend : str

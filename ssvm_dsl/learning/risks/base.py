@@ -181,6 +181,10 @@ class BaseProblem(ABC):
         """Return how many labellings a plane of each example is made of, times what scales them."""
         return np.full(self.n, 2.0)
 
+    def steepness(self, risks: F64) -> F64:
+        """Return how steep the planes of examples may be, by their risks: the slope of what is summed in the scores."""
+        return self.objective.slopes(risks)
+
     def _remember(self, w: F64, ids: I64, value: F64, bound: F64, seen: Bools | None = None) -> None:
         """Keep the risks at w, where they are those of all examples.
 

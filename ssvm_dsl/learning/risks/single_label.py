@@ -2,12 +2,16 @@
 
 With ``z_y = Delta(y) + s(y) - s(y_i)`` for every class y but the truth,
 
-    weston-watkins   sum_y max(0, z_y)          Weston and Watkins 1999
-    smooth-hinge     sum_y h(z_y)               Rennie and Srebro 2005: h(z) = 0, z^2/2, z - 1/2 on z < 0, [0, 1], > 1
+    weston-watkins           sum_y max(0, z_y)        Weston and Watkins 1999
+    smooth-hinge             sum_y h(z_y)             Rennie and Srebro 2005: h(z) = 0, z^2/2, z - 1/2
+                                                      on z < 0, [0, 1], > 1
+    squared-weston-watkins   sum_y max(0, z_y)^2      Schmidt 2009, footnote 2: a squared slack for each wrong class
 
-With two classes these are the binary hinge and the smooth hinge of the difference of scores.  Unlike the margin risk
-(which for one label is that of Crammer and Singer 2001), they are not a maximum over labellings, so that trainers get
-values and gradients, not planes.
+``weston-watkins`` with ``power=2`` is another risk, the square of the sum: ``(sum_y max(0, z_y))^2``.
+
+With two classes these are the binary hinge, the smooth hinge and the squared one of the difference of scores.  Unlike
+the margin risk (which for one label is that of Crammer and Singer 2001), they are not a maximum over labellings, so
+that trainers get values and gradients, not planes.
 """
 
 from __future__ import annotations
@@ -102,3 +106,28 @@ class SmoothHinge(WestonWatkins):
     def _bend(self, slopes: F64) -> F64:
         """Return how far the tangents of these slopes are below 0 at 0."""
         return 0.5 * slopes**2
+
+
+class SquaredHinges(WestonWatkins):
+    """The sum of the squared hinges of all wrong classes."""
+
+    smooth = True
+
+    def risks_at_zero(self) -> F64 | None:
+        """Return the most that each risk is at weights of 0."""
+        constants, most = self.parameters.constants, np.maximum(self._price, 0.0)
+        if constants is not None:
+            most = most + spreads(constants, self.program)[:, None]
+        return np.asarray(np.where(self._wrong, most**2, 0.0).sum(axis=1))
+
+    def steepness(self, risks: F64) -> F64:
+        """Return the largest slope in a hinge that examples of some risks may have: ``2 max_y z_y``, at most this."""
+        return super().steepness(risks) * 2.0 * np.sqrt(risks)
+
+    def _hinge(self, above: F64) -> tuple[F64, F64]:
+        hinges = np.maximum(above, 0.0)
+        return hinges**2, 2.0 * hinges
+
+    def _bend(self, slopes: F64) -> F64:
+        """Return how far the tangents of these slopes are below 0 at 0."""
+        return 0.25 * slopes**2
