@@ -97,7 +97,8 @@ class CheckedSession:
                 self._session = ForeignSession(opened, asked, self._fault)
         if way is not None:
             self._session = BridgedSession(self._session, way.lowerings)
-        self._verify = Verifier(program, plan.title, spec.caps, foreign=origin)
+        rounded = "none" not in plan.options.values()
+        self._verify = Verifier(program, plan.title, spec.caps, foreign=origin, completes=rounded)
         self._tasks, self._abilities = spec.caps.tasks, spec.caps.abilities
         if asked.constraints:
             self._tasks, self._abilities = _answered(asked, spec, plan.options)

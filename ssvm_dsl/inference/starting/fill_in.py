@@ -22,7 +22,9 @@ from ssvm_dsl.ir.solution import Primal, Solution, Stop
 LABELLED = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST})
 
 
-def filled_in(program: Program, question: Question, solution: Solution, guarantee: Guarantee) -> Solution:
+def filled_in(
+    program: Program, question: Question, solution: Solution, guarantee: Guarantee, completes: bool = False
+) -> Solution:
     """Return the answer with what a limit left out.
 
     Parameters
@@ -34,16 +36,22 @@ def filled_in(program: Program, question: Question, solution: Solution, guarante
         One of the right form.
     guarantee : Guarantee
         What the backend promises: bounds are filled in where it gives some.
+    completes : bool
+        Whether a labelling is shown where the search has finished without one, or with a fractional solution.
     """
-    if question.task not in LABELLED:
-        return solution
-    late = solution.stop == Stop.TIME
-    early = late | (solution.stop == Stop.ITERATIONS)
-    if not early.any():
+    done = not (solution.stop.any() or solution.primal.any())  # finished, with a labelling of every example
+    if done or question.task not in LABELLED:
         return solution
     primal = solution.primal
+    early = (solution.stop == Stop.TIME) | (solution.stop == Stop.ITERATIONS)
+    none, fractional = primal == Primal.NONE, primal == Primal.FRACTIONAL
+    if completes and guarantee is not Guarantee.EXACT:
+        without = none | fractional
+    else:
+        without = early & (none | fractional) if completes else early & none
+    if not early.any() and not without.any():
+        return solution
     bounded = np.isfinite(solution.bound) | (primal == Primal.INFEASIBLE) | (guarantee is Guarantee.HEURISTIC)
-    without = (early & (primal == Primal.NONE)) | (late & (primal == Primal.FRACTIONAL))
     missing, open_ended = np.flatnonzero(without), np.flatnonzero(early & ~bounded)
     if not len(missing) and not len(open_ended):
         return solution

@@ -62,6 +62,9 @@ class Verifier:
         What the backend claims.
     foreign : str
         Where the backend comes from, if it is not a bundled one: such answers are looked at more closely.
+    completes : bool
+        Whether a labelling is shown where the backend has finished without one, or with a fractional solution: not
+        where its user has turned rounding off.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class Verifier:
         backend: str,
         caps: Caps,
         foreign: str = "",
+        completes: bool = False,
     ) -> None:
         self.program, self.backend, self.caps, self.foreign = program, backend, caps, foreign
+        self.completes = completes
         unknown = sorted({group.kind for group in program.constraints if group.rules is None})
         if unknown:
             kinds = ", ".join(unknown)
@@ -93,7 +98,8 @@ class Verifier:
             The answer breaks the contract.
         """
         check_form(self.program, solution, question, self._fault)
-        solution, task = filled_in(self.program, question, solution, self.caps.guarantee), question.task
+        solution = filled_in(self.program, question, solution, self.caps.guarantee, self.completes)
+        task = question.task
         if task in LABELS_OPTIONAL:
             most = np.inf if self.foreign else SPOT
             check_probabilities(self.program, question, solution, self.caps, most, self._fault)
