@@ -1,4 +1,4 @@
-"""Promise: a call with a time limit ends in time, with a labelling of every example, and bounds where they are promised.
+"""Promise: a call with a time limit ends in time, with a labelling of each example, and bounds where they are promised.
 
 All structures, from tiny ones to ten times what fits; ``auto`` and every backend that takes them; limits of .2, 1 and
 5 seconds.  Labels are held against the structure anew.  What may be late here is generous, for machines that do other
