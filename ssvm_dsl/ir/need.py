@@ -18,6 +18,9 @@ from ssvm_dsl.ir.analysis.treewidth import largest_table
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 
+#: The kind of hard bounds on the number of true literals.
+COUNTED = "count"
+
 
 class Task(StrEnum):
     """A question to a backend."""
@@ -124,6 +127,9 @@ class Need:
         Hard constraints that occur.
     max_constraints : int
         Most hard constraints of an example.
+    max_count : int
+        Of hard bounds on counts, how far one has to count at most: up to its bound, or up to how many literals may be
+        false, whichever is less; 0 for bounds that rule nothing out.
     shared_literals : bool
         Whether a variable is in several literals of hard constraints.
     segmented : bool
@@ -159,6 +165,8 @@ class Need:
         Which share of the factors a backend has before it at a time (:mod:`ssvm_dsl.ir.analysis.portions`).
     n_slots : int
         Variables of all factors together.
+    n_shapes : int
+        Graphs that differ, among those of the examples.
     options : mapping
         All options that the backend will be opened with, defaults filled in; only in the need that a backend's
         ``check`` is given.
@@ -170,6 +178,7 @@ class Need:
     max_card: int = 1
     constraint_kinds: frozenset[str] = frozenset()
     max_constraints: int = 0
+    max_count: int = 0
     shared_literals: bool = False
     segmented: bool = False
     free_variables: bool = True
@@ -188,6 +197,7 @@ class Need:
     share: float = 1.0
     doubts: tuple[tuple[str, str], ...] = ()
     n_slots: int = 0
+    n_shapes: int = 1
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
@@ -209,6 +219,7 @@ class Need:
             max_card=int(program.card.max(initial=1)),
             constraint_kinds=frozenset(one.kind for one in program.constraints if one.n_constraints),
             max_constraints=_most_constraints(program),
+            max_count=max((_furthest(group) for group in program.constraints if group.kind == COUNTED), default=0),
             shared_literals=bool((uses > 1).any()),
             segmented=any(one.kind == SEGMENTATION for one in program.constraints) and are_segmented(program),
             free_variables=bool((uses == 0).any()),
@@ -223,6 +234,7 @@ class Need:
             n_variables=program.n_variables,
             n_factors=sum(group.n_factors for group in program.groups),
             n_slots=sum(group.n_factors * group.arity for group in program.groups),
+            n_shapes=program.representatives.n_examples,
             max_clique_table=_clique_table(program),
             properties=properties,
             share=portion_share(program),
@@ -281,6 +293,15 @@ def _most_constraints(program: Program) -> int:
     for group in program.constraints:
         counts += group.counts
     return int(counts.max(initial=0))
+
+
+def _furthest(group: ConstraintGroup) -> int:
+    """Return how far bounds on counts make one count: true literals, or false ones where those are fewer."""
+    literals = np.diff(group.literal_ptr)
+    lower = np.minimum(np.maximum(group.meta["lower"].astype(np.int64), 0), literals)
+    upper = np.minimum(np.maximum(group.meta["upper"].astype(np.int64), 0), literals)
+    free = (lower == 0) & (upper == literals)
+    return int(np.where(free, 0, np.minimum(upper, literals - lower)).max(initial=0))
 
 
 def _most_labellings(program: Program, longest: int) -> float:

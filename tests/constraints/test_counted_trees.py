@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from constraints.small import group_of, random_constraints, unlinked
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.registry import registry
@@ -103,3 +104,52 @@ def test_time_limits_leave_examples_unanswered():
     late = solution.stop == Stop.TIME
     assert (solution.primal[late] == Primal.NONE).all()
     assert np.isnan(solution.bound[late]).all()
+
+
+def linked(n, card, lower, upper):
+    """One chain of n variables, of which so many may have state 1."""
+    literals = [(v, 1) for v in range(n)]
+    program = unlinked([[card] * n], group_of("count", [[literals]], lower=[lower], upper=[upper]))
+    first = np.arange(n - 1, dtype=np.int32)
+    scope, rows = np.stack([first, first + 1], axis=1), np.zeros(n - 1, np.int32)
+    link = Group.of("link", (card, card), scope, np.array([0, n - 1]), rows, 1, program.var_ptr)
+    return replace(program, groups=(link,)).validate()
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "counted"),
+    [
+        (0, 3, 3),
+        (19_997, 2**31 - 1, 3),
+        (19_996, 19_998, 4),
+        (2, 2, 2),
+        (-5, 0, 0),
+        (0, 2**31 - 1, 0),
+        (1, 2**31 - 1, 19_999),
+        (5, 4, 4),
+    ],
+)
+def test_what_counting_takes_is_expected_from_the_bounds(lower, upper, counted):
+    program = linked(20_000, 5, lower, upper)
+    need = Need.of(program)
+    assert need.max_count == counted
+    if counted < 10_000:
+        assert plan(need, "chain").n_bytes == pytest.approx(20_000 * (24.0 * 5 * (counted + 1) + 90.0))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 3), (1_197, 2**31 - 1), (1_196, 1_198), (2, 2)])
+def test_tables_of_counts_are_no_larger_than_expected(lower, upper):
+    program = linked(1_200, 3, lower, upper)
+    theta = Theta.of(program, np.random.default_rng(0).normal(size=3_600), [np.random.default_rng(1).normal(size=9)])
+    made = plan(Need.of(program), "chain")
+    session = open_plan(made, program)
+    session.solve(Question(theta))  # loads the kernel
+    tracemalloc.start()
+    solution = session.solve(Question(theta))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.0 * made.n_bytes + 1e6
+    found = int((solution.labels == 1).sum())
+    assert lower <= found <= upper
+    through = open_plan(plan_program(program, Need.of(program), "junction-tree"), program).solve(Question(theta))
+    assert solution.score == pytest.approx(through.score)

@@ -28,12 +28,16 @@ def refusal(need: Need) -> str:
     return ""
 
 
+#: A step with counts takes so many times as long as one of dynamic programming alone: it keeps tables for the way back.
+STEP = 15.0
+
+
 def counting(need: Need) -> tuple[float, float]:
-    """Return (times as many operations, bytes) that counting takes: as if every variable counted."""
+    """Return (times as many operations, bytes) that counting takes, as far as the bounds make one count."""
     if not need.constraint_kinds:
         return 1.0, 0.0
-    most = float(need.max_variables)
-    return 1.0 + most, 24.0 * most * most * need.max_card
+    rows = 1.0 + need.max_count
+    return STEP * rows, 24.0 * need.max_variables * rows * need.max_card
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +58,17 @@ class _Counts:
 def count_tables(program: Program) -> CountTables:
     """Return the tables of a program whose examples have at most one ``count`` constraint each."""
     found = _of_literals(program)
-    largest = _largest(program, found.states)
+    states, largest = found.states, _largest(program, found.states)
     most = np.bincount(owners(program.var_ptr), largest, program.n_examples).astype(np.int64)
     lower, upper = np.maximum(found.lower, 0), np.minimum(found.upper, most)
+    free = (lower == 0) & (upper == most)  # nothing is ruled out, so that nothing is counted
+    states = np.where(np.repeat(free[owners(program.var_ptr)], program.card), 0, states)
+    largest, most = np.where(free[owners(program.var_ptr)], 0, largest), np.where(free, 0, most)
+    upper = np.where(free, 0, upper)
     fewer = most - lower < upper  # count the false ones
     flip = fewer[owners(program.var_ptr)]
-    opposite = np.repeat(largest, program.card) - found.states
-    states = np.where(np.repeat(flip, program.card), opposite, found.states)
+    opposite = np.repeat(largest, program.card) - states
+    states = np.where(np.repeat(flip, program.card), opposite, states)
     lower, upper = np.where(fewer, most - upper, lower), np.where(fewer, most - lower, upper)
     rows = np.where((upper >= lower) & (lower >= 0), upper + 1, 0)
     start = pointers(rows)
