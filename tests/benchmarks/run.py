@@ -28,6 +28,8 @@ BENCHMARKS = {
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
     "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),
+    "regret": ("regret", "auto beside the best backend of the same guarantee: structures, sizes, questions and fits"),
+    "speeds": ("speeds", "how long backends take beside what their check expects, over the structures of regret"),
     "limits": ("limits", "large problems, all backends: how far fit, predict and solve run past 0.2, 1 and 5 s"),
 }
 
