@@ -14,7 +14,9 @@ def bytes_text(n: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return e.g. ``"83 ms"``, ``"4.2 s"``, ``"3 min 20 s"``."""
+    """Return e.g. ``"12 us"``, ``"83 ms"``, ``"4.2 s"``, ``"3 min 20 s"``."""
+    if 0 < seconds < 1e-3:
+        return f"{1e6 * seconds:.2g} us"
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 100:

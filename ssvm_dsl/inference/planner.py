@@ -22,6 +22,7 @@ from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
+from ssvm_dsl.units import seconds_text
 
 AUTO = "auto"
 
@@ -91,8 +92,8 @@ def _ranked(known: Registry) -> list[BackendSpec]:
 def _cheapest_of(candidates: Sequence[Candidate], need: Need) -> str:
     """Return which candidate is the cheapest, and which would be next, in words."""
     best, *rest = by_cost(candidates)
-    others = ", ".join(f"{c.title} ({c.cost:.2g})" for c in rest)
-    reason = f"{best.title} is the cheapest that fits {need} (about {best.cost:.2g} operations"
+    others = ", ".join(f"{c.title} ({seconds_text(c.seconds)})" for c in rest)
+    reason = f"{best.title} is the cheapest that fits {need} (about {seconds_text(best.seconds)}"
     return reason + (f"; next: {others})" if others else ")")
 
 
@@ -199,7 +200,7 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
         tried = [*refused.refusals, *behind.bridges, *(behind.backends if named else ())]
         raise NoBackendError(refused.question, tried, hint)
     native = () if made is None else made.candidates
-    if made is not None and (not found or by_cost(native)[0].cost <= by_cost(found)[0].cost):
+    if made is not None and (not found or by_cost(native)[0].seconds <= by_cost(found)[0].seconds):
         return replace(made, candidates=(*native, *found))
     best = by_cost(found)[0]
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"

@@ -24,7 +24,7 @@ class Candidate:
     name : str
     ok : bool
     cost : float
-        Estimated elementary operations.
+        Estimated elementary operations, as the backend counts them.
     reasons : tuple of str
         Why it refuses, or what there is to know.
     seconds : float
@@ -135,8 +135,8 @@ class Plan:
 
 
 def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates that fit, cheapest first."""
-    return sorted((one for one in candidates if one.ok), key=lambda one: (one.cost, len(one.bridges), one.title))
+    """Return the candidates that fit, those of least expected time first."""
+    return sorted((one for one in candidates if one.ok), key=lambda one: (one.seconds, len(one.bridges), one.title))
 
 
 def through(name: str, bridges: Sequence[str]) -> str:

@@ -31,7 +31,8 @@ class Verdict:
     ----------
     ok : bool
     cost : float
-        Rough number of elementary operations for one pass over the batch; the planner takes the cheapest.
+        Rough number of elementary operations for one pass over the batch.  The planner takes the least expected
+        time: ``cost / BackendSpec.speed``.
     reasons : tuple of str
         Why not (or what to know).
     n_bytes : float

@@ -166,7 +166,8 @@ class BackendSpec(OptionedSpec):
     caps : Caps
         What it can do.
     speed : float
-        About how many of the operations that ``check`` counts as cost it does in a second; for expected times.
+        About how many of the operations that ``check`` counts as cost it does in a second.  Expected times
+        (``cost / speed``) are what ``auto`` chooses by.
     """
 
     caps: Caps = Caps()

@@ -37,8 +37,11 @@ from ssvm_dsl.plugin_api import Verdict
 #: Labellings of the largest example that is taken.
 MAX_LABELLINGS = 2**20
 
-#: Times as many operations that it takes to judge constraints, as operations of integer programming count.
-JUDGING = 400.0
+#: Operations for each example, however few labellings it has.
+CALL = 2e5
+
+#: Times as many operations that it takes to judge constraints.
+JUDGING = 10.0
 
 #: Largest number of labellings of an example that a user's own class judges one by one, about 10 us each.
 MAX_ASKED = 2**14
@@ -61,7 +64,7 @@ class BruteForce:
             return Verdict(False, reasons=(text,))
         terms = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
         terms = max(terms, 1.0) * (JUDGING if need.constraint_kinds else 1.0)
-        return Verdict(True, need.n_examples * need.max_labellings * max(terms, 1.0))
+        return Verdict(True, need.n_examples * (CALL + need.max_labellings * terms))
 
     def open(self, program: Program, options: Mapping[str, Any]) -> BruteForceSession:
         """Prepare for a program.

@@ -9,8 +9,10 @@ import pytest
 
 from constraints import few_runs
 from constraints.small import group_of, random_constraints, unlinked, with_pairs
-from ssvm_backends.decomposition.parts import split
+from ssvm_backends.decomposition.decompose import WITH_ORACLES
+from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -137,13 +139,13 @@ def test_limits_leave_certified_bounds():
     assert asked(program, Question(theta), max_entries=1).optimal().all()
 
 
-def test_the_planner_offers_it_for_bounds_of_mixed_structures():
+def test_the_planner_offers_it_for_mixed_structures_and_not_for_tables_alone():
     program, _ = dense(np.random.default_rng(1), 2, 10, 3)
     for guarantee in (Guarantee.BOUND, Guarantee.EXACT):
         fits = {one.name for one in plan_program(program, Need.of(program, guarantee=guarantee)).candidates if one.ok}
-        assert ("decompose" in fits) == (guarantee is Guarantee.BOUND)
-    tables = replace(program, constraints=())
-    assert plan_program(tables, Need.of(tables, guarantee=Guarantee.BOUND)).backend != "decompose"
+        assert "decompose" in fits
+        tables = replace(program, constraints=())
+        assert plan_program(tables, Need.of(tables, guarantee=guarantee)).backend != "decompose"
 
 
 def test_segmentations_keep_their_factors_beside_counts():
@@ -220,3 +222,32 @@ def test_sorting_many_counts():
 )
 def test_conformance(name, n_problems, checks, backend_conformance):
     backend_conformance(name, n_problems=n_problems, seed=0, only=checks)
+
+
+def test_kinds_with_oracles_are_known_where_costs_are_estimated():
+    assert set(ORACLES) - {BY_STATES, BY_ROWS} == WITH_ORACLES
+
+
+def test_without_a_limit_on_nodes_answers_are_proved_and_with_one_they_say_that_they_are_not():
+    program, theta = dense(np.random.default_rng(3), 3, 12, 4)
+    assert asked(program, Question(theta), max_entries=1).optimal().all()
+    single = asked(program, Question(theta), max_entries=1, max_nodes=1)
+    open_ = ~single.optimal()
+    assert open_.any()
+    assert (single.stop[open_] == Stop.ITERATIONS).all()
+
+
+class Diagonals(Model):
+    I, J = Dim(), Dim()
+    x = Input(I, J, 2)
+    y = Label(I, J, 2)
+    sim = Factor(y.is_(1), features=x)
+    both = Factor(pairs(y, I, J), form=[[[0, 0], [0, 1]]])
+    one = Matching(y.is_(1), rows=I, cols=J)
+    loss = Hamming(y)
+
+
+def test_auto_takes_it_for_matchings_with_diagonals():
+    rng = np.random.default_rng(0)
+    program = ground(Diagonals, [rng.normal(size=(9, 8, 2)) for _ in range(3)]).program
+    assert plan_program(program, Need.of(program)).backend == "decompose"

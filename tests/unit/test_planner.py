@@ -99,8 +99,13 @@ def test_the_cheapest_is_chosen_and_the_reason_names_the_next():
     made = plan(SMALL, plugins=known_with(spec(Cheap), spec(Cheapest)))
     assert made.backend == "cheapest"
     assert made.reason.startswith("cheapest is the cheapest that fits map on disjoint chains")
-    assert "about 1e-06 operations" in made.reason
-    assert "next: cheap (0.001)" in made.reason
+    assert "about 1e-09 us" in made.reason
+    assert "next: cheap (1e-06 us)" in made.reason
+
+
+def test_what_is_chosen_is_expected_to_be_the_quickest_and_not_to_take_fewest_operations():
+    slow, quick = spec(Cheapest, "slow", speed=1.0), spec(Cheap, "quick", speed=1e9)
+    assert plan(SMALL, plugins=known_with(slow, quick)).backend == "quick"
 
 
 def test_equal_costs_are_decided_by_name():

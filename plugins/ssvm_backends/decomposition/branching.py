@@ -107,7 +107,8 @@ class Branching:
             # what ended a node only, and not the whole search, does not count
             going = np.array([bool(self.heaps[i]) and stop[i] not in CUT_SHORT for i in ids], dtype=bool)
             done = self.descent.closed(ids, self.best.score[ids], bound[ids]) | (bound[ids] == -np.inf)
-            stop[ids[done]] = Stop.FINISHED
+            ended = np.where(going, stop[ids], np.maximum(stop[ids], Stop.ITERATIONS))
+            stop[ids] = np.where(done, Stop.FINISHED, ended)
             ids = ids[going & ~done]
         stop[ids] = Stop.TIME if clock.over else Stop.ITERATIONS
 

@@ -3,6 +3,8 @@
 Constraints and tables become parts that have exact oracles each (:mod:`ssvm_backends.decomposition.parts`); prices make
 them agree (:mod:`ssvm_backends.decomposition.bundle`).  The sum of the parts' best scores is an upper bound at any
 prices, and the labellings of the parts, held against all constraints, improved and scored anew, are the candidates.
+Branch and bound closes what is left between the two (:mod:`ssvm_backends.decomposition.branching`): answers are exact
+unless a limit ends the search.
 """
 
 from __future__ import annotations
@@ -12,15 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.graphs.graph import build_graph, graph_bytes
+from ssvm_backends.graphs.graph import build_graph, degree, graph_bytes
 from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
 from ssvm_dsl.plugin_api import Clock, Verdict
 
 #: Labellings that each part of an example keeps; a mixture of few variables of a count needs as many.
 MOST_PLANES = 48
 
-#: Message passing is that much faster where there are only tables, as a rule.
-WITHOUT_CONSTRAINTS = 100.0
+#: Bytes that the open nodes of an example may take, and how many there may be at least.
+NODE_BYTES, FEWEST_NODES = 2.0**30, 200
+
+#: Operations of a question, and for each variable or factor; so many more factors of each variable make these twice as
+#: many.
+CALL, EACH, DOUBLING = 1e7, 2e4, 6.0
+
+#: Kinds of constraints that have oracles, and how many times as long parts take that are integer programs.
+WITH_ORACLES = frozenset(
+    {"count", "linear", "matching", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
+)
+BY_ROWS = 100.0
+
+#: Where there are only tables, compiled search is taken as it was: it is faster where there is much to search.
+WITHOUT_CONSTRAINTS = 3.0
 
 
 class Decompose:
@@ -28,11 +43,13 @@ class Decompose:
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of constraints that have oracles."""
-        each = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
-        cost = (1.0 if need.constraint_kinds else WITHOUT_CONSTRAINTS) * need.n_examples * 1e4 * (each + 30.0) ** 1.5
+        cost = EACH * (need.n_variables + need.n_factors) * 2.0 ** (degree(need) / DOUBLING)
+        cost *= float(need.max_constraints) ** 3 if need.constraint_kinds else WITHOUT_CONSTRAINTS
+        if need.constraint_kinds - WITH_ORACLES:
+            cost *= BY_ROWS
         states, parts = need.n_variables * need.max_card, 2.0 + need.n_factors / max(need.n_variables, 1)
         n_bytes = graph_bytes(need) + parts * (4.0 * MOST_PLANES * need.n_variables + 32.0 * states)
-        return Verdict(True, cost, n_bytes=n_bytes)
+        return Verdict(True, CALL + cost, n_bytes=n_bytes)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> DecomposeSession:
         """Return a session."""
@@ -71,14 +88,23 @@ class DecomposeSession:
         best = Incumbents(program, self.graph, self.parts, theta)
         bound, stop = np.full(program.n_examples, np.inf), np.full(program.n_examples, Stop.FINISHED, dtype=np.int8)
         most = int(self.options["max_iterations"])
-        n_nodes = int(self.options["max_nodes"])
+        n_nodes = self._n_nodes()
         if question.limits.iterations is not None:
             most, n_nodes = min(most, max(question.limits.iterations, 1)), 1
         tree = Branching(program, descent, theta, best)
         tree.run(ids, clock, most, n_nodes, bound, stop)
         score = best.score[ids]
         bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
+        whole = descent.terms.integers[ids] & (stop[ids] == Stop.FINISHED) & (score > -np.inf)
+        bound = np.where(whole, score, bound)  # no sum of integers lies between the two
         primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
         labels = best.labels[positions(program.var_ptr, ids)]
         stats = {"oracle_calls": descent.calls}
         return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), stats=stats)
+
+    def _n_nodes(self) -> int:
+        """Return how many nodes the search of an example may have: unless said, as many as there is room for."""
+        if self.options["max_nodes"] is not None:
+            return int(self.options["max_nodes"])
+        states = float(np.diff(self.program.state_ptr[self.program.var_ptr]).max(initial=1))
+        return max(FEWEST_NODES, int(NODE_BYTES / (8.0 * (len(self.parts) + 1) * states)))

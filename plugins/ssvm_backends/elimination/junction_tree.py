@@ -22,8 +22,11 @@ from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_lar
 from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, Verdict
+
+#: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
+PLANNED = 8e4
 
 
 class JunctionTree:
@@ -34,12 +37,18 @@ class JunctionTree:
         table, allowed = 2.0**need.max_clique_table, int(need.options.get("max_entries", MAX_ENTRIES))
         if table > allowed:
             return Verdict(False, reasons=(too_large(need.max_clique_table, None, allowed),))
-        each = need.n_variables if need.topology < Topology.LOOPY else need.n_examples
-        return Verdict(True, 8.0 * each * table + need.n_variables, n_bytes=graph_bytes(need) + 12.0 * table)
+        cost = 8.0 * need.n_examples * _largest_cliques(need) * table + PLANNED * need.n_shapes * need.max_variables
+        return Verdict(True, cost, n_bytes=graph_bytes(need) + 12.0 * table)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> JunctionTreeSession:
         """Return a session."""
         return JunctionTreeSession(program, int(options["max_entries"]), options["marginals"] == "all")
+
+
+def _largest_cliques(need: Need) -> float:
+    """Return about how many tables of the largest size an example has: others are much smaller, as a rule."""
+    width = need.max_clique_table / max(np.log2(need.max_card), 1.0)
+    return float(max(need.n_variables / max(need.n_examples, 1) - width, 0.0)) + 2.0
 
 
 class JunctionTreeSession:

@@ -161,6 +161,11 @@ def build_graph(program: Program) -> Graph:
     )
 
 
+def degree(need: Need) -> float:
+    """Return how many factors a variable is in, on average: what makes graphs of one size hard or easy to search."""
+    return need.n_slots / max(need.n_variables, 1)
+
+
 def graph_bytes(need: Need) -> float:
     """Return the memory that :func:`build_graph` takes at its peak for the problems of a need."""
     return 62.0 * need.n_slots + 60.0 * need.n_factors + 30.0 * need.n_variables

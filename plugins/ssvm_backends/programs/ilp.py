@@ -26,14 +26,18 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.graphs.graph import degree
 from ssvm_backends.programs.cp_sat import CpSat
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
 from ssvm_backends.programs.milp import highs_milp
 from ssvm_backends.programs.next_best import k_best
-from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer
+from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import RELATIVE, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
+
+#: Operations for each example and each column; so many more factors of each variable make it twice as many.
+CALL, COLUMN, DOUBLING = 2.4e7, 2.6e5, 7.0
 
 #: Joint states of the largest factor that is turned into columns.
 MAX_TABLE = 1 << 20
@@ -46,10 +50,10 @@ class ILP:
         """Accept everything but factors with too large tables."""
         if need.max_table > MAX_TABLE:
             return Verdict(False, reasons=(f"a factor has {need.max_table} joint states; it handles {MAX_TABLE}",))
-        columns = (need.n_variables * need.max_card + need.n_factors * need.max_table) / max(need.n_examples, 1)
+        columns = columns_of(need)
         searches = 4.0 if Task.KBEST in need.tasks else 1.0  # at least two, each harder than the one before
-        cost = searches * need.n_examples * (1e7 + 1e3 * float(columns) ** 2)
-        return Verdict(True, cost, n_bytes=COLUMN_BYTES * float(columns))
+        cost = searches * need.n_examples * (CALL + COLUMN * columns * 2.0 ** (degree(need) / DOUBLING))
+        return Verdict(True, cost, n_bytes=COLUMN_BYTES * columns)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
         """Return a session."""

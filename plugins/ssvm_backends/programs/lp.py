@@ -24,7 +24,7 @@ import numpy as np
 from ssvm_backends.programs.local_polytope import Priced
 from ssvm_backends.programs.lp_solvers import MATH_OPT, Highs, LPOutcome, MathOpt, Solver
 from ssvm_backends.programs.rounding import rounded
-from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, pack_marginals
+from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
 from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Solution, Task, Topology
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
@@ -66,12 +66,6 @@ class LP:
             for module in ("scipy.optimize",) if options["solver"] == "highs" else MATH_OPT:
                 importlib.import_module(module)
         return LPSession(program, options)
-
-
-def columns_of(need: Need) -> float:
-    """Return about how many columns an example has."""
-    columns = float(need.n_variables) * need.max_card + float(need.n_factors) * need.max_table
-    return columns / max(need.n_examples, 1)
 
 
 class LPSession(PolytopeSession):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, Structure, build_polytope, n_entries
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I32, I64, Marginals, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
+from ssvm_dsl.ir import F64, I32, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
 from ssvm_dsl.plugin_api import Clock, answer_each
 
 K = TypeVar("K", bound=Hashable)
@@ -101,6 +101,12 @@ class ProgramAnswer:
         if self.bound == -np.inf:
             return Primal.INFEASIBLE
         return Primal.NONE if self.mu is None else Primal.FRACTIONAL
+
+
+def columns_of(need: Need) -> float:
+    """Return about how many columns an example has."""
+    columns = float(need.n_variables) * need.max_card + float(need.n_factors) * need.max_table
+    return columns / max(need.n_examples, 1)
 
 
 class PolytopeSession(ABC):

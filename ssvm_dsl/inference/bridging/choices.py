@@ -87,7 +87,7 @@ def _behind(
         after = need_after(way, need)
         for spec, options in backends:
             one, _ = consider_resolved(after, spec, dict(options))
-            one = replace(one, cost=one.cost + way.cost, bridges=way.bridges)
+            one = replace(one, bridges=way.bridges, cost=one.cost + way.cost, seconds=one.seconds + way.seconds)
             if one.ok:
                 out.fitting.append(one)
             else:

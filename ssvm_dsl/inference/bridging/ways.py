@@ -21,6 +21,9 @@ from ssvm_dsl.registry import Registry
 #: Bridges on a way at most.
 LONGEST = 3
 
+#: Entries of tables that are copied in a second.
+COPIED = 1e8
+
 
 @dataclass(frozen=True, eq=False)
 class Way:
@@ -39,6 +42,11 @@ class Way:
     bridges: tuple[str, ...]
     lowerings: tuple[Lowering, ...]
     cost: float
+
+    @property
+    def seconds(self) -> float:
+        """Expected time that a question takes on the way: scores are copied, answers led back."""
+        return self.cost / COPIED
 
     @property
     def program(self) -> Program:
