@@ -250,7 +250,7 @@ _MIXED = (
         install_hint="pip install ortools",
         options=(
             Option("max_iterations", 200, "most calls of the oracles in each node of the search", int, least=1),
-            Option("max_nodes", None, "most nodes of an example's search, if any; 1: no search", int, least=1, optional=True),
+            Option("max_nodes", None, "most nodes of each search, if any; 1: no search", int, least=1, optional=True),
             Option(
                 "tol",
                 1e-6,
