@@ -1,0 +1,73 @@
+"""Promise: a fit with a limit returns weights and a certificate that is a number, whatever it was doing, and in time.
+
+Models of every structure in sizes from tiny to ten times what fits, with any trainer and risk, and limits that most of
+these fits meet.  What may be late here is generous, for machines that do other things; ``make bench ARGS=fit-limits``
+measures it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from limit_structures import STRUCTURES
+from limited_fits import limited_fit
+
+UNIT = "fits"
+SHORT = 3
+LIMIT = 120.0
+
+#: Seconds that a fit may be late: a stretch of work that nothing interrupts, on a machine that is busy.
+LATE = 30.0
+
+#: Trainers, the risk of each, and what else they are told.
+TRAINERS = (
+    ("bcfw", "margin"),
+    ("bcfw", "relaxed"),
+    ("n-slack", "margin"),
+    ("one-slack", "margin"),
+    ("bundle", "margin"),
+    ("bundle", "slack"),
+    ("bundle", "log"),
+    ("smo", "margin"),
+    ("eg", "margin"),
+    ("extragradient", "margin"),
+    ("lp-dual-qp", "margin"),
+    ("dlpw", "relaxed"),
+    ("lbfgs", "log"),
+    ("svrg", "softmax-margin"),
+    ("adam", "margin"),
+    ("subgradient", "margin"),
+    ("subgradient", "relaxed"),
+    ("perceptron", "perceptron"),
+)
+
+
+def drawn(rng):
+    """Return (name, model, X, Y, seconds, parameters) of a random fit."""
+    name = list(STRUCTURES)[int(rng.integers(len(STRUCTURES)))]
+    structure = STRUCTURES[name]
+    size = structure.sizes[int(rng.integers(3))]
+    n = int(rng.choice([1, 3, 20] if size == structure.sizes[2] else [3, 20, 200]))
+    made = [structure.example(int(rng.integers(max(1, size // 2), size + 1)), rng) for _ in range(n)]
+    trainer, risk = TRAINERS[int(rng.integers(len(TRAINERS)))]
+    guarantee = str(rng.choice(["exact", "bound", "heuristic"]))
+    parameters = {"trainer": trainer, "risk": risk, "guarantee": guarantee, "n_threads": int(rng.choice([1, 2]))}
+    seconds = float(rng.choice([0.2, 1.0, 5.0], p=[0.6, 0.3, 0.1]))
+    what = f"{name} of {size}, {n} examples, {trainer} ({risk}), {guarantee}, {seconds:g} s"
+    return what, structure, [x for x, _ in made], [y for _, y in made], seconds, parameters
+
+
+def trial(rng, scratch):
+    """Fit a random model with a random limit."""
+    what, structure, X, Y, seconds, parameters = drawn(rng)
+    found = limited_fit(structure.model, X, Y, seconds, **parameters)
+    if "found" in found.error and "segments of at most" in found.error:
+        return 0  # labels drawn at random may be one segment that is too long
+    assert not found.error or found.refused, f"{what}: lost: {found}"
+    assert not found.unknown, f"{what}: no certificate: {found}"
+    assert not found.crossed, f"{what}: bounds cross: {found}"
+    assert found.late <= LATE, f"{what}: late: {found}"
+    return 1
