@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Latent, Model, StructuredSVM, chain, cross
+from ssvm_dsl import AtMost, Dim, Factor, Hamming, Input, Label, Latent, Model, StructuredSVM, chain, cross
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.risks.kinds import risks
@@ -148,3 +148,36 @@ def test_the_times_of_a_report_are_those_of_the_call():
     assert report.seconds <= report.wall_seconds <= took
     assert "preparing data" in str(report)
     assert "last evaluation" in report._repr_html_()
+
+
+@pytest.mark.parametrize(("risk", "size"), [("margin", 4), ("slack", 5)])
+def test_a_fit_whose_plan_is_not_made_in_time_has_a_certificate_too(risk, size, clock):
+    """Weights are those of the start, and the objective there is at most the largest losses."""
+
+    class Few(Model):
+        """Chains with a count: bridges and plans look at the clock."""
+
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        few = AtMost(2, y.is_(1))
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(size, 2)) for _ in range(5)], [np.arange(size) % 2] * 5  # a shape that was not seen yet
+    unplanned = 0
+    for looks in range(1, 40, 2):
+        svm = StructuredSVM(Few, C=2.0, max_seconds=looks, risk=risk, trainer="bundle", n_threads=1, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = svm.fit(X, Y).report_
+        assert report.dual <= report.primal < np.inf
+        if report.plan.backend == "none":
+            unplanned += 1
+            assert not svm.coef_.any()
+            assert report.primal == pytest.approx(2.0 * sum(len(y) for y in Y))
+            assert report.reason == "seconds"
+            assert "time was up" in str(report)
+    assert unplanned > 0, report.plan

@@ -112,6 +112,8 @@ def train(
     left = replace(stop, max_seconds=fit.deadline.left)
     steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
     progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
+    if fit.deadline.over and not progress.history:  # what came before took all of it
+        reason, inside = "seconds", False
     try:
         while reason is None:
             iterate = next(steps, _END)

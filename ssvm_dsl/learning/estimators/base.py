@@ -13,12 +13,14 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.errors import DataError, OptionError, TrainingError, memory_for
+from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.unplanned import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
@@ -54,6 +56,7 @@ from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -169,8 +172,8 @@ class Learner(Predictor):
 
     def _asked(self, grounded: Grounded, fit: FitCall, executor: Executor) -> tuple[Problem, Outlook, Goal]:
         """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
-        goal = fit.goal_of(grounded)
-        problem, outlook = self._problem(grounded, goal, executor, fit.spec, fit.sample_weight, grounded.n_examples)
+        goal, n = fit.goal_of(grounded), grounded.n_examples
+        problem, outlook = self._problem(grounded, goal, executor, fit.spec, fit.sample_weight, n, fit.deadline)
         # a declared loss that the risk does not look at makes room: it is as large as the scores
         return problem, outlook, replace(goal, loss=problem.loss)
 
@@ -306,7 +309,7 @@ class Learner(Predictor):
                 latent, old = checked_stream(spec, self.latent_options), None if stream is None else self.coef_
                 grounded = self._begun(grounded, latent, executor, deadline, old)
                 goal = goal_of(grounded)
-            problem, _ = self._problem(grounded, goal, executor, spec, sample_weight, seen)
+            problem, _ = self._problem(grounded, goal, executor, spec, sample_weight, seen, deadline)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self._seed)
                 found = trainer.partial(problem, None if stream is None else stream.state())
@@ -332,8 +335,9 @@ class Learner(Predictor):
         return spec, spec.resolve(self.trainer_options)
 
     def _problem(
-        self, grounded: Grounded, goal: Goal, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int
-    ) -> tuple[Problem, Outlook]:
+        self, grounded: Grounded, goal: Goal, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int,
+        deadline: Deadline,
+    ) -> tuple[Problem, Outlook]:  # fmt: skip
         """Return the training problem, with its oracle, and what it is expected to take."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
@@ -344,28 +348,40 @@ class Learner(Predictor):
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
         objective = regularized_risk(grounded.parameters, lam, weight, self.regularization, self.power)
-        check_factored(spec, risk, self.power, grounded.parameters, goal.loss)
         if needs.strongly_convex and not objective.strongly_convex:
             able = minimisers(risk, self.power, registry(), lambda other: not other.needs.strongly_convex)
             text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
             raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
-        marginals = needs.asks_marginals
-        tasks, abilities = risk.asks(goal.loss, needs.messages, marginals)
-        if completes := spec.completes and bool(grounded.declaration.latents):
-            tasks |= {Task.MAP_CLAMPED}
-        asked = risk.weakest(Guarantee(self.guarantee))
-        guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
-        parameters = risk.asked_about(grounded.parameters, goal.loss)
-        need = need_of(parameters, tasks, guarantee, abilities, priced=risk.loss(goal.loss).factors)
-        chosen = plan_program(parameters.program, need, self.backend, self.backend_options)
-        require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
-        outlook = fit_outlook(need, chosen, risk, goal.loss, spec, self.power, self.max_passes)
-        session = open_plan(chosen, parameters.program, outwards=False)
+        parameters, marginals = risk.asked_about(grounded.parameters, goal.loss), needs.asks_marginals
+        completes = spec.completes and bool(grounded.declaration.latents)
+        session, outlook = self._opened(grounded, parameters, goal, spec, completes, deadline)
         problem = risk.problem(parameters, goal.loss, objective, session, executor, marginals)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, hidden_variables(grounded))
         refuse_excess(problem.accuracy)
         return problem, outlook
+
+    def _opened(
+        self, grounded: Grounded, parameters: ParameterMap, goal: Goal, spec: TrainerSpec, completes: bool,
+        deadline: Deadline,
+    ) -> tuple[PlannedSession, Outlook]:  # fmt: skip
+        """Return the planned backend, opened, and what the fit is expected to take; one that is unplanned in time."""
+        risk, loss, need, chosen = goal.risk, goal.loss, None, None
+        try:
+            with within(deadline.check):
+                check_factored(spec, risk, self.power, grounded.parameters, loss)
+                tasks, abilities = risk.asks(loss, spec.needs.messages, spec.needs.asks_marginals)
+                tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
+                asked = risk.weakest(Guarantee(self.guarantee))
+                guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
+                need = need_of(parameters, tasks, guarantee, abilities, priced=risk.loss(loss).factors)
+                chosen = plan_program(parameters.program, need, self.backend, self.backend_options)
+                require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
+                outlook = fit_outlook(need, chosen, risk, loss, spec, self.power, self.max_passes)
+                return open_plan(chosen, parameters.program, outwards=False), outlook
+        except OutOfTime:
+            session = UnplannedSession.of(parameters.program, need, chosen)
+            return session, Outlook("this fit", session.plan.backend, grounded.n_examples, np.nan)
 
     def _checkpoint(
         self, problem: Problem, goal: Goal, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
@@ -397,11 +413,13 @@ class Learner(Predictor):
             probe.coef_ = w
             return scorer(probe, *held_out)
 
+        probe._deadline = deadline
         try:
             score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
         except DataError as err:
             raise err.of("validation") from err.__cause__
-        probe._deadline = deadline
+        except OutOfTime:
+            pass  # the fit ends before it asks for a score
         return Validation(score, self.patience)
 
     @contextmanager

@@ -36,6 +36,8 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 
@@ -196,7 +198,8 @@ def _features(grounded: Grounded, label: Latent) -> F64 | None:
 
 def _clusters(rows: F64, k: int, seed: int) -> I32:
     """Return the number of the cluster of each row."""
-    from sklearn.cluster import KMeans
+    with loading():
+        from sklearn.cluster import KMeans
 
     distinct = len(np.unique(rows, axis=0))
     found = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
@@ -251,10 +254,13 @@ def complete(
     """
     assert grounded.truth is not None
     need = need_of(parameters, frozenset({Task.MAP}), accepted_guarantee(backend, guarantee))
-    plan = plan_program(parameters.program, need, backend, options)
-    session = open_plan(plan, parameters.program, outwards=False)
     try:
+        with within(deadline.check):
+            plan = plan_program(parameters.program, need, backend, options)
+            session = open_plan(plan, parameters.program, outwards=False)
         found = solve_batch(parameters, session, executor, w, deadline=deadline)
+    except OutOfTime:
+        return None
     except NoLabellingError:
         if deadline.limit == np.inf:
             raise

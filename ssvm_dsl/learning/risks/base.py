@@ -2,8 +2,8 @@
 
 All questions of a fit go through here, so that each ends with the fit's deadline, and so that a backend which caught
 Ctrl-C itself and returned what it had ends the fit all the same.  What time leaves open has bounds that need no answer:
-sums of the largest terms where the scores are at hand, and what is known of the losses where they are not
-(:mod:`ssvm_dsl.learning.risks.ceilings`).
+sums of the largest terms where the scores are at hand (:mod:`ssvm_dsl.inference.starting.bounds`), and what is known of
+the losses where they are not (:mod:`ssvm_dsl.learning.risks.ceilings`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted, work_seconds
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.ir.analysis.maxima import sums_of_maxima
+from ssvm_dsl.inference.starting.bounds import trivial_bound
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
@@ -41,9 +41,6 @@ PART = 0.125
 
 #: Seconds that an answer may be late before it is not asked for.
 LATE = 0.1
-
-#: Questions whose answers are at most the sum of the largest terms.
-OF_MAXIMA = (Task.MAP, Task.MAP_CLAMPED, Task.RELAXED)
 
 
 class BaseProblem(ABC):
@@ -168,7 +165,7 @@ class BaseProblem(ABC):
     def _affordable(self, n: int) -> int:
         """Return how many of n examples to look at before the clock; all of them where there is time enough."""
         left, each = self.deadline.left, self.pass_seconds() / self.n
-        if left <= 0.0 or each > left + LATE:
+        if left <= 0.0 or each > left + LATE or not self.session.tasks:
             return 0
         return n if n * each <= PART * left else int(np.clip(PART * left / max(each, 1e-9), 1, n))
 
@@ -231,8 +228,8 @@ class BaseProblem(ABC):
     def ask(self, question: Question, known: F64 | None = None) -> Solution:
         """Return the session's answer to a question, which ends with the deadline.
 
-        An answer that time cut short is returned as it is, with its bounds; without one, sums of the largest terms are
-        its bounds, unless the backend is one that gives none.
+        An answer that time cut short is returned as it is, with its bounds.  The host fills in those of labellings
+        (:mod:`ssvm_dsl.inference.starting`); relaxed answers get theirs here.
 
         Raises
         ------
@@ -243,10 +240,10 @@ class BaseProblem(ABC):
         """
         solution = self._answer(question, known)
         late = (solution.stop == Stop.TIME) & ~np.isfinite(solution.bound)
-        if late.any() and question.task in OF_MAXIMA and self.session.guarantee is not Guarantee.HEURISTIC:
-            ids = question.ids(self.program)[late]
+        if late.any() and question.task is Task.RELAXED and self.session.guarantee is not Guarantee.HEURISTIC:
             solution.bound = solution.bound.copy()
-            solution.bound[late] = sums_of_maxima(self.program, question.theta, ids)
+            some = question.but(examples=question.ids(self.program)[late])
+            solution.bound[late] = trivial_bound(self.program, some)
         return solution
 
     def _answer(self, question: Question, known: F64 | None) -> Solution:
