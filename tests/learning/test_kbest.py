@@ -8,8 +8,22 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, ZeroOne, chain, pairs
+from ssvm_dsl import (
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Latent,
+    Model,
+    StructuredSVM,
+    ZeroOne,
+    chain,
+    cross,
+    pairs,
+)
 from ssvm_dsl.errors import OptionError, TooLargeError
+from ssvm_dsl.learning.estimators import distinct
 
 
 class Word(Model):
@@ -73,3 +87,45 @@ def test_margins_that_leave_the_truth_out_on_a_grid(zero_one):
     assert svm.plan_.backend == "combi"
     assert svm.report_.certified
     assert 0.0 <= svm.report_.dual <= svm.report_.primal
+
+
+class Parts(Model):
+    T = Dim()
+    x = Input(T, 2)
+    h = Latent(T, 3)
+    y = Label(T, 2)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    trans = Factor(chain(h))
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+def test_latent_variables_do_not_make_a_labelling_twice(k):
+    """Against all labellings, each with its best latent states; the same y comes many times in the joint ranking."""
+    rng = np.random.default_rng(k)
+    w = {"emit": rng.normal(size=(3, 2)), "joint": 0.1 * rng.normal(size=(3, 2)), "trans": rng.normal(size=(3, 3))}
+    svm = StructuredSVM.from_weights(Parts, w)
+    X = [rng.normal(size=(t, 2)) for t in (1, 3, 2)]
+    for x, ranked in zip(X, svm.predict_kbest(X, k), strict=True):
+        best = {}
+        for y in product(range(2), repeat=len(x)):
+            for h in product(range(3), repeat=len(x)):
+                at = np.array(h)
+                score = (x @ w["emit"].T)[range(len(x)), at].sum() + w["joint"][at, y].sum()
+                score += w["trans"][at[:-1], at[1:]].sum()
+                best[y] = max(best.get(y, -np.inf), score)
+        found = [tuple(y.tolist()) for y, _ in ranked]
+        assert len(set(found)) == len(found) == min(k, len(best))
+        np.testing.assert_allclose([score for _, score in ranked], sorted(best.values(), reverse=True)[:k], atol=1e-9)
+        np.testing.assert_allclose([score for _, score in ranked], [best[y] for y in found], atol=1e-9)
+    first = [[0] + [None] * (len(x) - 1) for x in X]
+    assert all(y[0] == 0 for ranked in svm.predict_kbest(X, 3, given=first) for y, _ in ranked)
+
+
+def test_too_many_latent_states_are_refused(monkeypatch):
+    monkeypatch.setattr(distinct, "MOST", 30)
+    weights = {"emit": np.zeros((3, 2)), "joint": 9.0 * np.eye(3, 2)[:, ::-1] * [0, 1], "trans": np.zeros((3, 3))}
+    svm = StructuredSVM.from_weights(Parts, weights)
+    with pytest.raises(TooLargeError, match=r"example 0: the 30 best joint states .* 20 were asked"):
+        svm.predict_kbest([np.zeros((6, 2))], 20)

@@ -17,7 +17,7 @@ from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.inference.unanswered import MissingAnswers, without_answer
@@ -29,6 +29,7 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
+from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.risks.answers import (
     PredictionRequest,
@@ -95,13 +96,39 @@ class Predictor(Estimator):
         """Return for each example its k best labellings with their scores, best first (fewer if there are fewer).
 
         With ``time_limit``, seconds for the whole call, those found by then, as for ``predict``; with ``given``, those
-        that agree with what is known; with ``on_missing="none"``, ``None`` for an example without any.
+        that agree with what is known; with ``on_missing="none"``, ``None`` for an example without any.  All are
+        different; with latent variables the score is that with the best states of these.
+
+        Raises
+        ------
+        TooLargeError
+            So many do not fit; or latent variables have so many good states that few labellings are among the best.
         """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
+        if self.model.declaration.latents:
+            return self._distinct(X, int(k), time_limit, given, on_missing)
         asked: dict[str, Any] = {"time_limit": time_limit, "given": given, "on_missing": on_missing}
         found = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
         return list(chain.from_iterable(found))
+
+    def _distinct(self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str) -> Any:
+        """Return the k best labellings of each example, whatever the latent variables are."""
+        examples, deadline = self._examples(X), Deadline(check_time_limit(time_limit))
+        known = _as_many(given, "given", len(examples))
+
+        def ask(which: list[int], joint: int) -> list[Any]:
+            part = examples if len(which) == len(examples) else [examples[i] for i in which]
+            fixed = None if known is None else [known[i] for i in which]
+            left = None if time_limit is None else max(deadline.left, 1e-3)
+            asked: dict[str, Any] = {"time_limit": left, "given": fixed, "on_missing": on_missing}
+            return list(chain.from_iterable(self._answers(part, distinct_ranked, Task.KBEST, joint, **asked)))
+
+        try:
+            return distinct_labellings(ask, len(examples), k, lambda: deadline.over)
+        except NoLabellingError as err:
+            err.found = [one if one is None else one[0] for one in err.found]
+            raise
 
     def predict_marginals(
         self,
