@@ -85,6 +85,10 @@ class OptionError(SsvmError, ValueError):
     """A parameter or option has a value that cannot be used."""
 
 
+class KeywordError(OptionError, TypeError):
+    """A keyword is no parameter of what was called; the message says which one may be meant."""
+
+
 class PluginError(SsvmError):
     """A plug-in (backend, trainer, loss ...) is unknown, broken or used outside its contract."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.sparse import as_csr, checked, read_all_rows, rows_of_matrix
+from ssvm_dsl.compiler.shape_hints import shape_hint
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import owner_of, pointers
@@ -86,6 +87,8 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
     elif not isinstance(values, np.ndarray) and (is_sparse(values) or len(getattr(values, "shape", ())) > 1):
         hint = "pass a list (or a numpy array) with one entry for each example"  # sparse matrix, data frame
+        if hasattr(values, "to_numpy"):
+            hint = f"pass {'the column: Y.iloc[:, 0]' if what == 'Y' else 'its rows: X.to_numpy()'}"
         if is_sparse(values) and declaration is not None and len(declaration.inputs) == 1:
             hint = f"declare the input with sparse=True: {declaration.inputs[0].name} = Input(..., sparse=True)"
         raise DataError(what, expected="a list of examples", found=type(values).__name__, hint=hint)
@@ -195,7 +198,10 @@ def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list
     # Not a list of all shapes: so many tuples would wake the garbage collector.
     if any(len(shape) != expected or shape[n_axes:] != symbol.shape for shape in set(map(_SHAPE, arrays))):
         i = next(i for i, a in enumerate(arrays) if a.ndim != expected or a.shape[n_axes:] != symbol.shape)
-        raise DataError(what, example=i, expected=f"shape {_shape_words(symbol)}", found=f"shape {arrays[i].shape}")
+        hint = shape_hint(symbol, [array.shape for array in arrays], i)
+        raise DataError(
+            what, example=i, expected=f"shape {_shape_words(symbol)}", found=f"shape {arrays[i].shape}", hint=hint
+        )
     for axis, dim in enumerate(symbol.dims):
         lengths = map(len, arrays) if axis == 0 else (array.shape[axis] for array in arrays)
         sizes.tell(dim, np.fromiter(lengths, np.int64, len(arrays)), what)

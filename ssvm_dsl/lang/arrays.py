@@ -79,6 +79,9 @@ def plain_array(value: Any) -> NDArray[Any]:
     NotNumbers
         It is ragged, sparse, or has masked entries.
     """
+    if value is None:
+        hint = "labels may be None where they are not known, inputs may not: leave the example out, or fill in numbers"
+        raise NotNumbers("an array of numbers", "None", hint)
     if is_masked(value):
         raise NotNumbers("an array without masked entries", describe(value), "fill them, or leave these positions out")
     try:
@@ -114,6 +117,9 @@ def real_array(value: Any) -> NDArray[Any]:
         It is no array of real numbers, or has masked entries.
     """
     array = plain_array(value)
+    if isinstance(value, str):
+        hint = "list(table) of a data frame gives the names of its columns; its rows are table.to_numpy()"
+        raise NotNumbers("real numbers", f"the string {describe(value)}", hint)
     if array.dtype.kind not in "biuf":
         raise NotNumbers("real numbers", f"dtype {array.dtype}")
     return array

@@ -102,7 +102,13 @@ def with_origins(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(axis.origin for axis in axes)
 
 
-def check_axes(axes: tuple[object, ...], what: str, mistakes: list[Mistake], twice: bool = False) -> tuple[Dim, ...]:
+def check_axes(
+    axes: tuple[object, ...],
+    what: str,
+    mistakes: list[Mistake],
+    twice: bool = False,
+    second: str = "; make a second Dim()",
+) -> tuple[Dim, ...]:
     """Return the Dims of ``axes``; note a mistake for everything that is not a Dim.
 
     Parameters
@@ -114,16 +120,20 @@ def check_axes(axes: tuple[object, ...], what: str, mistakes: list[Mistake], twi
         Where to note them.
     twice : bool
         Whether an axis may be used twice: once for positions, once for what they point to (its twin).
+    second : str
+        What to do about an axis that is used too often.
     """
     good = []
     for axis in axes:
         if isinstance(axis, Dim):
             good.append(axis)
+        elif axis is Dim:
+            mistakes.append(f"{what}: an axis is made by calling Dim: write T = Dim(), then {what}(T, ...)")
         else:
             mistakes.append(got(f"{what}: axes are Dims", axis))
     found = with_twins(tuple(good)) if twice else tuple(good)
     if len(set(map(id, found))) != len(found):
-        mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}; make a second Dim()")
+        mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}{second}")
     return found
 
 

@@ -113,9 +113,10 @@ class Attributes(Source):
 
     def __init__(self, *axes: Dim) -> None:
         mistakes: list[Mistake] = []
-        dims = check_axes(axes, "Attributes", mistakes)
-        if len(dims) > 1:
-            mistakes.append("Attributes: at most one axis")
+        several = "; attributes have at most one axis: features of pairs of positions are Input(T, T, width)"
+        dims = check_axes(axes, "Attributes", mistakes, second=several)
+        if len(dims) > 1 and not mistakes:
+            mistakes.append(f"Attributes: two axes{several}")
         self._fill(mistakes, dims=dims)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

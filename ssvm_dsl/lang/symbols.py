@@ -15,9 +15,29 @@ from types import FrameType
 from typing import Any
 
 from ssvm_dsl.lang.arrays import is_masked, number_text
+from ssvm_dsl.lang.keywords import NamedParameters
 
 #: What is wrong, in words; a function where the words name symbols that get their names only later.
 Mistake = str | Callable[[], str]
+
+#: Names of keywords that are usual elsewhere, without punctuation, and what to write here.
+HABITS = {
+    "nstates": "the number of states is the last argument: Label(T, 3)",
+    "nclasses": "the number of states is the last argument: Label(T, 3)",
+    "numclasses": "the number of states is the last argument: Label(T, 3)",
+    "states": "the states are the last argument: Label(T, 3) or Label(T, 'abc')",
+    "classes": "the states are the last argument: Label(T, 3) or Label(T, 'abc')",
+    "ignoreindex": "it is called ignore=",
+    "ignorelabel": "it is called ignore=",
+    "classweight": "weights=[...] of the loss has a number for each class",
+    "feature": "it is called features=",
+    "inputs": "it is called features=",
+    "shared": "weights are shared by default; per= unties them, tie= shares those of another factor",
+    "positive": "nonneg=True keeps weights from becoming negative",
+    "shape": "axes and sizes are arguments without a name: Input(T, 128)",
+    "dims": "axes are arguments without a name: Label(T, 3)",
+    "axes": "axes are arguments without a name: Label(T, 3)",
+}
 
 _HERE = str(Path(__file__).parent)
 
@@ -34,11 +54,16 @@ def caller_line() -> str:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Node:
+class Node(NamedParameters):
     """Frozen plain data that remembers where it was written and what is wrong with it."""
 
     where: str = field(compare=False)
     mistakes: tuple[Mistake, ...] = field(compare=False)
+
+    @classmethod
+    def _habits(cls) -> Mapping[str, str]:
+        """Return what to write in place of names that are usual elsewhere."""
+        return HABITS
 
     def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
         object.__setattr__(self, "where", caller_line())

@@ -7,17 +7,47 @@ methods, not for the class; scikit-learn is imported when one of them asks.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from copy import deepcopy
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+from ssvm_dsl.errors import KeywordError
+from ssvm_dsl.lang.keywords import NamedParameters, unknown_keyword
+from ssvm_dsl.learning.habits import HABITS, plug_in_option
 
-class Estimator:
+#: Parameters that are dicts of options: ``set_params(trainer_options__keep=3)`` sets one of them.
+OPTIONS = ("trainer_options", "backend_options", "latent_options", "regularization")
+
+
+class NotFitted(ValueError, AttributeError):
+    """An estimator is asked before ``fit``: scikit-learn's error of that name, where scikit-learn is not loaded."""
+
+
+def not_fitted(text: str) -> Exception:
+    """Return the error for an estimator that is not fitted; scikit-learn is not loaded for it."""
+    loaded = sys.modules.get("sklearn.exceptions")
+    made: type[Exception] = getattr(loaded, "NotFittedError", NotFitted)
+    return made(text)
+
+
+class Estimator(NamedParameters):
     """An estimator whose parameters are those of ``__init__``, each kept in an attribute of its name."""
 
     if TYPE_CHECKING:  # subclasses list their parameters
 
         def __init__(self, model: Any, **parameters: Any) -> None: ...
+
+    @classmethod
+    def _habits(cls) -> Mapping[str, str]:
+        """Return what to write in place of names that are usual elsewhere."""
+        return HABITS
+
+    @classmethod
+    def _advice(cls, name: str) -> str:
+        """Return what to write in place of the option of a plug-in."""
+        return plug_in_option(name)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -34,22 +64,28 @@ class Estimator:
         return out
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, those of estimators among them by ``name__parameter``.
+        """Set parameters by name, those of estimators among them, and options in dicts, by ``name__parameter``.
 
         Raises
         ------
-        ValueError
+        KeywordError
             There is no such parameter; lists those there are.
         """
         known = self._get_param_names()
         for key, value in parameters.items():
             name, _, inner = key.partition("__")
+            old = getattr(self, name, None)
             if name not in known:
-                raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {known!r}.")
-            if inner:
-                getattr(self, name).set_params(**{inner: value})
-            else:
+                said = unknown_keyword(type(self).__name__, name, known, self._habits(), self._advice)
+                raise KeywordError(f"Invalid parameter {name!r}: {said}")
+            if not inner:
                 setattr(self, name, value)
+            elif name in OPTIONS and (old is None or isinstance(old, Mapping)):
+                setattr(self, name, {**(old or {}), inner: value})  # a new one: others may hold the old one
+            elif old is not None and hasattr(old, "set_params") and not isinstance(old, type):
+                old.set_params(**{inner: value})
+            else:
+                raise KeywordError(f"{key}: parameter '{name}' ({old!r}) has no parameters of its own")
         return self
 
     def __repr__(self) -> str:

@@ -118,7 +118,7 @@ INPUTS = [
     (Word, [GOOD, np.array([[1, 2, None]])], "input 'x'", 1, "real numbers", "dtype object"),
     (Word, [GOOD, [[1, 2, None]]], "input 'x'", 1, "real numbers", "dtype object (NoneType None)"),
     (Word, [GOOD, [[1, 2, 10**400]]], "input 'x'", 1, "real numbers", "dtype object (int an int of 1329 bits)"),
-    (Word, [GOOD, None], "input 'x'", 1, "a rectangular array", "NoneType"),
+    (Word, [GOOD, None], "input 'x'", 1, "an array of numbers", "None"),
     (Word, [], "X", None, "at least one example", "an empty list"),
     (Word, None, "X", None, "a list of examples", "NoneType"),
     (Word, 5, "X", None, "a list of examples", "int"),

@@ -96,7 +96,7 @@ CASES = [
     (lambda p: Input(p.T, 2, 2, sparse=True), "a sparse input has exactly one feature width"),
     (lambda p: Input(p.T, p.K, 2, sparse=True), "a sparse input has at most one axis"),
     (lambda p: Input(Dim(), 5), "its axis is a Dim that is no attribute of this model: give it a name"),
-    (lambda p: Attributes(p.T, p.K), "Attributes: at most one axis"),
+    (lambda p: Attributes(p.T, p.K), "Attributes: two axes; attributes have at most one axis"),
     (lambda p: Attributes(5), "Attributes: axes are Dims, got 5"),
     (lambda p: Edges(p.T, over=5), "Edges: axes are Dims, got 5"),
     (lambda p: Label(p.T), "Label: the last argument is the number of states or their names"),

@@ -283,6 +283,10 @@ class SpansOf(LabelPart):
 MAX_ARITY = 30
 
 
+def _quoted(value: object) -> str:
+    return ", the name without quotes" if isinstance(value, str) else ""
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Target(Node):
     """A pattern of scopes over label variables; made by the functions of this module and by labels.
@@ -333,9 +337,8 @@ class Target(Node):
         mistakes: Iterable[Mistake] = (),
     ) -> None:
         found: list[Mistake] = list(mistakes)
-        for label in labels:
-            if not isinstance(label, Label):
-                found.append(got(f"{kind}: expected a Label", label))
+        if wrong := [label for label in labels if not isinstance(label, Label)]:  # it has no axes to complain of
+            found = [got(f"{kind}: expected a Label{_quoted(label)}", label) for label in wrong]
         labels = tuple(label if isinstance(label, Label) else Label(1) for label in labels)
         if kind not in ("each", "indicator") and any(label.pointer for label in labels):
             found.append(f"{kind}: factors over several pointers are not supported; a pointer label has Factor(y, ...)")

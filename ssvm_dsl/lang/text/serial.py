@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ssvm_dsl.errors import FileFormatError, ModelError, OptionError, SsvmError
+from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionError, SsvmError
 from ssvm_dsl.lang import features, inputs, losses
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
@@ -117,6 +117,8 @@ def from_json(text: str, *, trusted: bool | Iterable[str] = False) -> Declaratio
             if not isinstance(symbol, Symbol) or not isinstance(entry["name"], str):
                 raise TypeError(f"{entry['name']!r} is no symbol of a model")
             known[entry["name"]] = builder.add(entry["name"], symbol)
+    except KeywordError as err:
+        raise FileFormatError(f"not a model declaration: {err}") from err
     except SsvmError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as err:

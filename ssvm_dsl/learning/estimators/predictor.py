@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
-from ssvm_dsl.learning.estimator import Estimator
+from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
@@ -112,7 +112,9 @@ class Predictor(Estimator):
         found = self._answers(X, ranked_labellings, Task.KBEST, int(k), **asked)
         return list(chain.from_iterable(found))
 
-    def _distinct(self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str) -> Any:
+    def _distinct(
+        self, X: Any, k: int, time_limit: float | None, given: Any, on_missing: str
+    ) -> list[list[tuple[Any, float]]]:
         """Return the k best labellings of each example, whatever the latent variables are."""
         examples, deadline = self._examples(X), Deadline(check_time_limit(time_limit))
         known = _as_many(given, "given", len(examples))
@@ -125,7 +127,7 @@ class Predictor(Estimator):
             return list(chain.from_iterable(self._answers(part, distinct_ranked, Task.KBEST, joint, **asked)))
 
         try:
-            return distinct_labellings(ask, len(examples), k, lambda: deadline.over)
+            return distinct_labellings(ask, len(examples), k, lambda: deadline.over)  # type: ignore[return-value]
         except NoLabellingError as err:
             err.found = [one if one is None else one[0] for one in err.found]
             raise
@@ -258,9 +260,23 @@ class Predictor(Estimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "coef_"):
-            from sklearn.exceptions import NotFittedError
+            raise not_fitted(f"this {type(self).__name__} is not fitted yet; call fit first")
 
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+    if not TYPE_CHECKING:  # attributes that there may be are declared above
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why something that ``fit`` learns is not there."""
+            found = getattr(type(self), name, None)
+            if isinstance(found, property):  # which has raised this very moment
+                return found.fget(self)
+            text = f"'{type(self).__name__}' object has no attribute '{name}'"
+            if name.startswith("_") or not name.endswith("_"):
+                raise AttributeError(text)
+            if "coef_" not in self.__dict__:
+                raise not_fitted(f"{name}: this {type(self).__name__} is not fitted yet; call fit first")
+            if name in ("report_", "plan_"):
+                raise AttributeError(f"{name}: the weights were given (from_weights), so there was no fit to report of")
+            raise AttributeError(text)
 
     @contextmanager
     def _executor(self) -> Iterator[Executor]:

@@ -1,0 +1,53 @@
+"""Names of estimators' parameters that are usual elsewhere, and what to write here."""
+
+from __future__ import annotations
+
+from ssvm_dsl.plugin_api.specs import BackendSpec, TrainerSpec
+from ssvm_dsl.registry import registry
+
+_PASSES = "it is called max_passes (passes over the data)"
+_THREADS = "it is called n_threads"
+_LAM = "regularisation is C, or lam (lam = 1 / (C n)); regularization={factor: strength} weighs factors"
+_L1 = "there is no L1 penalty; C or lam is the strength of the squared one"
+_SECONDS = "it is called max_seconds for fit, time_limit for predict"
+_TRAINER = "it is called trainer (ssvm plugins list)"
+_BACKEND = "it is called backend (ssvm plugins list)"
+_LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is what is minimised of it"
+_KERNEL = "features of the model stand for kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
+_STEP = "steps are options of the trainer: trainer_options={...} (ssvm plugins show TRAINER)"
+_WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...])"
+_PATIENCE = "fit(X, Y, validation=(X_val, Y_val)) ends early, after patience= looks without a better score"
+
+#: By the name without case and punctuation.
+HABITS = {
+    **dict.fromkeys(("maxiter", "maxiterations", "niter", "iterations", "nepochs", "epochs", "maxepochs"), _PASSES),
+    **dict.fromkeys(("njobs", "nworkers", "numthreads", "threads", "nthread", "numworkers"), _THREADS),
+    **dict.fromkeys(("c2", "alpha", "lambda", "reg", "regparam", "penalty", "l2", "weightdecay", "lambda2"), _LAM),
+    **dict.fromkeys(("c1", "l1", "l1ratio"), _L1),
+    **dict.fromkeys(("timelimit", "timeout", "maxtime", "seconds"), _SECONDS),
+    **dict.fromkeys(("algorithm", "solver", "optimizer", "learner", "method"), _TRAINER),
+    **dict.fromkeys(("inference", "inferencemethod", "decoder", "oracle"), _BACKEND),
+    **dict.fromkeys(("loss", "lossfunction", "criterion"), _LOSS),
+    **dict.fromkeys(("kernel", "gamma", "degree", "coef0"), _KERNEL),
+    **dict.fromkeys(("learningrate", "eta", "eta0", "lr", "stepsize", "batchsize", "momentum"), _STEP),
+    **dict.fromkeys(("classweight", "classweights"), _WEIGHTS),
+    **dict.fromkeys(("earlystopping", "niternochange", "validationfraction"), _PATIENCE),
+    **dict.fromkeys(("seed", "randomseed", "rng"), "it is called random_state"),
+    **dict.fromkeys(("tolerance", "eps", "epsilon", "gap"), "it is called tol (a relative gap)"),
+    "c": "it is called C",
+    "sampleweight": "it is an argument of fit: fit(X, Y, sample_weight=...)",
+    "fitintercept": "an intercept is a factor without features: bias = Factor(y)",
+    "nclasses": "the classes are declared in the model: y = Label(3)",
+    "logger": "callbacks=[function] are told about every iteration; verbose=True shows progress",
+    "shuffle": "the order of examples is an option of the trainer: trainer_options={'order': ...}",
+}
+
+
+def plug_in_option(name: str) -> str:
+    """Return how to write the option of a trainer or backend; empty where there is none of that name."""
+    for spec_kind, parameter in ((TrainerSpec, "trainer"), (BackendSpec, "backend")):
+        owners = [spec.name for spec in registry().specs(spec_kind) if name in [one.name for one in spec.options]]
+        if owners:
+            whose = f"{', '.join(owners[:3])}{', ...' if len(owners) > 3 else ''}"
+            return f"it is an option of a {parameter} ({whose}): {parameter}_options={{{name!r}: ...}}"
+    return ""
