@@ -4,6 +4,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+# The versions of Python that test-pythons looks for, and the processor that test-sensitive takes its matrix products from.
+PYTHONS ?= 3.11 3.12 3.13 3.14
+CORE    ?= Nehalem
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -14,18 +17,33 @@ PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plugins test-numba check bench fuzz docs clean
+.PHONY: help demo test test-sensitive test-pythons test-plugins test-numba check bench fuzz docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(VENV)/.installed  ## train a word recogniser on the embedded letters and show its certificate
 	@$(BIN)/ssvm demo $(ARGS)
 
 test: $(VENV)/.installed-test  ## run the tests, in two processes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-sensitive: $(VENV)/.installed-test  ## run what depends on the last digits as on another processor, without data
+	@env -u SSVM_DATA -u SSVM_REQUIRE_DATA -u OPENBLAS_L2_SIZE OPENBLAS_CORETYPE=$(CORE) \
+	    $(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m sensitive $(ARGS)
+
+test-pythons:  ## run the tests by each installed Python, and with the lowest versions of the dependencies
+	@status=0; \
+	for version in $(PYTHONS); do \
+	    python$$version -c "" 2>/dev/null || { echo "python$$version is not installed"; continue; }; \
+	    echo "python$$version, in .venv-$$version:"; \
+	    $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || status=1; \
+	done; \
+	echo "lowest versions of the dependencies, in .venv-lowest:"; \
+	$(MAKE) test PYTHON=python$(firstword $(PYTHONS)) VENV=.venv-lowest || status=1; \
+	exit $$status
 
 test-plugins:  ## test each package plugins/ssvm-* in a fresh environment: its tests, the conformance kit
 	@PYTHON=$(PYTHON) .ci/test-plugin $(notdir $(wildcard plugins/ssvm-*))
@@ -49,7 +67,7 @@ docs: $(VENV)/.installed-docs  ## write the reference pages to docs/_build
 	@echo "open docs/_build/index.html"
 
 clean:  ## remove .venv and everything that was built
-	@rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-* build dist docs/_build *.egg-info .mypy_cache .ruff_cache .hypothesis
 	@find ssvm_dsl plugins tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -60,6 +78,13 @@ $(BIN)/python:
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "installing ssvm-dsl into $(VENV) ..."
 	@$(PIP) install --no-compile --editable .
+	@touch $@
+
+# Newer interpreters need newer versions than the lowest: there are no others built for them.
+.venv-lowest/.installed-test: pyproject.toml | $(BIN)/python
+	@echo "installing ssvm-dsl with the lowest versions of what 'test' needs into $(VENV) ..."
+	@.ci/floors test >$(VENV)/floors.txt
+	@$(PIP) install --no-compile --constraint $(VENV)/floors.txt --editable '.[test]'
 	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

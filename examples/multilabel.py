@@ -38,7 +38,7 @@ def main():
     X_test, Y_test = make_data(500, seed=2)
     print(f"{'model':10} {'backend':12} {'wrong labels':>12} {'wrong examples':>14} {'gap':>7}")
     for model in (Alone, Together):
-        svm = StructuredSVM(model, C=0.3, tol=0.01, random_state=0).fit(X, Y)
+        svm = StructuredSVM(model, C=0.3, tol=0.001, random_state=0).fit(X, Y)
         wrong = np.array(svm.predict(X_test)) != np.array(Y_test)
         backend, gap = svm.plan_.backend, svm.report_.relative_gap
         print(f"{model.__name__:10} {backend:12} {wrong.mean():12.1%} {wrong.any(axis=1).mean():14.1%} {gap:7.2%}")

@@ -45,7 +45,7 @@ def main():
     X_test, Y_test = make_data(200, seed=2)
     print(f"{'model':8} {'backend':8} {'right nodes':>12} {'gap':>7}")
     for model in (Nodes, Tree):
-        svm = StructuredSVM(model, C=1.0, tol=0.01, random_state=0).fit(X, Y)
+        svm = StructuredSVM(model, C=1.0, tol=0.0001, random_state=0).fit(X, Y)
         right, gap = svm.score(X_test, Y_test), svm.report_.relative_gap
         print(f"{model.__name__:8} {svm.plan_.backend:8} {right:12.1%} {gap:7.2%}")
     print("\nweights of child (row) and parent (column):")

@@ -37,16 +37,16 @@ class Planning(Walk):
 
 def main():
     (X, Y, values), (X_test, _, values_test) = make_plans(60, random_state=1), make_plans(60, random_state=2)
-    svm = StructuredSVM(Planning, C=1.0, tol=0.01, **ROUNDS).fit(X, Y)
+    svm = StructuredSVM(Planning, C=1.0, tol=0.0001, **ROUNDS).fit(X, Y)
     line = np.polyfit(svm.best_score(X), values, 1)
     found = {"regressed max-margin planning": np.polyval(line, svm.best_score(X_test))}
     for name, model in (("structured regression", Walk), ("with value features", Valued)):
         paths = [{"y": y, "once": 0} for y in Y] if model is Valued else Y
-        reg = StructuredRegressor(model, C=10.0, **ROUNDS).fit(X, values, paths)
+        reg = StructuredRegressor(model, C=10.0, tol=0.0001, **ROUNDS).fit(X, values, paths)
         found[f"{name} (gap {reg.report_.relative_gap:.1%})"] = reg.predict(X_test)
     print(f"plans cost {-values_test.mean():.1f} on average, standard deviation {values_test.std():.1f}; rms errors:")
     for name, guess in found.items():
-        print(f"{np.sqrt(np.mean((guess - values_test) ** 2)):6.2f}  {name}")
+        print(f"{np.sqrt(np.mean((guess - values_test) ** 2)):5.1f}  {name}")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from sources import ROOT
 
-TARGETS = ("demo", "test", "test-plugins", "check", "bench", "docs")
+TARGETS = ("demo", "test", "test-sensitive", "test-pythons", "test-plugins", "check", "bench", "docs")
 
 DATA_TESTS = """
 import pytest
@@ -40,8 +41,27 @@ def test_ci_runs_checks_and_tests():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     lines = script.read_text().splitlines()
-    assert lines[-3:] == ["make check", "make test", "make test-plugins"]
+    assert lines[-4:] == ["make check", "make test", "make test-plugins", "make test-sensitive"]
     assert "set -euo pipefail" in lines
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_what_is_sensitive_meets_another_processor_and_no_data():
+    env = {**os.environ, "SSVM_DATA": "there", "SSVM_REQUIRE_DATA": "1"}
+    command = ["make", "--dry-run", "test-sensitive", "CORE=Sandybridge"]
+    recipe = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+    for words in ("-u SSVM_DATA", "-u SSVM_REQUIRE_DATA", "OPENBLAS_CORETYPE=Sandybridge", "-m sensitive"):
+        assert words in recipe
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    lines = subprocess.run([ROOT / ".ci" / "floors", "test"], capture_output=True, text=True, check=True).stdout.split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert len(lines) == len(asked)
+    for line in lines:
+        name, _, version = line.removesuffix(".*").partition("==")
+        assert any(one.startswith(f"{name}>={version}") for one in asked)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def own_registry():
     registry.cache_clear()
 
 
+@pytest.mark.sensitive
 @EVERY_PAGE
 def test_code_prints_what_the_page_shows(page, own_registry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -94,6 +94,7 @@ def test_polynomials_of_sparse_inputs_are_those_of_dense_ones(degree):
     assert (np.diff(stored.indices) > 0)[np.diff(np.repeat(np.arange(14), np.diff(stored.ptr))) == 0].all()
 
 
+@pytest.mark.sensitive
 def test_a_kernel_machine_learns_what_a_linear_model_cannot(tmp_path):
     rng = np.random.default_rng(1)
     rings = [rng.normal(size=(8, 2)) for _ in range(40)]

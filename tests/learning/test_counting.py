@@ -211,6 +211,7 @@ def test_one_step_is_the_papers():
     assert asked.support_.tolist() == [1, 2]
 
 
+@pytest.mark.sensitive
 def test_tours_are_learnt():
     X, Y, policies = make_tours(150, 4, 6)
     found = CountingPredictor(Dicycles(6), "linear", lam=1e-3).fit(X[:100], Y[:100])

@@ -84,6 +84,7 @@ def test_grid_search(n_jobs):
     assert search.score(X[40:], Y[40:]) == search.best_estimator_.score(X[40:], Y[40:])
 
 
+@pytest.mark.sensitive
 def test_cross_validation():
     scores = cross_val_score(StructuredSVM(Sequence, C=0.1, random_state=0, tol=1e-2), X, Y, cv=3)
     assert scores.shape == (3,)
@@ -387,6 +388,7 @@ def test_kbest_gives_fewer_where_there_are_fewer():
     assert len(ranked[1]) == 7
 
 
+@pytest.mark.sensitive
 def test_what_is_learnt_is_worth_something():
     rest, _ = make_chains(n=1, n_states=3, n_features=5, random_state=3)
     assert trained().score(X, Y) > 0.75

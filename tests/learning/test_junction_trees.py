@@ -341,6 +341,7 @@ def test_entropic_steps_go_on_bit_for_bit(options):
     np.testing.assert_array_equal([one.w for one in rest], whole[3:])
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize("case", [Case(small.Word), Case(small.Ties), CYCLIC[2]], ids=str)
 def test_averages_of_entropic_steps_come_close(case):
     data, gaps = case.make(0), []

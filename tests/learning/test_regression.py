@@ -214,6 +214,7 @@ X_NEW, VALUES_NEW, Y_NEW = routes(40, 1)
 REG = StructuredRegressor(Route, epsilon=0.01, C=10.0).fit(X, VALUES, Y)
 
 
+@pytest.mark.sensitive
 def test_values_of_a_model_are_learnt_from_its_labellings():
     assert REG.report_.converged
     assert REG.score(X_NEW, VALUES_NEW) > 0.99
@@ -225,6 +226,7 @@ def test_values_of_a_model_are_learnt_from_its_labellings():
     assert REG.score(X_NEW, VALUES_NEW, weight) == r2_score(VALUES_NEW, REG.predict(X_NEW), sample_weight=weight)
 
 
+@pytest.mark.sensitive
 def test_scikit_learn_takes_it():
     assert is_regressor(REG)
     same = clone(REG)
@@ -251,6 +253,7 @@ def test_files_hold_it(tmp_path):
         StructuredSVM.load(tmp_path / "reg.ssvm")
 
 
+@pytest.mark.sensitive
 def test_examples_held_out_end_training():
     options = {"epsilon": 0.0, "C": 100.0, "tol": 0.0, "patience": 1, "max_passes": 400}
     reg = StructuredRegressor(Route, **options).fit(X, VALUES, Y, validation=(X_NEW, VALUES_NEW))
@@ -258,6 +261,7 @@ def test_examples_held_out_end_training():
     assert reg.score(X_NEW, VALUES_NEW) > 0.9
 
 
+@pytest.mark.sensitive
 def test_streams():
     steps = {"schedule": "1/sqrt(t)", "step_size": 0.1}
     reg = StructuredRegressor(Route, trainer="subgradient", lam=1e-3, random_state=0, trainer_options=steps)

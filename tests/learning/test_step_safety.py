@@ -35,6 +35,7 @@ def primal_and_dual(svm):
     return svm.report_.primal, svm.report_.dual
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize("order", ["stochastic", "batch"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_squared_risks_come_close_by_default(case, order):

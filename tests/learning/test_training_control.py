@@ -383,18 +383,22 @@ class Sequence(small.Model):
     loss = small.Hamming(y)
 
 
+@pytest.mark.sensitive
 def test_partial_fit_learns_from_a_stream():
+    """Over seeds 0 to 5 the first scores are 0.79 to 0.84, the last 0.84 to 0.85, those of batches 0.85 to 0.86."""
     X, Y = make_chains(n=400, n_states=3, n_features=5, length=(3, 8), random_state=1)
-    svm = StructuredSVM(Sequence, C=0.1, trainer="subgradient", random_state=0)
     scores = []
-    for lo in range(0, 300, 50):
-        assert svm.partial_fit(X[lo : lo + 50], Y[lo : lo + 50]) is svm
-        assert svm.report_.reason == "stream"
-        assert svm.report_.n_examples == 50
-        scores.append(svm.score(X[300:], Y[300:]))
-    batch = StructuredSVM(Sequence, C=0.1, random_state=0).fit(X[:300], Y[:300])
-    assert scores[-1] > scores[0] > 0.5
-    assert scores[-1] >= batch.score(X[300:], Y[300:]) - 0.03
+    for seed in range(3):
+        svm = StructuredSVM(Sequence, C=0.1, trainer="subgradient", random_state=seed)
+        for lo in range(0, 300, 50):
+            assert svm.partial_fit(X[lo : lo + 50], Y[lo : lo + 50]) is svm
+            assert svm.report_.reason == "stream"
+            assert svm.report_.n_examples == 50
+            scores.append(svm.score(X[300:], Y[300:]))
+    first, last = np.mean(scores[::6]), np.mean(scores[5::6])
+    batch = StructuredSVM(Sequence, C=0.1, tol=1e-5, random_state=0).fit(X[:300], Y[:300])
+    assert last > first + 0.01 > 0.6
+    assert last >= batch.score(X[300:], Y[300:]) - 0.03
 
 
 def test_one_batch_of_a_stream_is_one_pass():

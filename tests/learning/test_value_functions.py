@@ -65,6 +65,7 @@ def linear_costs(monkeypatch):
     return plans
 
 
+@pytest.mark.sensitive
 @pytest.mark.parametrize("headings", [False, True])
 def test_costs_are_found_where_values_are_linear_in_features(headings, linear_costs):
     """The weights are the costs that the planner used; on squares where turns cost nothing."""
