@@ -44,7 +44,8 @@ def main():
     svm = StructuredSVM(Walk, C=1.0, tol=0.0001).fit(X, Y)
     found, effort = svm.predict(X_test), np.array([1.0, 2.0, 6.0])
     spent = [sum(float(y @ (x["f"] @ effort)) for x, y in zip(X_test, way, strict=True)) for way in (found, Y_test)]
-    print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {svm.weights_['cost'].round(1)}")
+    weights = svm.weights_["cost"].round(1)
+    print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {weights}")
     print(f"effort on {len(X_test)} larger maps: {spent[0]:.0f}, the least is {spent[1]:.0f}")
 
 

@@ -34,7 +34,8 @@ def main():
     rng = np.random.default_rng(0)
     (X, Y), (X_test, Y_test) = lists(100, rng), lists(50, rng)
     svm = StructuredSVM(Ranking, C=10.0, tol=0.0001).fit(X, Y)
-    print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {svm.weights_['worth'].round()}")
+    weights = svm.weights_["worth"].round()
+    print(f"backend {svm.report_.plan.backend}, gap {svm.report_.relative_gap:.1%}; weights {weights}")
     print(f"documents at their place in {len(X_test)} new lists: {svm.score(X_test, Y_test):.0%}")
     print("right order ", np.argsort(Y_test[0]), "\nfound order ", np.argsort(svm.predict(X_test[:1])[0]))
 
