@@ -101,8 +101,8 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
         run = f"{known.date}{f', {known.commit}' if known.commit else ''}{', quick' if result.quick else ''}"
         where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
         counts = (str(verdicts.count(one)) for one in Verdict)
-        rows.append((f"[{result.name}](#{result.name})", where, *counts, run, seconds_text(known.seconds)))
-    return [*_table(("experiment", "reproduces", *map(str, Verdict), "run on", "took"), rows), ""]
+        rows.append((f"[{result.name}](#{result.name})", where, *counts, run, seconds_text(known.processor_seconds)))
+    return [*_table(("experiment", "reproduces", *map(str, Verdict), "run on", "processors"), rows), ""]
 
 
 def _section(experiment: Experiment, result: Result) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ssvm_dsl.ir import Block, ConstraintGroup, Group, Need, Primal, Program, Solution, Theta, Topology
 from ssvm_dsl.ir.ragged import contiguous, members, owners, pointers, positions, runs
-from ssvm_dsl.ir.solution import label_ptr, score_labels, select
+from ssvm_dsl.ir.solution import join_solutions, label_ptr, score_labels, select
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, grouped, seeded
 from ssvm_dsl.testing.strategies import problems
@@ -450,3 +450,10 @@ def test_exact_solutions_carry_their_score_as_bound():
     several = Solution.exact(np.zeros((2, 1), np.int32), np.array([[3.0], [2.0]]))
     assert several.bound.tolist() == [3.0]
     assert several.bound.base is None
+
+
+def test_counters_of_joined_solutions_add_up():
+    parts = [Solution.exact(np.zeros(1, np.int32), np.array([1.0])) for _ in range(3)]
+    for k, part in enumerate(parts):
+        part.stats = {"pivots": 10 * k, "flows": 1} if k else {"pivots": 5}
+    assert join_solutions(parts).stats == {"pivots": 35, "flows": 2}
