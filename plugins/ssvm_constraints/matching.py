@@ -34,11 +34,8 @@ class Matching:
         part = group.literals(k)
         builder = RowBuilder(part.stop - part.start)
         for side in ("row", "col"):
-            bounds = (float(group.meta[f"{side}_{bound}"][k]) for bound in ("least", "most"))
-            least, most = bounds
-            number = group.literal_meta[side][part]
-            for one in range(int(group.meta[f"n_{side}s"][k])):
-                builder.add(least, most, (np.flatnonzero(number == one), 1.0))
+            least, most = (float(group.meta[f"{side}_{bound}"][k]) for bound in ("least", "most"))
+            builder.add_sums(least, most, group.literal_meta[side][part], int(group.meta[f"n_{side}s"][k]))
         return builder.finish()
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from ssvm_constraints.explaining import numbers, route_faults
-from ssvm_constraints.row_builder import RowBuilder
+from ssvm_constraints.row_builder import RowBuilder, add_capacities
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import routes
 from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
@@ -51,8 +51,7 @@ class Arcs:
         self.tail, self.head = (group.literal_meta[name][part] for name in ("tail", "head"))
         self.builder = RowBuilder(len(self.tail))
         self.flow = self.builder.add_columns(len(self.tail), self.n_nodes)
-        for l in range(len(self.tail)):  # flow along true arcs only
-            self.builder.add(-np.inf, 0.0, (self.flow[[l]], 1.0), (np.array([l]), -float(self.n_nodes)))
+        add_capacities(self.builder, self.flow, self.n_nodes)
         loops = np.flatnonzero(self.tail == self.head)
         if len(loops):
             self.builder.add(0.0, 0.0, (loops, 1.0))
@@ -71,7 +70,15 @@ class Arcs:
         return (self.flow[into], 1.0), (self.flow[self.out(node)], -1.0), (into, -1.0)
 
 
-class Path:
+class Route:
+    """What paths and circuits have in common."""
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""
+        return 12.0 * len(range(*group.literals(k).indices(len(group.variable))))
+
+
+class Path(Route):
     """One simple path from ``source`` to ``target``; no arc where they are the same.  Loops are never true."""
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
@@ -124,7 +131,7 @@ class Path:
         return structure_problem(rng, "path", draw, ("tail", "head"), names)
 
 
-class Circuit:
+class Circuit(Route):
     """One simple directed circuit of two nodes or more, through all nodes if ``all_nodes``.  Loops are never true.
 
     Without nodes there is none, and no arc.

@@ -56,15 +56,26 @@ class Segmentation:
         start, stop, kind = (group.literal_meta[name][part].astype(np.int64) for name in ("start", "stop", "class"))
         spans = start < stop
         inside = spans & (start >= 0) & (stop <= n)
-        builder = RowBuilder(len(start))
-        for t in range(n):
-            builder.add(1.0, 1.0, (np.flatnonzero(inside & (start <= t) & (t < stop)), 1.0))
+        builder, used = RowBuilder(len(start)), np.flatnonzero(inside)
+        length = (stop - start)[used]
+        builder.add_rows(np.ones(n), np.ones(n), runs(start[used], length), np.repeat(used, length), 1.0)
         for l in np.flatnonzero(spans & ~inside):
             builder.add(0.0, 0.0, (np.array([l]), 1.0))
         for point in np.flatnonzero(~spans):
             sources = _sources(start, stop, kind, inside, int(point))
             builder.add(0.0, 0.0, (np.array([point]), 1.0), (sources, -1.0))
         return builder.finish()
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`).
+
+        The literals of positions are looked for one by one, which takes as long as a hundredth of an entry for each
+        literal.
+        """
+        part = group.literals(k)
+        length = (group.literal_meta["stop"][part] - group.literal_meta["start"][part]).astype(np.int64)
+        points = int((length <= 0).sum())
+        return 3.0 * float(np.maximum(length, 0).sum()) + points * (1.0 + 0.01 * len(length))
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return the best segmentation by single scores (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from ssvm_constraints.explaining import crossing_arcs, tree_faults
-from ssvm_constraints.row_builder import RowBuilder
+from ssvm_constraints.row_builder import RowBuilder, add_capacities
 from ssvm_constraints.small_structure import Drawn, any_of, chosen_places, ends_of, node_sums, structure_problem
 from ssvm_constraints.starts import trees
-from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers
+from ssvm_dsl.ir import I32, I64, Bools, ConstraintGroup, Program, Theta, owners, pointers, runs
 from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 
 MOST_TOKENS = 4
@@ -43,18 +43,20 @@ class Arborescence:
 
     def _builder(self, group: ConstraintGroup, k: int) -> RowBuilder:
         part, n = group.literals(k), int(group.meta["n"][k])
-        head, dependent = (group.literal_meta[name][part] for name in ("head", "dependent"))
-        builder = RowBuilder(len(head))
+        head, dependent = (group.literal_meta[name][part].astype(np.int64) for name in ("head", "dependent"))
+        builder, every = RowBuilder(len(head)), np.arange(len(head))
         flow = builder.add_columns(len(head), n)
-        for l in range(len(head)):
-            builder.add(-np.inf, 0.0, (flow[[l]], 1.0), (np.array([l]), -float(n)))
+        add_capacities(builder, flow, n)
         never = np.flatnonzero((head == dependent) | (dependent == 0))
         if len(never):
             builder.add(0.0, 0.0, (never, 1.0))
-        for d in range(1, n + 1):
-            into, out = np.flatnonzero(dependent == d), np.flatnonzero(head == d)
-            builder.add(1.0, 1.0, (into, 1.0))
-            builder.add(1.0, 1.0, (flow[into], 1.0), (flow[out], -1.0))
+        # two rows for each token: one head, and one unit of flow more into it than out of it
+        into, through = dependent > 0, head != dependent
+        leaves, enters = (head > 0) & through, into & through
+        row = np.concatenate([2 * dependent[into] - 2, 2 * dependent[enters] - 1, 2 * head[leaves] - 1])
+        column = np.concatenate([every[into], flow[enters], flow[leaves]])
+        value = np.repeat([1.0, 1.0, -1.0], [int(into.sum()), int(enters.sum()), int(leaves.sum())])
+        builder.add_rows(np.ones(2 * n), np.ones(2 * n), row, column, value)
         if group.meta["single_root"][k] and n:
             builder.add(1.0, 1.0, (np.flatnonzero(head == 0), 1.0))
         return builder
@@ -66,6 +68,10 @@ class Arborescence:
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return what is no tree (see :class:`~ssvm_dsl.plugin_api.ExplainingKind`)."""
         return tree_faults(group, k, true)
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""
+        return 5.0 * len(range(*group.literals(k).indices(len(group.variable))))
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return sentences of up to four tokens that lack arcs; some have no tree."""
@@ -103,13 +109,28 @@ class ProjectiveTree(Arborescence):
         Arcs do not cross where that holds and heads lead to the root (Martins, Smith and Xing 2009, section 3.2).
         """
         builder, part = self._builder(group, k), group.literals(k)
-        head, dependent = (group.literal_meta[name][part] for name in ("head", "dependent"))
+        head, dependent = (group.literal_meta[name][part].astype(np.int64) for name in ("head", "dependent"))
         low, high = np.minimum(head, dependent), np.maximum(head, dependent)
-        for l in range(len(head)):
-            for inner in range(int(low[l]) + 1, int(high[l])):
-                below = (dependent == inner) & (head >= low[l]) & (head <= high[l])
-                builder.add(-np.inf, 0.0, (np.array([l]), 1.0), (np.flatnonzero(below), -1.0))
+        inside = np.maximum(high - low - 1, 0)
+        arc, inner = np.repeat(np.arange(len(head)), inside), runs(low + 1, inside)
+        # the arcs to a token stand in one range by head: those of heads between two tokens are a part of it
+        size, order = int(group.meta["n"][k]) + 1, np.lexsort((head, dependent))
+        places = (dependent * size + head)[order]
+        begin = np.searchsorted(places, inner * size + low[arc])
+        n_below = np.searchsorted(places, inner * size + high[arc], side="right") - begin
+        row = np.concatenate([np.arange(len(arc)), np.repeat(np.arange(len(arc)), n_below)])
+        value = np.repeat([1.0, -1.0], [len(arc), int(n_below.sum())])
+        column = np.concatenate([arc, order[runs(begin, n_below)]])
+        builder.add_rows(np.full(len(arc), -np.inf), np.zeros(len(arc)), row, column, value)
         return builder.finish()
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows have (see :class:`~ssvm_dsl.plugin_api.SizedKind`)."""
+        part, n = group.literals(k), float(group.meta["n"][k])
+        head, dependent = (group.literal_meta[name][part].astype(np.float64) for name in ("head", "dependent"))
+        across = np.abs(head - dependent)
+        filled = min(1.0, len(head) / max(n * n, 1.0))  # share of the arcs that there are
+        return super().n_row_entries(group, k) + float((across * (1.0 + filled * across)).sum())
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return a star, or the best tree of few tokens (see :class:`~ssvm_dsl.plugin_api.StartingKind`)."""

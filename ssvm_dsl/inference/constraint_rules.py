@@ -13,7 +13,7 @@ from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind
+from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind, SizedKind
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
 from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
@@ -108,6 +108,17 @@ class GivenKind:
         if not isinstance(found, str):
             raise PluginError(f"{self._whose} broke its contract: explain() returns a string, got {found!r:.60}")
         return found
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows of constraint k have; as many as literals where the kind is silent."""
+        n_literals = float(group.literal_ptr[k + 1] - group.literal_ptr[k])
+        if not isinstance(self._kind, SizedKind):
+            return n_literals
+        with contained(self._whose):
+            found = self._kind.n_row_entries(group, k)
+        if not isinstance(found, (int, float)) or not found >= 0:
+            raise PluginError(f"{self._whose} broke its contract: n_row_entries() is at least 0, got {found!r:.60}")
+        return max(float(found), n_literals)
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem."""

@@ -5,7 +5,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind
+from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind, SizedKind
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
 from ssvm_dsl.plugin_api.loading import loading
@@ -97,6 +97,7 @@ __all__ = [
     "RiskSpec",
     "RiskWorld",
     "Session",
+    "SizedKind",
     "StartingKind",
     "StopRule",
     "StructureOracle",

@@ -40,3 +40,15 @@ class ExplainingKind(Protocol):
         true : ndarray of bool, shape (literals of k,)
             Which of its literals are true.
         """
+
+
+@runtime_checkable
+class SizedKind(Protocol):
+    """What a kind of constraints may offer besides: how large its linear description is, before it is made."""
+
+    def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
+        """Return about how many entries the rows of constraint k have; for kinds with more than a few for each literal.
+
+        Backends that work on rows ask it first: what does not fit, or would take longer than a time limit leaves, is
+        not made.
+        """

@@ -23,6 +23,9 @@ from ssvm_dsl.ir.solution import Primal, Solution, Stop
 
 A = TypeVar("A", bound="_Ending")
 
+#: Seconds for each variable and factor that it takes to lay an example out as plain arrays.
+LAYING_OUT = 2e-6
+
 
 class _Ending(Protocol):
     """An answer that says why its search ended."""
@@ -182,6 +185,11 @@ class ExampleSession(ABC):
             When to end, with what is found by then; ``clock.limits.iterations`` may limit the search as well.
         warm : object
             The ``warm`` of an earlier answer for this example, ``None`` without one.
+
+        Raises
+        ------
+        OutOfTime
+            There was no time for anything (:meth:`Clock.afford` raises it); the other examples keep their answers.
         """
 
     def solve(self, question: Question) -> Solution:
@@ -191,6 +199,7 @@ class ExampleSession(ABC):
         warm_of = question.warm if isinstance(question.warm, dict) else {}
 
         def one(place: int, number: int, mine: Clock) -> ExampleAnswer:
+            mine.afford(LAYING_OUT * _n_terms(program, number))
             example = PlainExample.of(program, question, node, number)
             found = self.answer(example, mine, warm_of.get(number))
             score = found.score
@@ -229,7 +238,8 @@ def answer_each(ids: I64, clock: Clock, one: Callable[[int, int, Clock], A], mis
     clock : Clock
         Of the whole call.
     one : callable
-        Answers for (place among ``ids``, number of the example, its clock).
+        Answers for (place among ``ids``, number of the example, its clock); an example for which it raises
+        :class:`~ssvm_dsl.errors.OutOfTime` has no answer.
     missing : callable
         Makes the answers for the examples that time or Ctrl-C leaves out.
     """
@@ -250,3 +260,9 @@ def answer_each(ids: I64, clock: Clock, one: Callable[[int, int, Clock], A], mis
     except KeyboardInterrupt:
         reason = Stop.INTERRUPTED
     return answers + [missing(reason)] * (len(ids) - len(answers))
+
+
+def _n_terms(program: Program, number: int) -> int:
+    """Return how many variables and factors an example has."""
+    n = int(program.var_ptr[number + 1] - program.var_ptr[number])
+    return n + sum(int(group.shapes.counts[number]) for group in program.groups)

@@ -51,7 +51,16 @@ class Session(Protocol):
     """A backend opened on one program; keeps whatever it prepared, knows no scores."""
 
     def solve(self, question: Question) -> Solution:
-        """Answer a question; the answer is packed over the examples asked for, in that order."""
+        """Answer a question; the answer is packed over the examples asked for, in that order.
+
+        The clock of ``question.limits.time`` starts with the call, and what is prepared in it looks at it, too.  Where
+        time is up the answer is what is known by then, ``Primal.NONE`` for examples without a labelling.
+
+        Raises
+        ------
+        OutOfTime
+            There was no time for anything: no example has an answer, and the host has labellings of its own.
+        """
 
 
 @runtime_checkable

@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clocks import ticking
 from constraints import few_runs
 from constraints.small import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.decomposition.decompose import WITH_ORACLES
-from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split
+from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta
-from ssvm_dsl.plugin_api import ConstraintSpec
+from ssvm_dsl.plugin_api import Clock, ConstraintSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
@@ -31,6 +32,13 @@ RECIPES = (
 
 #: Checks of the kit that take little time; ``ssvm plugins check decompose`` runs all of them.
 BRIEFLY = ("answer form", "map", "bounds", "constraints", "empty examples", "inputs unchanged")
+
+
+def split(program, max_entries):
+    """Return all parts of a program."""
+    clock = Clock.start(Limits())
+    constrained, rest = split_constraints(program, clock)
+    return split_tables(rest, constrained, max_entries, clock)
 
 
 def asked(program, question, backend="decompose", **options):
@@ -251,3 +259,33 @@ def test_auto_takes_it_for_matchings_with_diagonals():
     rng = np.random.default_rng(0)
     program = ground(Diagonals, [rng.normal(size=(9, 8, 2)) for _ in range(3)]).program
     assert plan_program(program, Need.of(program)).backend == "decompose"
+
+
+@pytest.mark.parametrize("kind", ["count", "linear"])
+def test_whenever_time_ends_there_are_bounds_and_no_false_claims(kind):
+    made = seeded(RECIPES[0], 3)
+    program = with_rules(
+        replace(made.program, constraints=(random_constraints(np.random.default_rng(3), made.program, kind),)),
+        registry(),
+    )
+    best = BruteForceSession(program).solve(Question(made.theta))
+    for time in (0.0, *np.geomspace(1e-3, 0.2, 12)):
+        with ticking():
+            found = asked(program, Question(made.theta, limits=Limits(time=time)), max_entries=1)
+        feasible = best.primal == Primal.FEASIBLE
+        assert not np.isnan(found.bound).any()
+        assert (found.bound >= best.score - 1e-9)[feasible].all()
+        assert (found.primal[feasible] != Primal.INFEASIBLE).all()
+        finished = feasible & (found.stop == Stop.FINISHED)
+        np.testing.assert_allclose(found.bound[finished], best.score[finished], atol=1e-6)
+
+
+def test_parts_are_made_within_the_limit_and_a_labelling_is_there_before_them():
+    """Pairs of a dense graph are parted in many steps; the constraints alone give a labelling at once."""
+    program, theta = dense(np.random.default_rng(0), 1, 60, 5)
+    with ticking() as clock:
+        found = asked(program, Question(theta, limits=Limits(time=0.012)), max_entries=4)
+    assert clock.looks < 100
+    assert found.stop[0] == Stop.TIME
+    assert found.primal[0] == Primal.FEASIBLE
+    assert found.score[0] <= found.bound[0] < np.inf

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_backends.graphs.by_example import pack_arrays
-from ssvm_backends.graphs.graph import Graph, Instance, build_graph, graph_bytes, instance_of
+from ssvm_backends.graphs.graph import Graph, build_graph, graph_bytes, instance_of
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Stop, Task, Theta, Topology, members
 from ssvm_dsl.plugin_api import Clock, Verdict
@@ -137,6 +137,8 @@ class RoofSession:
 
     def _labelling(self, theta: Theta, ids: I64, roof: Roof, clock: Clock) -> Solution:
         """Return labellings with the decided states, none where some are open and nobody is to fill them in."""
+        from ssvm_backends.local.search import improve_within
+
         reduced, instance, is_open = roof.reduced, roof.reduced.instance, roof.decided < 0
         ptr, there = reduced.label_ptr, roof.reached
         n_open = np.bincount(np.repeat(np.arange(len(ids)), np.diff(ptr)), is_open, len(ids))
@@ -149,7 +151,8 @@ class RoofSession:
             if k > 0 and clock.over:
                 break
             part, pairs = slice(ptr[i], ptr[i + 1]), self.options["rest"] == "pairs"
-            search(instance, int(reduced.ids[i]), labels[part], clock, pairs)
+            here = int(reduced.ids[i])
+            improve_within(instance.graph, instance.node, instance.pool, here, labels[part], clock, pairs)
         labels[~is_open] = roof.decided[~is_open]
         solution = pack_arrays(self.program, theta, ids, reduced, labels, there, roof.bound, roof.stop)
         solution.stats = {"decided": int((~is_open).sum()), "variables": len(is_open), "solver_seconds": roof.seconds}
@@ -199,13 +202,3 @@ class RoofSession:
 def extent(graph: Graph) -> tuple[int, int]:
     """Return the most variables, and the most factors, of an example."""
     return int(np.diff(graph.var_ptr).max(initial=0)), int(np.diff(graph.factor_ptr).max(initial=0))
-
-
-def search(instance: Instance, example: int, labels: I32, clock: Clock, pairs: bool) -> None:
-    """Improve a labelling of an example by local search, in place."""
-    from ssvm_backends.local.search import settle
-
-    stale = np.ones(2 * len(labels), np.bool_)
-    while not settle(instance.graph, instance.node, instance.pool, example, labels, stale, pairs, BUDGET):
-        if clock.over:
-            break

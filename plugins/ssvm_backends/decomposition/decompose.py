@@ -10,13 +10,20 @@ unless a limit ends the search.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends.graphs.graph import build_graph, degree, graph_bytes
-from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
+from ssvm_backends.graphs.graph import Graph, build_graph, degree, graph_bytes
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir import F64, I8, Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
 from ssvm_dsl.plugin_api import Clock, Verdict
+
+if TYPE_CHECKING:
+    from ssvm_backends.decomposition.incumbents import Incumbents
+    from ssvm_backends.decomposition.parts import Part
 
 #: Labellings that each part of an example keeps; a mixture of few variables of a count needs as many.
 MOST_PLANES = 48
@@ -36,6 +43,9 @@ BY_ROWS = 100.0
 
 #: Where there are only tables, compiled search is taken as it was: it is faster where there is much to search.
 WITHOUT_CONSTRAINTS = 3.0
+
+#: Seconds for each factor that it takes to lay them out for local search.
+GRAPH_SECONDS = 4e-7
 
 
 class Decompose:
@@ -66,45 +76,89 @@ class DecomposeSession:
     """
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
-        from ssvm_backends.decomposition.parts import split
-
         self.program, self.options = program, options
-        self.parts = split(program, int(options["max_entries"]))
-        self.graph = build_graph(program)
+        self._constrained: tuple[list[Part], Program] | None = None
+        self._parts: list[Part] | None = None
+
+    def constrained(self, clock: Clock) -> tuple[list[Part], Program]:
+        """Return the parts that hold constraints, and what is left; the first question that has the time makes them.
+
+        Raises
+        ------
+        OutOfTime
+        """
+        from ssvm_backends.decomposition.parts import split_constraints
+
+        if self._constrained is None:
+            self._constrained = split_constraints(self.program, clock)
+        return self._constrained
+
+    def parts(self, clock: Clock) -> list[Part]:
+        """Return all parts; the first question that has the time makes them.
+
+        Raises
+        ------
+        OutOfTime
+        """
+        from ssvm_backends.decomposition.parts import split_tables
+
+        if self._parts is None:
+            constrained, rest = self.constrained(clock)
+            self._parts = split_tables(rest, constrained, int(self.options["max_entries"]), clock)
+        return self._parts
+
+    @cached_property
+    def graph(self) -> Graph:
+        """All factors, for local search."""
+        return build_graph(self.program)
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        from ssvm_backends.decomposition.branching import Branching
-        from ssvm_backends.decomposition.bundle import new_bundle
-        from ssvm_backends.decomposition.descent import Descent
         from ssvm_backends.decomposition.incumbents import Incumbents
 
         program, clock = self.program, Clock.start(question.limits)
-        ids = question.ids(program)
+        ids, n = question.ids(program), program.n_examples
         theta = Theta(question.open_node(program), question.theta.pool, question.theta.tables, question.theta.const)
-        members = np.stack([part.member for part in self.parts])
+        bound, stop, stats = np.full(n, np.inf), np.full(n, Stop.TIME, dtype=np.int8), dict[str, int]()
+        labels, score = np.zeros(program.n_variables, np.int32), np.full(n, -np.inf)
+        with suppress(OutOfTime):  # what is known by then is the answer
+            rules, _ = self.constrained(clock)
+            clock.afford(GRAPH_SECONDS * sum(group.n_factors for group in program.groups))
+            best = Incumbents(program, self.graph, rules, theta, clock)
+            labels, score = best.labels, best.score  # which are written to
+            if question.limits.time is not None:
+                best.begin(ids)
+            stats = self._lower(question, theta, best, clock, bound, stop)
+        score, labels = score[ids], labels[positions(program.var_ptr, ids)]
+        bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
+        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
+        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), stats=stats)
+
+    def _lower(
+        self, question: Question, theta: Theta, best: Incumbents, clock: Clock, bound: F64, stop: I8
+    ) -> dict[str, int]:
+        """Lower bounds and improve labellings, in place; return counters."""
+        from ssvm_backends.decomposition.branching import Branching
+        from ssvm_backends.decomposition.bundle import new_bundle
+        from ssvm_backends.decomposition.descent import Descent
+
+        program, parts = self.program, self.parts(clock)
+        members = np.stack([part.member for part in parts])
         bundle = new_bundle(program.var_ptr, program.state_ptr, members, MOST_PLANES)
-        descent = Descent(program, self.parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
-        best = Incumbents(program, self.graph, self.parts, theta)
-        bound, stop = np.full(program.n_examples, np.inf), np.full(program.n_examples, Stop.FINISHED, dtype=np.int8)
-        most = int(self.options["max_iterations"])
-        n_nodes = self._n_nodes()
+        descent = Descent(program, parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
+        best.parts = parts
+        most, n_nodes = int(self.options["max_iterations"]), self._n_nodes(len(parts))
         if question.limits.iterations is not None:
             most, n_nodes = min(most, max(question.limits.iterations, 1)), 1
         tree = Branching(program, descent, theta, best)
-        tree.run(ids, clock, most, n_nodes, bound, stop)
-        score = best.score[ids]
-        bound = np.maximum(np.where(bound[ids] == np.inf, np.nan, bound[ids]), score)
-        whole = descent.terms.integers[ids] & (stop[ids] == Stop.FINISHED) & (score > -np.inf)
-        bound = np.where(whole, score, bound)  # no sum of integers lies between the two
-        primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
-        labels = best.labels[positions(program.var_ptr, ids)]
-        stats = {"oracle_calls": descent.calls}
-        return Solution(labels, score, bound, stop[ids], primal.astype(np.int8), stats=stats)
+        tree.run(question.ids(program), clock, most, n_nodes, bound, stop)
+        whole = descent.terms.integers & (stop == Stop.FINISHED) & (best.score > -np.inf)
+        bound[whole] = best.score[whole]  # no sum of integers lies between the two
+        return {"oracle_calls": descent.calls}
 
-    def _n_nodes(self) -> int:
+    def _n_nodes(self, n_parts: int) -> int:
         """Return how many nodes the search of an example may have: unless said, as many as there is room for."""
         if self.options["max_nodes"] is not None:
             return int(self.options["max_nodes"])
         states = float(np.diff(self.program.state_ptr[self.program.var_ptr]).max(initial=1))
-        return max(FEWEST_NODES, int(NODE_BYTES / (8.0 * (len(self.parts) + 1) * states)))
+        return max(FEWEST_NODES, int(NODE_BYTES / (8.0 * (n_parts + 1) * states)))

@@ -14,9 +14,10 @@ from ssvm_backends.decomposition.bundle import (
     move_center,
     write_scores,
 )
-from ssvm_backends.decomposition.incumbents import Incumbents
+from ssvm_backends.decomposition.incumbents import Incumbents, oracle_limits
 from ssvm_backends.decomposition.parts import Part
-from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Limits, Program, Question, Stop, Terms, Theta, pointers, positions
+from ssvm_backends.graphs.states import top_states
+from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
 
 #: The center moves where the bound falls by this share of what the planes promise; the step grows above the other one.
@@ -110,7 +111,9 @@ class Descent:
             if known.all():
                 best.offer_parts(ids, calls.labels)
             going = known & ~self.closed(ids, best.score[ids], bound[ids])
-            stop[ids[~known]] = calls.stop[~known]
+            cut = calls.stop != Stop.FINISHED  # planes of oracles that were cut short promise nothing
+            stop[ids[~known | cut]] = calls.stop[~known | cut]
+            going &= ~cut
             self._judge(ids[going], calls.bound[going], center, promised)
             ids = ids[going]
             model, apart = np.zeros(len(ids)), np.zeros(len(ids))
@@ -130,7 +133,8 @@ class Descent:
     def closed(self, ids: I64, score: F64, bound: F64) -> Bools:
         """Return where no labelling can be better than the one known."""
         terms = Terms(self.terms.count[ids], self.terms.size[ids], self.terms.spread[ids], self.terms.integers[ids])
-        return np.asarray(terms.closed(score, bound)) | (bound <= score)
+        both = (score > -np.inf) & (bound < np.inf)
+        return (np.asarray(terms.closed(score, bound)) & both) | (bound <= score)
 
     def _call(self, ids: I64, theta: Theta, clock: Clock) -> Calls:
         """Ask all oracles at the trial prices, and take their labellings in as planes."""
@@ -140,9 +144,10 @@ class Descent:
         labels, scores, stop = [], np.zeros(program.n_states), np.zeros(n, dtype=np.int8)
         for k, part in enumerate(self.parts):
             write_scores(self.bundle, k, theta.node, ids, scores, size)
-            limits = Limits(time=None if clock.end == np.inf else max(clock.left, 1e-3))
-            found = part.session.solve(Question(part.theta(theta, scores), ids, limits=limits))
-            bound += np.where(np.isnan(found.bound), np.inf, found.bound)
+            question = Question(part.theta(theta, scores), ids, limits=oracle_limits(clock))
+            found = part.session.solve(question)
+            with np.errstate(invalid="ignore"):  # what one part proves to be impossible is so whatever others lack
+                bound += np.where(np.isnan(found.bound), np.inf, found.bound)
             whole &= found.score > -np.inf
             stop = np.maximum(stop, found.stop)
             labels.append(found.labels)
@@ -176,10 +181,8 @@ class Descent:
         program = self.program
         variables = positions(program.var_ptr, ids)
         states = positions(program.state_ptr[program.var_ptr], ids)
-        first = pointers(program.card[variables])[:-1]
         mine = np.where(theta.node[states] > -np.inf, self.bundle.mean[states], -np.inf)
-        at_top = np.flatnonzero(mine == np.repeat(np.maximum.reduceat(mine, first), program.card[variables]))
         votes, others = np.zeros(program.n_states), np.zeros(program.n_variables, dtype=np.int32)
-        votes[states], others[variables] = mine, at_top[np.searchsorted(at_top, first)] - first
+        votes[states], others[variables] = mine, top_states(mine, program.card[variables])
         best.offer_best(ids, votes, others)
         best.improve(ids)

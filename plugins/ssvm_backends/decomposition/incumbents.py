@@ -6,10 +6,20 @@ import numpy as np
 
 from ssvm_backends.decomposition.parts import Part
 from ssvm_backends.graphs.graph import Graph
-from ssvm_dsl.ir import F64, I32, I64, Bools, Program, Question, Theta, pointers, positions, score_labels
+from ssvm_backends.graphs.states import top_states
+from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions, score_labels
+from ssvm_dsl.plugin_api import Clock
+
+#: Seconds that an oracle gets however little is left.
+LEAST_TIME = 1e-3
 
 #: Rounds of improving a labelling by answering it.
 ANSWERS = 4
+
+
+def oracle_limits(clock: Clock) -> Limits:
+    """Return the limits of an oracle that is asked in the course of a question: what is left of its time."""
+    return Limits(time=None if clock.end == np.inf else max(clock.left, LEAST_TIME))
 
 
 class Incumbents:
@@ -23,6 +33,8 @@ class Incumbents:
     parts : list of Part
     theta : Theta
         Scores, with ``-inf`` at the states that masks and clamps rule out.
+    clock : Clock
+        Of the question; nothing is improved any more when it is over.
 
     Attributes
     ----------
@@ -31,8 +43,8 @@ class Incumbents:
         ``-inf`` without a labelling.
     """
 
-    def __init__(self, program: Program, graph: Graph, parts: list[Part], theta: Theta) -> None:
-        self.program, self.graph, self.parts, self.theta = program, graph, parts, theta
+    def __init__(self, program: Program, graph: Graph, parts: list[Part], theta: Theta, clock: Clock) -> None:
+        self.program, self.graph, self.parts, self.theta, self.clock = program, graph, parts, theta, clock
         self.labels = np.zeros(program.n_variables, dtype=np.int32)
         self.score = np.full(program.n_examples, -np.inf)
         self.rules = [part for part in parts if part.constrained]
@@ -83,6 +95,17 @@ class Incumbents:
         for number in range(len(self.rules) or len(self.parts)):
             self.offer(ids, np.where(members[number], found[number], complete))
 
+    def begin(self, ids: I64) -> None:
+        """Offer the best states by unary scores, those under constraints by their oracles, and improve them."""
+        program, labels = self.program, self.labels.copy()
+        where, states = positions(program.var_ptr, ids), positions(program.state_ptr[program.var_ptr], ids)
+        labels[where] = top_states(self.theta.node[states], program.card[where])
+        if self.rules:
+            self.offer_best(ids, self.theta.node, labels)
+        else:
+            self.offer(ids, labels[where])
+        self.improve(ids)
+
     def offer_best(self, ids: I64, worth: F64, others: I32) -> Bools:
         """Offer the labelling of largest worth under each part's constraints; return which labellings became better.
 
@@ -99,29 +122,42 @@ class Incumbents:
         for part in self.rules:
             member = np.repeat(part.member, self.program.card)
             theta = part.bare_theta(self.theta, np.where(member, worth, 0.0))
-            labels = np.where(part.member[where], part.session.solve(Question(theta, ids)).labels, labels)
+            question = Question(theta, ids, limits=oracle_limits(self.clock))
+            labels = np.where(part.member[where], part.session.solve(question).labels, labels)
             better |= self.offer(ids, labels)
         return better
 
     def improve(self, ids: I64) -> None:
         """Improve the labellings of some examples: constraints answer the labels of all others, free variables move."""
         from ssvm_backends.graphs.neighbours import given_others
-        from ssvm_backends.local.search import improve
-
         ids = ids[self.score[ids] > -np.inf]
         worth = np.zeros(self.program.n_states)
         for _ in range(ANSWERS):
-            if not len(ids):
+            if not len(ids) or self.clock.over:
                 return
             before = self.score[ids].copy()
             if self.rules:
                 given_others(self.graph, self.theta.node, self.theta.pool, ids, self.labels, worth)
                 self.offer_best(ids, worth, self.labels)
             if not self.ruled.all():
-                labels = self.labels[positions(self.program.var_ptr, ids)]
-                improve(self.graph, self._pinned(), self.theta.pool, ids, labels)
-                self.offer(ids, labels)
+                self.offer(ids, self._moved(ids))
             ids = ids[self.score[ids] > before]
+
+    def _moved(self, ids: I64) -> I32:
+        """Return the labellings after local search, packed over examples; variables under constraints stay."""
+        from ssvm_backends.local.search import improve, improve_within
+
+        node, pool = self._pinned(), self.theta.pool
+        labels = self.labels[positions(self.program.var_ptr, ids)]
+        if self.clock.end == np.inf:
+            improve(self.graph, node, pool, ids, labels)
+            return labels
+        ptr = pointers(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])
+        for place, i in enumerate(ids.tolist()):
+            if self.clock.over:
+                break
+            improve_within(self.graph, node, pool, i, labels[ptr[place] : ptr[place + 1]], self.clock)
+        return labels
 
     def _pinned(self) -> F64:
         """Return the unary scores with variables under constraints pinned to their labels."""

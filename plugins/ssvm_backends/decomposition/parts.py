@@ -40,7 +40,7 @@ from ssvm_dsl.ir import (
     segment_links,
     segment_variables,
 )
-from ssvm_dsl.plugin_api import Session
+from ssvm_dsl.plugin_api import Clock, Session
 
 #: Counts of several states of a variable.
 BY_STATES = "count by states"
@@ -64,6 +64,9 @@ ORACLES: Mapping[str, Any] = {
 
 #: Tables of a part may have this many entries while it is solved.
 MEMORY = 2**26
+
+#: The clock is looked at after so many factors.
+LOOK_EVERY = 1024
 
 #: Pairs that make more forests than this are parted by hubs, with tables of so many entries at most.
 MANY_FORESTS, HUB_ENTRIES = 4, 2**10
@@ -112,33 +115,54 @@ def _theta(node: F64, tables: list[F64], const: F64) -> Theta:
     return Theta(node, pool, tuple(views), const)
 
 
-def split(program: Program, max_entries: int) -> list[Part]:
-    """Return the parts of a program, those with constraints first; every variable is in one of them at least.
+def split_constraints(program: Program, clock: Clock) -> tuple[list[Part], Program]:
+    """Return the parts of a program that hold constraints, and the program with the factors that are in none of them.
 
-    Parameters
-    ----------
-    program : Program
-    max_entries : int
-        Where elimination needs no larger tables, all factors are one part; else they are forests, or, where these
-        would be many and tables may be as large, the pairs that have one of a few variables.
+    Raises
+    ------
+    OutOfTime
     """
-    layers = _layered(program)
+    layers = _layered(program, clock)
     linked = _linked(program, layers)
     rest = tuple(
         _some_factors(group, np.full(group.n_factors, g not in linked), program.var_ptr)
         for g, group in enumerate(program.groups)
     )
-    parts = [*_constraint_parts(program, layers, linked), *_table_parts(replace(program, groups=rest), max_entries)]
-    covered = np.logical_or.reduce([part.member for part in parts]) if parts else np.zeros(program.n_variables, bool)
+    return list(_constraint_parts(program, layers, linked, clock)), replace(program, groups=rest)
+
+
+def split_tables(rest: Program, constrained: list[Part], max_entries: int, clock: Clock) -> list[Part]:
+    """Return all parts of a program, those with constraints first; every variable is in one of them at least.
+
+    Parameters
+    ----------
+    rest, constrained
+        What :func:`split_constraints` returns.
+    max_entries : int
+        Where elimination needs no larger tables, all factors are one part; else they are forests, or, where these
+        would be many and tables may be as large, the pairs that have one of a few variables.
+    clock : Clock
+
+    Raises
+    ------
+    OutOfTime
+    """
+    parts = [*constrained, *_table_parts(rest, max_entries, clock)]
+    covered = np.logical_or.reduce([part.member for part in parts]) if parts else np.zeros(rest.n_variables, bool)
     if covered.all() and parts:
         return parts
-    bare = _bare(program)
+    bare = _bare(rest)
     return [*parts, Part(CardinalitySession(bare), ~covered, True, ())]
 
 
-def constraint_parts(program: Program) -> list[Part]:
-    """Return the parts of a program that hold its constraints, without any of its factors."""
-    return list(_constraint_parts(program, _layered(program), {}))
+def constraint_parts(program: Program, clock: Clock) -> list[Part]:
+    """Return the parts of a program that hold its constraints, without any of its factors.
+
+    Raises
+    ------
+    OutOfTime
+    """
+    return list(_constraint_parts(program, _layered(program, clock), {}, clock))
 
 
 def joint_part(program: Program, theta: Theta) -> Part:
@@ -157,7 +181,7 @@ class Layer:
     groups: list[ConstraintGroup]
 
 
-def _layered(program: Program) -> list[Layer]:
+def _layered(program: Program, clock: Clock) -> list[Layer]:
     """Return the constraints in layers: in each those of an example have different variables, or are taken by rows."""
     layers: dict[str, list[Layer]] = {}
     for group in (one for one in program.constraints if one.n_constraints):
@@ -169,7 +193,7 @@ def _layered(program: Program) -> list[Layer]:
                 where = np.zeros(len(constraints), dtype=np.int64)
             else:
                 taken = [layer.member for layer in mine]
-                where = _first_fit(program, group, constraints, oracle == BY_STATES, taken)
+                where = _first_fit(program, group, constraints, oracle == BY_STATES, taken, clock)
             for number in range(int(where.max(initial=-1)) + 1):
                 chosen = constraints[where == number]
                 if number == len(mine):
@@ -221,9 +245,12 @@ def _linked(program: Program, layers: list[Layer]) -> dict[int, int]:
     }
 
 
-def _constraint_parts(program: Program, layers: list[Layer], linked: Mapping[int, int]) -> Iterator[Part]:
+def _constraint_parts(
+    program: Program, layers: list[Layer], linked: Mapping[int, int], clock: Clock
+) -> Iterator[Part]:
     """Yield the parts that hold constraints, with the groups of factors that their oracles take."""
     for number, layer in enumerate(layers):
+        clock.afford(0.0)
         mine = tuple(g for g, place in linked.items() if place == number)
         part = replace(_bare(program, *layer.groups), groups=tuple(program.groups[g] for g in mine))
         yield Part(ORACLES[layer.oracle](part), layer.member, True, mine)
@@ -243,7 +270,9 @@ def _repeats(group: ConstraintGroup) -> Bools:
     return np.bincount(owner[1:][again], minlength=group.n_constraints) > 0
 
 
-def _first_fit(program: Program, group: ConstraintGroup, constraints: I64, alone: bool, members: list[Bools]) -> I64:
+def _first_fit(
+    program: Program, group: ConstraintGroup, constraints: I64, alone: bool, members: list[Bools], clock: Clock
+) -> I64:
     """Return the layer of some constraints of a group: the first that has none of their variables.
 
     ``alone``: a layer takes one constraint of each example.
@@ -251,6 +280,8 @@ def _first_fit(program: Program, group: ConstraintGroup, constraints: I64, alone
     variables, where = _variables(program, group), np.zeros(len(constraints), dtype=np.int64)
     taken = [member.copy() for member in members]
     for place, k in enumerate(constraints):
+        if place % LOOK_EVERY == 0:
+            clock.afford(0.0)
         mine: Any = variables[group.literals(k)]
         if alone:
             mine = slice(*program.var_ptr[group.example_of[k] :][:2].tolist())
@@ -262,7 +293,7 @@ def _first_fit(program: Program, group: ConstraintGroup, constraints: I64, alone
     return where
 
 
-def _table_parts(program: Program, max_entries: int) -> Iterator[Part]:
+def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[Part]:
     """Yield parts that hold the factors."""
     if not any(group.n_factors for group in program.groups):
         return
@@ -270,8 +301,9 @@ def _table_parts(program: Program, max_entries: int) -> Iterator[Part]:
     if 2.0 ** Need.of(bare).max_clique_table <= max_entries:
         yield Part(_opened(bare), _scoped(bare), False)
         return
-    layer_of = _layers(program, max_entries)
+    layer_of = _layers(program, max_entries, clock)
     for layer in range(1 + max(int(one.max(initial=-1)) for one in layer_of)):
+        clock.afford(0.0)
         groups = tuple(
             _some_factors(group, one == layer, program.var_ptr)
             for group, one in zip(program.groups, layer_of, strict=True)
@@ -303,13 +335,13 @@ def _some_factors(group: Group, chosen: Bools, var_ptr: I64) -> Group:
     return Group.of(group.name, group.cards, scope, ptr, table, group.n_tables, var_ptr, group.kind)
 
 
-def _layers(program: Program, max_entries: int) -> list[I64]:
+def _layers(program: Program, max_entries: int, clock: Clock) -> list[I64]:
     """Return for each group the layer of each of its factors: in each an example has a forest, or pairs with hubs."""
     first_of = np.unique(program.shape, return_index=True)[1]
     found = [
         _of_example(
             [group.shapes.scope[group.shapes.factors(i)] for group in program.groups],
-            program.card[slice(*program.var_ptr[i : i + 2].tolist())], max_entries,
+            program.card[slice(*program.var_ptr[i : i + 2].tolist())], max_entries, clock,
         )
         for i in first_of
     ]
@@ -319,7 +351,7 @@ def _layers(program: Program, max_entries: int) -> list[I64]:
     ]
 
 
-def _of_example(scopes: list[Any], card: I32, max_entries: int) -> list[I64]:
+def _of_example(scopes: list[Any], card: I32, max_entries: int, clock: Clock) -> list[I64]:
     """Return the layer of each factor of one example, where they are forests: the first in which it closes no cycle.
 
     Factors are taken in their own order, or by the sum of their variables, which parts a complete graph of n variables
@@ -329,16 +361,16 @@ def _of_example(scopes: list[Any], card: I32, max_entries: int) -> list[I64]:
     flat = [tuple(sorted(scope.tolist())) for one in scopes for scope in one]
     n = 1 + max((scope[-1] for scope in flat), default=0)
     by_sum = sorted(range(len(flat)), key=lambda f: sum(flat[f]) % n)
-    tried = [_first_layers(flat, order, n) for order in (range(len(flat)), by_sum)]
+    tried = [_first_layers(flat, order, n, clock) for order in (range(len(flat)), by_sum)]
     best = min(tried, key=lambda layer: int(layer.max(initial=0)))
     most = min(max_entries, HUB_ENTRIES)
     pairs = all(len(scope) == 2 for scope in flat)
     if best.max(initial=0) >= MANY_FORESTS and pairs and most >= int(card.max()) ** 3:
-        best = _by_hubs(flat, card, most)
+        best = _by_hubs(flat, card, most, clock)
     return [best[lo:hi] for lo, hi in pairwise(counts.tolist())]
 
 
-def _by_hubs(pairs: list[tuple[int, ...]], card: I32, max_entries: int) -> I64:
+def _by_hubs(pairs: list[tuple[int, ...]], card: I32, max_entries: int, clock: Clock) -> I64:
     """Return the layer of each pair of one example: in each all pairs left that have one of a few hubs.
 
     Elimination takes the variables that are no hubs first, each with hubs alone for neighbours, so that no table has
@@ -347,6 +379,7 @@ def _by_hubs(pairs: list[tuple[int, ...]], card: I32, max_entries: int) -> I64:
     """
     layer, left = np.full(len(pairs), -1, dtype=np.int64), list(range(len(pairs)))
     while left:
+        clock.afford(0.0)
         degree = np.bincount([v for f in left for v in pairs[f]], minlength=len(card))
         hubs, entries = set[int](), int(card.max())
         for v in np.argsort(-degree, kind="stable").tolist():
@@ -359,10 +392,12 @@ def _by_hubs(pairs: list[tuple[int, ...]], card: I32, max_entries: int) -> I64:
     return layer
 
 
-def _first_layers(flat: list[tuple[int, ...]], order: Any, n: int) -> I64:
+def _first_layers(flat: list[tuple[int, ...]], order: Any, n: int, clock: Clock) -> I64:
     """Return the layer of each factor when they are taken in an order."""
     layer, roots, known = np.zeros(len(flat), dtype=np.int64), list[list[int]](), list[set[tuple[int, ...]]]()
-    for f in order:
+    for place, f in enumerate(order):
+        if place % LOOK_EVERY == 0:
+            clock.afford(0.0)
         scope = flat[f]
         for number in range(len(roots) + 1):
             if number == len(roots):

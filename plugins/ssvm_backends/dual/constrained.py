@@ -11,6 +11,7 @@ labelling, or proves that there is none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,10 @@ from ssvm_backends.dual.admm.rows import ProgramRows, RowFactors, columns_left, 
 from ssvm_backends.dual.kernels import PHASE
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.session import CALL, ExampleRange, message_places, message_pointers
+from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import (
     F64,
     I64,
@@ -64,6 +67,7 @@ class Run:
 
         program, graph = session.program, session.graph
         self.question, self.ids, self.clock = question, question.ids(program), Clock.start(question.limits)
+        session.rows_within(self.clock)
         self.reduced: Reduced = reduce_problem(program, graph, question, always=True)
         rows, self.entry, possible = reduced_rows(program, session.rows, self.ids, self.reduced)
         self.rows: RowFactors = rows
@@ -114,8 +118,25 @@ class ConstrainedSession:
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program, self.options = program, options
-        self.graph, self.rows = build_graph(program), ProgramRows.of(program)
+        self.graph = build_graph(program)
+        self._rows: ProgramRows | None = None
         self._oracles: list[Part] | None = None
+
+    @property
+    def rows(self) -> ProgramRows:
+        """The rows of all constraints."""
+        return self.rows_within(UNLIMITED)
+
+    def rows_within(self, clock: Clock) -> ProgramRows:
+        """Return the rows of all constraints; the first question that has the time writes them.
+
+        Raises
+        ------
+        OutOfTime
+        """
+        if self._rows is None:
+            self._rows = ProgramRows.of(self.program, clock)
+        return self._rows
 
     def slope(self, question: Question) -> Marginals | None:
         """Return ``None``: the messages of rows are no scores of tables."""
@@ -145,22 +166,23 @@ class ConstrainedSession:
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped`` or ``relaxed``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         run = Run(self, question)
-        best = None if question.task is Task.RELAXED else self._incumbents(question)
+        best = None if question.task is Task.RELAXED else self._incumbents(question, run.clock)
         stop = self._run(run, best)
         solution = self._relaxed(run, stop) if best is None else self._labelled(run, best, stop)
         solution.warm = self._kept(run)
         solution.stats = {"iterations": int(run.progress.iterations.sum())}
         return solution
 
-    def _incumbents(self, question: Question) -> Incumbents:
+    def _incumbents(self, question: Question, clock: Clock) -> Incumbents:
         from ssvm_backends.decomposition.incumbents import Incumbents
         from ssvm_backends.decomposition.parts import constraint_parts
 
         if self._oracles is None:
-            self._oracles = constraint_parts(self.program)
+            with suppress(OutOfTime):  # labellings are held against the constraints all the same
+                self._oracles = constraint_parts(self.program, clock)
         theta = question.theta
         open_theta = Theta(question.open_node(self.program), theta.pool, theta.tables, theta.const)
-        return Incumbents(self.program, self.graph, self._oracles, open_theta)
+        return Incumbents(self.program, self.graph, self._oracles or [], open_theta, clock)
 
     def _run(self, run: Run, best: Incumbents | None) -> Stop:
         """Iterate until all is done or a limit is reached; return which limit ends what is not done."""

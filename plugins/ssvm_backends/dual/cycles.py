@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.dual.clusters.dual import ClusterDual
+from ssvm_backends.dual.clusters.dual import EDGE_SECONDS, ClusterDual
 from ssvm_backends.dual.session import message_pointers
 from ssvm_backends.dual.trws import TRWSSession
 from ssvm_dsl.ir import F64, I32, Messages, Need, Program, Question, Solution, Stop
@@ -87,6 +87,8 @@ class CycleSession(ExampleSession):
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         clock, limits = Clock.start(question.limits), question.limits
+        if not self._pays(question):
+            return self.relaxation.solve(question)
         shorter = limits if limits.time is None else replace(limits, time=FIRST * limits.time)
         found = self.relaxation.solve(question.but(limits=shorter))
         if clock.over or (found.stop == Stop.INTERRUPTED).any():
@@ -97,6 +99,15 @@ class CycleSession(ExampleSession):
         solution.warm = found.warm
         solution.stats["iterations"] = solution.stats.get("iterations", 0) + found.stats["iterations"]
         return solution
+
+    def _pays(self, question: Question) -> bool:
+        """Whether there is time for clusters of any example; without, message passing may have all of it."""
+        if question.limits.time is None:
+            return True
+        ids = question.ids(self.program)
+        edges = sum(group.shapes.counts[ids] for group in self.program.groups)
+        each = (1.0 - FIRST) * question.limits.time / max(len(ids), 1)
+        return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
 
     def _starts(self, question: Question, found: Solution) -> dict[int, Start]:
         """Return what is known of each example."""
@@ -122,7 +133,7 @@ class CycleSession(ExampleSession):
         """Lower the bound until a labelling reaches it, or nothing lowers it any more."""
         assert isinstance(warm, Start)
         tol, const = float(self.options["tol"]), example.const
-        dual = ClusterDual.of(example, warm.messages)
+        dual = ClusterDual.of(example, warm.messages, clock)
         if dual is None or warm.bound == -np.inf:
             return ExampleAnswer(None, -np.inf, -np.inf)
         most = int(self.options["max_iterations"])
@@ -141,13 +152,16 @@ class CycleSession(ExampleSession):
                         best, score = states, found
                 clock.tell(score + const, bound + const)
                 gap, fall = bound - score, last - bound
-                added = gap > least and fall <= max(least, SLOW * gap) and self._tighten(dual, least)
+                added = gap > least and fall <= max(least, SLOW * gap) and self._tighten(dual, least, clock)
+                if gap > least and clock.over:
+                    stop = Stop.TIME
+                    break
                 if gap <= least or (fall <= least and not added):
                     break
-                if sweeps >= most or clock.over:
-                    stop = Stop.ITERATIONS if sweeps >= most else Stop.TIME
+                if sweeps >= most:
+                    stop = Stop.ITERATIONS
                     break
-                dual.sweep(min(SWEEPS, most - sweeps))
+                dual.sweep(min(SWEEPS, most - sweeps), clock)
                 sweeps += SWEEPS
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
@@ -155,7 +169,7 @@ class CycleSession(ExampleSession):
         stats = {"iterations": min(sweeps, most), "clusters": len(dual.clusters)}
         return ExampleAnswer(best, score + const, float(found_bound), stop, stats=stats)
 
-    def _tighten(self, dual: ClusterDual, least: float) -> bool:
+    def _tighten(self, dual: ClusterDual, least: float, clock: Clock) -> bool:
         """Add the clusters that lower the bound most; return whether there are any."""
         room = int(self.options["max_clusters"]) - len(dual.clusters)
-        return room > 0 and dual.add(min(room, int(self.options["clusters"])), least)
+        return room > 0 and dual.add(min(room, int(self.options["clusters"])), least, clock)

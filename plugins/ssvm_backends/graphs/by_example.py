@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,17 @@ class ReducedSession(ABC):
         self.graph = build_graph(program)
 
     @abstractmethod
-    def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> ExampleAnswer:
-        """Answer for one example of an instance without forbidden states; it has at least one variable."""
+    def solve_one(
+        self, instance: Instance, example: int, clock: Clock, warm: Any, start: I32 | None = None
+    ) -> ExampleAnswer:
+        """Answer for one example of an instance without forbidden states; it has at least one variable.
+
+        ``start`` is its first labelling, where there is one.
+        """
+
+    def first_labels(self, reduced: Reduced, clock: Clock) -> list[I32]:
+        """Return labellings of the first examples, before any of them is solved: what they have in any case."""
+        return []
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
@@ -65,22 +75,30 @@ class ReducedSession(ABC):
         reduced = reduce_problem(self.program, self.graph, question, always=self.compact)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
 
+        first = self.first_labels(reduced, clock)
+
         def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
-            return self._one(reduced, place, int(reduced.ids[place]), mine, warm_of.get(example))
+            start = first[place] if place < len(first) else None
+            return self._one(reduced, place, int(reduced.ids[place]), mine, warm_of.get(example), start)
 
         answers = answer_each(ids, clock, one, lambda why: ExampleAnswer(stop=why))
+        for place, labels in enumerate(first):
+            if answers[place].labels is None and np.isnan(answers[place].bound):
+                answers[place] = replace(answers[place], labels=labels)
         solution = pack(self.program, question.theta, ids, reduced, answers)
         solution.warm = {int(e): a.warm for e, a in zip(ids, answers, strict=True) if a.warm is not None} or None
         return solution
 
-    def _one(self, reduced: Reduced, number: int, here: int, clock: Clock, warm: Any) -> ExampleAnswer:
+    def _one(
+        self, reduced: Reduced, number: int, here: int, clock: Clock, warm: Any, start: I32 | None
+    ) -> ExampleAnswer:
         """Answer for one example; trivial ones do not reach the solver."""
         graph = reduced.instance.graph
         if not reduced.feasible[number]:
             return ExampleAnswer(bound=-np.inf)
         if graph.var_ptr[here] == graph.var_ptr[here + 1]:
             return ExampleAnswer(np.zeros(0, np.int32), bound=float(reduced.instance.const[here]))
-        return self.solve_one(reduced.instance, here, clock, warm)
+        return self.solve_one(reduced.instance, here, clock, warm, start)
 
 
 def pack(program: Program, theta: Theta, ids: I64, reduced: Reduced, answers: list[ExampleAnswer]) -> Solution:

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from time import perf_counter
 
 from ssvm_dsl.ir import Limits
+from ssvm_dsl.plugin_api import Clock
+
+#: The clock of work that may take as long as it does.
+UNLIMITED = Clock.start(Limits())
 
 #: Examples before the first look at the clock; then as many as take about so many seconds.
 PART, PACE = 64, 0.02

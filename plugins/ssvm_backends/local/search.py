@@ -11,7 +11,7 @@ raises the sum of the finite ones.  So the search repairs labellings as well, an
 becomes worse.  All moves are strict improvements by more than rounding, and capped in number, so it ends.
 
 Use :func:`improve` on whole batches; :func:`settle` works on one example within a budget, so that callers may look
-at the clock in between.
+at the clock in between, as :func:`improve_within` does.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ import numpy as np
 from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.plugin_api import Clock
+
+#: Table entries looked at between two looks at the clock: a few milliseconds.
+LOOK_PART = 1_000_000
 
 #: Relative size of improvements that may be rounding.
 _TOLERANCE = 1e-12
@@ -61,6 +65,22 @@ def improve(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32) -> F64:
         out[i] = score_of(graph, node, pool, ids[i], mine)
         at += n
     return out
+
+
+def improve_within(
+    graph: Graph, node: F64, pool: F64, example: int, labels: I32, clock: Clock, pairs: bool = True
+) -> None:
+    """Improve one example's labelling in place until nothing helps or time is up.
+
+    Parameters
+    ----------
+    graph, node, pool, example, labels, pairs
+        As for :func:`settle`.
+    clock : Clock
+    """
+    stale = np.ones(2 * len(labels), np.bool_)
+    while not settle(graph, node, pool, example, labels, stale, pairs, LOOK_PART) and not clock.over:
+        pass
 
 
 @njit(cache=True, nogil=True)

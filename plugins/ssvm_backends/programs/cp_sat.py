@@ -137,7 +137,7 @@ class CpSat:
 
     def _model(self, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32, clock: Clock) -> Any:
         model, frame = empty_model(), self._frame(polytope, clock)
-        clock.afford(SEARCH_SECONDS * polytope.matrix.nnz)
+        clock.afford(SEARCH_SECONDS * polytope.nnz)
         model.proto.copy_from(frame.proto)
         for column in np.flatnonzero(closed).tolist():
             model.proto.variables[column].domain[1] = 0
@@ -181,15 +181,17 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
         model.proto.constraints.add().exactly_one.literals.extend(literals[start:end])
         if row % LOOK_EVERY == 0:
             clock.afford(0.0)
-    _add_side(model.proto, polytope.side)
+    _add_side(model.proto, polytope.side, clock)
     return model
 
 
-def _add_side(proto: Any, side: SideRows) -> None:
+def _add_side(proto: Any, side: SideRows, clock: Clock) -> None:
     """Add the rows of hard constraints, and their auxiliary columns, all of them whole numbers."""
     for least, most in zip(np.ceil(side.least).tolist(), np.floor(side.most).tolist(), strict=True):
         proto.variables.add().domain.extend([int(least), int(most)])
-    for columns, coefficients, lower, upper in side.whole_rows():
+    for row, (columns, coefficients, lower, upper) in enumerate(side.whole_rows()):
+        if row % (LOOK_EVERY // 16) == 0:  # a row takes as long as some columns
+            clock.afford(0.0)
         added = proto.constraints.add()
         if lower > upper:
             added.bool_or.literals.extend([])  # nothing satisfies it

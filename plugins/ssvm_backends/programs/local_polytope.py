@@ -34,8 +34,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
+from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import SideRows
 from ssvm_dsl.ir import F64, I32, I64, Program, Theta, pointers, polytope_equations
+from ssvm_dsl.plugin_api import Clock
+
+#: Seconds for each entry of its equations that it takes to build a polytope.
+BUILD_SECONDS = 150e-9
 
 #: Rounding of one addition in float64, with a margin.
 _EPS = 2.0**-52
@@ -89,6 +94,11 @@ class LocalPolytope:
     def n_variables(self) -> int:
         """Number of variables n."""
         return len(self.state_ptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of all rows."""
+        return int(self.matrix.nnz + self.side.matrix.nnz)
 
     @property
     def n_columns(self) -> int:
@@ -313,7 +323,7 @@ def n_entries(program: Program, example: int) -> int:
     return found
 
 
-def build_polytope(program: Program, example: int, redundant: bool = False) -> LocalPolytope:
+def build_polytope(program: Program, example: int, redundant: bool = False, clock: Clock = UNLIMITED) -> LocalPolytope:
     """Return the local polytope of an example.
 
     Parameters
@@ -323,11 +333,19 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
     redundant : bool
         Keep all rows.  Without, the row of the last state is left out for all but the first variable of each
         factor: it follows from the others, and a simplex basis is the smaller for it.
+    clock : Clock
+
+    Raises
+    ------
+    OutOfTime
+    TooLargeError
+        Hard constraints have too many rows.
 
     Notes
     -----
     Time and memory O(n_columns x arity).
     """
+    clock.afford(BUILD_SECONDS * n_entries(program, example))
     lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
     state_ptr = program.state_ptr[lo : hi + 1] - program.state_ptr[lo]
     parts, blocks, n_columns = [], [np.diff(state_ptr)], int(state_ptr[-1])
@@ -343,5 +361,5 @@ def build_polytope(program: Program, example: int, redundant: bool = False) -> L
     shape = (rows.n_rows, rows.n_columns)
     matrix = csr_array(coo_array((rows.values, (rows.rows, rows.columns)), shape=shape))
     matrix.sort_indices()
-    side = SideRows.of(program, example, n_columns, state_ptr)
+    side = SideRows.of(program, example, n_columns, state_ptr, clock)
     return LocalPolytope(state_ptr, tuple(parts), pointers(np.concatenate(blocks)), matrix, side)

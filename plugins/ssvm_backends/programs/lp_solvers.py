@@ -88,8 +88,8 @@ class Solver(Protocol):
 
 def _left(clock: Clock, polytope: LocalPolytope) -> float:
     """Return the seconds for a solver; raise ``OutOfTime`` where none are left."""
-    afterwards = AFTERWARDS * polytope.matrix.nnz
-    clock.afford(START_SECONDS * polytope.matrix.nnz + afterwards)
+    afterwards = AFTERWARDS * polytope.nnz
+    clock.afford(START_SECONDS * polytope.nnz + afterwards)
     return clock.left - afterwards
 
 
@@ -266,7 +266,7 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
     """
     from ortools.math_opt import model_pb2
 
-    clock.afford(FRAME_SECONDS * polytope.matrix.nnz)
+    clock.afford(FRAME_SECONDS * polytope.nnz)
     model, (matrix, lower, upper) = model_pb2.ModelProto(), polytope.all_rows
     n_rows, n = matrix.shape
     model.variables.ids.extend(range(n))

@@ -26,9 +26,6 @@ T = TypeVar("T")
 #: Columns of all structures a session keeps (100 to 300 bytes each, with what solvers make of them).
 KEPT_COLUMNS = 4_000_000
 
-#: Seconds for each entry of its equations that it takes to build a polytope.
-BUILD_SECONDS = 150e-9
-
 #: Seconds for each entry that it takes to read an example's structure and scores.
 PRICE_SECONDS = 10e-9
 
@@ -124,8 +121,7 @@ class PolytopeSession(ABC):
         self.program, self.options = program, options
 
         def build(structure: Structure, clock: Clock) -> tuple[LocalPolytope, int]:
-            clock.afford(BUILD_SECONDS * n_entries(program, structure.example))
-            polytope = build_polytope(program, structure.example, redundant)
+            polytope = build_polytope(program, structure.example, redundant, clock)
             return polytope, polytope.n_columns
 
         self._polytope: Kept[Structure, LocalPolytope] = Kept(build)
@@ -161,6 +157,8 @@ class PolytopeSession(ABC):
         try:
             clock.afford(PRICE_SECONDS * n_entries(self.program, example))
             polytope = self._polytope(Structure.of(self.program, example), clock)
+            if polytope.side.contradictory:
+                return ProgramAnswer(bound=-np.inf)
             priced = polytope.price(theta, node, self.program, example)
             if (priced.peaks == -np.inf).any():
                 return ProgramAnswer(bound=-np.inf)

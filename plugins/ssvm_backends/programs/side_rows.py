@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from ssvm_backends.graphs.deadline import UNLIMITED
+from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, LinearRows, Program, pointers
+from ssvm_dsl.plugin_api import Clock, SizedKind
+
+#: Entries of an example's rows that are written at most, and the bytes that each takes until a solver has it.
+MOST_ENTRIES, ENTRY_BYTES = 2.0**25, 100.0
+
+#: Seconds for each entry that it takes to write rows.
+ROW_SECONDS = 2e-7
 
 #: Rows may be off by this, relative to the size of their terms; sums of fractions are no whole multiples of anything.
 SLACK = 1e-9
@@ -49,14 +58,34 @@ class SideRows:
     whole: Bools
 
     @classmethod
-    def of(cls, program: Program, example: int, n_columns: int, state_ptr: I64) -> SideRows:
-        """Return the rows of an example's constraints; ``state_ptr`` are the columns of its variables."""
+    def of(
+        cls, program: Program, example: int, n_columns: int, state_ptr: I64, clock: Clock = UNLIMITED
+    ) -> SideRows:
+        """Return the rows of an example's constraints.
+
+        Parameters
+        ----------
+        program : Program
+        example : int
+        n_columns : int
+        state_ptr : ndarray of int64
+            The columns of its variables.
+        clock : Clock
+
+        Raises
+        ------
+        OutOfTime
+        TooLargeError
+            There are more entries than any solver takes.
+        """
         one = np.array([example], dtype=np.int64)
         groups = tuple(group.take(one) for group in program.constraints if group.counts[example])
+        check_size(groups, clock)
         rows = _Rows(n_columns)
         for group in groups:
             for k in range(group.n_constraints):
                 assert group.rules is not None
+                clock.afford(0.0)
                 rows.add(group, k, group.rules.rows(group, k), state_ptr)
         return rows.side(groups)
 
@@ -64,6 +93,11 @@ class SideRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.lower)
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether the lower bound of a row or of a column exceeds its upper one."""
+        return bool((self.lower > self.upper).any() or (self.least > self.most).any())
 
     @property
     def n_auxiliary(self) -> int:
@@ -151,6 +185,27 @@ class _Rows:
 
 
 _BOUNDS = ("least", "most", "whole")
+
+
+def check_size(groups: tuple[ConstraintGroup, ...], clock: Clock) -> None:
+    """Refuse rows that there is no time to write, or that are too many.
+
+    Raises
+    ------
+    OutOfTime
+    TooLargeError
+    """
+    total = 0.0
+    for group in groups:
+        for k in range(group.n_constraints):
+            literals = group.literals(k)
+            sized = group.rules if isinstance(group.rules, SizedKind) else None
+            total += float(literals.stop - literals.start) if sized is None else sized.n_row_entries(group, k)
+            clock.afford(ROW_SECONDS * total)
+            if total > MOST_ENTRIES:
+                text = f"the linear rows of '{group.name}' ({group.kind}) have about {total:.2g} entries"
+                text += f"; {MOST_ENTRIES:.2g} are taken ({ENTRY_BYTES * MOST_ENTRIES / 2**30:.0f} GiB)"
+                raise TooLargeError(f"{text}; backend='auto' finds one that needs no rows")
 
 
 def _scale(coefficients: F64, size: float) -> float:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from math import fsum
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ssvm_backends.graphs.by_example import ReducedSession
 from ssvm_backends.graphs.graph import Instance, degree, graph_bytes
+from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
@@ -27,6 +29,9 @@ CALL, VARIABLE, ENTRY = 1e5, 1.5e4, 50.0
 
 #: Random graphs whose variables have more factors than this are searched, each time so many more for twice as long.
 DENSE, DOUBLING = 16.0, 4.0
+
+#: Share of a time limit in which every example gets a first labelling.
+FIRST_SHARE = 0.1
 
 #: How many times as long the second best labelling takes as the best, as a rule.
 RANKING = 10.0
@@ -61,22 +66,41 @@ class CombiSession(ReducedSession):
             return k_best(self.program, self.graph, question, self.options)
         return super().solve(question)
 
-    def solve_one(self, instance: Instance, example: int, clock: Clock, warm: Any) -> ExampleAnswer:
+    def first_labels(self, reduced: Reduced, clock: Clock) -> list[I32]:
+        """Return a labelling of each of the first examples, as many as a part of the time allows; none without limit.
+
+        So none of them is left empty-handed where the search of those before it takes longer than its share.
+        """
+        from ssvm_backends.search.solve import quick_labelling
+
+        found: list[I32] = []
+        end = clock.end if clock.end == np.inf else perf_counter() + FIRST_SHARE * clock.left
+        for place, here in enumerate(reduced.ids.tolist() if end < np.inf else ()):
+            if perf_counter() >= end:
+                break
+            found.append(quick_labelling(reduced.instance, here) if reduced.feasible[place] else np.zeros(0, np.int32))
+        return found
+
+    def solve_one(
+        self, instance: Instance, example: int, clock: Clock, warm: Any, start: I32 | None = None
+    ) -> ExampleAnswer:
         """Return the optimum, or the best labelling and bound at the time limit."""
         from ssvm_backends.search.solve import quick_labelling, solve_task
         from ssvm_backends.search.split import single
         from ssvm_backends.search.subproblem import MOVES, Setup, TimeUp, accuracy, terms_of, trivial_bound
 
         if clock.left < LAYING_OUT * n_entries(instance, example):
-            return hasty(instance, example)
+            return hasty(instance, example, start)
         alone = single(instance, example)
         terms = terms_of(alone)
         watch = Incumbent(alone, clock, trivial_bound(alone) + float(terms.rounding[0]))
         whole = bool(terms.whole[0]) and MOVES * terms.rounding[0] < 0.25
         setup = Setup(clock, int(self.options["max_entries"]), int(self.options["max_arity"]), {}, whole)
         stop = Stop.FINISHED
+        if start is not None:
+            watch(start, watch.bound)
         try:
-            solve_task(alone, -np.inf, setup, watch)
+            solve_task(alone, -np.inf, setup, watch, start)
         except TimeUp:
             stop = Stop.TIME
         except KeyboardInterrupt:
@@ -95,10 +119,10 @@ def n_entries(instance: Instance, example: int) -> int:
     return int(states + g.table_size[g.factor_ptr[example] : g.factor_ptr[example + 1]].sum())
 
 
-def hasty(instance: Instance, example: int) -> ExampleAnswer:
-    """Return what takes little time: the best state of each variable by itself, and the sum of all largest scores.
+def hasty(instance: Instance, example: int, start: I32 | None) -> ExampleAnswer:
+    """Return what takes little time: the first labelling, or the best states, and the sum of all largest scores.
 
-    The first is a labelling, the second a bound; tables that factors share are looked at once.
+    The latter is a bound; tables that factors share are looked at once.
     """
     from ssvm_backends.search.subproblem import best_states
 
@@ -111,7 +135,8 @@ def hasty(instance: Instance, example: int) -> ExampleAnswer:
     alone = [float(instance.node[a:b].max()) for a, b in pairwise(ptr)]
     total = fsum([float(instance.const[example]), *alone, *largest.tolist()])
     rounding = 2.0**-50 * float(np.abs(largest[largest > -np.inf]).sum())
-    return ExampleAnswer(best_states(instance.node, ptr), bound=total + rounding, stop=Stop.TIME)
+    labels = best_states(instance.node, ptr) if start is None else start
+    return ExampleAnswer(labels, bound=total + rounding, stop=Stop.TIME)
 
 
 class Incumbent:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Instance, make_graph
 from ssvm_backends.graphs.reduce import condition
-from ssvm_backends.local.search import improve, settle
+from ssvm_backends.local.search import LOOK_PART, improve_within, score_of, settle
 from ssvm_backends.search.branch import Branch
 from ssvm_backends.search.core import C0, make_core, make_state
 from ssvm_backends.search.eliminate import eliminate, untouched
@@ -32,7 +32,6 @@ from ssvm_backends.search.search import make_tree, root_of, search
 from ssvm_backends.search.split import split
 from ssvm_backends.search.subproblem import (
     FIRST,
-    LOOK_PART,
     ROOT_PART,
     Listener,
     Setup,
@@ -124,7 +123,7 @@ def _solve_parts(
     left: Instance, parts: list[tuple[Instance, I64]], cutoff: float, setup: Setup, tell: Listener, start: I32 | None
 ) -> None:  # fmt: skip
     """Solve the components of an instance, small ones first."""
-    full, there = _first_labelling(left, start)
+    full, there = _first_labelling(left, start, setup.clock)
     bounds = np.array([trivial_bound(part) for part, _ in parts])
     if there:
         tell(full.copy(), float(bounds.sum() + left.const[0]))
@@ -145,18 +144,19 @@ def _solve_parts(
             return
 
 
-def _first_labelling(instance: Instance, start: I32 | None) -> tuple[I32, bool]:
+def _first_labelling(instance: Instance, start: I32 | None, clock: Clock) -> tuple[I32, bool]:
     """Return a labelling after local search (from the best states by unary scores), and whether its score is finite."""
     labels = best_states(instance.node, instance.graph.state_ptr) if start is None else start.copy()
-    score = improve(instance.graph, instance.node, instance.pool, FIRST, labels)
-    return labels, bool(score[0] > -np.inf)
+    improve_within(instance.graph, instance.node, instance.pool, 0, labels, clock)
+    return labels, bool(score_of(instance.graph, instance.node, instance.pool, 0, labels) > -np.inf)
 
 
-def quick_labelling(instance: Instance) -> I32:
-    """Return a labelling after a little local search, for when there is no time for more."""
-    labels = best_states(instance.node, instance.graph.state_ptr)
+def quick_labelling(instance: Instance, example: int = 0) -> I32:
+    """Return a labelling of an example after a little local search, for when there is no time for more."""
+    g = instance.graph
+    labels = best_states(instance.node, g.state_ptr[g.var_ptr[example] : g.var_ptr[example + 1] + 1])
     stale = np.ones(2 * len(labels), dtype=bool)
-    settle(instance.graph, instance.node, instance.pool, 0, labels, stale, False, LOOK_PART)
+    settle(g, instance.node, instance.pool, example, labels, stale, False, LOOK_PART)
     return labels
 
 

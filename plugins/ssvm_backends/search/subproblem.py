@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -19,7 +18,8 @@ from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.sequential import SequentialPieces, trws
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.reduce import condition
-from ssvm_backends.local.search import score_of, settle
+from ssvm_backends.graphs.states import top_states
+from ssvm_backends.local.search import improve_within, score_of
 from ssvm_backends.search.core import C0, EPS, N_AC, N_DAC, N_EAC, TAU, UB, WORK, Core, State
 from ssvm_backends.search.eliminate import eliminate
 from ssvm_backends.search.propagate import propagate_root, rest_of_tables
@@ -31,9 +31,6 @@ RELAX_PART = 10_000_000
 
 #: Work of an iteration of message passing from which on the clock is looked at in between.
 LARGE = 2_000_000
-
-#: Table entries that local search looks at between two looks at the clock.
-LOOK_PART = 1_000_000
 
 #: Table entries that propagation of the root looks at between two looks at the clock, and for each entry in all.
 ROOT_PART, ROOT_SWEEPS = 3_000_000, 200
@@ -122,7 +119,7 @@ def accuracy(terms: Terms) -> float:
 
 def best_states(node: F64, state_ptr: I64) -> I32:
     """Return the state of best unary score of each variable between ``state_ptr[0]`` and ``state_ptr[-1]``."""
-    return np.fromiter((node[a:b].argmax() for a, b in pairwise(state_ptr)), np.int32, len(state_ptr) - 1)
+    return top_states(node[state_ptr[0] : state_ptr[-1]], np.diff(state_ptr))
 
 
 def trivial_bound(instance: Instance) -> float:
@@ -255,9 +252,8 @@ class Subproblem:
     def improve(self, labels: I32) -> None:
         """Improve a labelling by local search, as far as time allows, and offer it."""
         g, node, pool = self.instance.graph, self.instance.node, self.instance.pool
-        labels, stale = labels.copy(), np.ones(2 * len(labels), dtype=bool)
-        while not settle(g, node, pool, 0, labels, stale, True, LOOK_PART) and not self.setup.clock.over:
-            pass
+        labels = labels.copy()
+        improve_within(g, node, pool, 0, labels, self.setup.clock)
         self.offer(labels)
 
     def pause(self, slices: int = 0) -> None:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_backends.programs.side_rows import SLACK, SideRows
 from ssvm_dsl.ir import F64, I64, Bools, Program, members, pointers
+from ssvm_dsl.plugin_api import Clock
 
 
 class RowFactors(NamedTuple):
@@ -80,14 +82,21 @@ class ProgramRows:
     most: F64
 
     @classmethod
-    def of(cls, program: Program) -> ProgramRows:
-        """Return the rows of a program's constraints."""
+    def of(cls, program: Program, clock: Clock = UNLIMITED) -> ProgramRows:
+        """Return the rows of a program's constraints.
+
+        Raises
+        ------
+        OutOfTime
+        TooLargeError
+            There are more entries than any solver takes.
+        """
         starts, auxiliary = program.state_ptr[program.var_ptr], 0
         n_rows, n_auxiliary, parts = list[int](), list[int](), list[tuple[I64, I64, F64, F64, F64, F64, F64]]()
         for i in range(program.n_examples):
             lo, hi = program.var_ptr[i : i + 2]
             n = int(starts[i + 1] - starts[i])
-            side = SideRows.of(program, i, n, program.state_ptr[lo : hi + 1] - starts[i])
+            side = SideRows.of(program, i, n, program.state_ptr[lo : hi + 1] - starts[i], clock)
             matrix, at = side.matrix, side.matrix.indices.astype(np.int64)
             column = np.where(at < n, at + starts[i], at - n + program.n_states + auxiliary)
             parts.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,8 +10,16 @@ import numpy as np
 
 from ssvm_backends.dual.clusters.kernels import cycle_gains, dual_bound, improve, refresh, sweep
 from ssvm_backends.dual.clusters.search import frustrated_cycles, fundamental_cycles, short_cycles
+from ssvm_backends.graphs.deadline import UNLIMITED
+from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I32, I64, pointers
-from ssvm_dsl.plugin_api import PlainExample
+from ssvm_dsl.plugin_api import Clock, PlainExample
+
+#: Seconds for each edge that it takes to lay the dual out, and after how many edges the clock is looked at.
+EDGE_SECONDS, LOOK_EVERY = 3e-5, 1024
+
+#: Entries of edges and clusters that sweeps look at between two looks at the clock, and steps around cycles.
+CALL, PORTION = 1e7, 2_000_000
 
 
 @dataclass(eq=False)
@@ -52,7 +61,9 @@ class ClusterDual:
         self._add_edges(list(self.tables))
 
     @classmethod
-    def of(cls, example: PlainExample, messages: F64 | None = None) -> ClusterDual | None:
+    def of(
+        cls, example: PlainExample, messages: F64 | None = None, clock: Clock = UNLIMITED
+    ) -> ClusterDual | None:
         """Return the dual of an example; ``None`` where there is no labelling.
 
         Joint states that are ruled out score so little that no labelling with one is best, if there is another: the
@@ -64,7 +75,13 @@ class ClusterDual:
             Its factors have two variables.
         messages : ndarray of float64, optional
             Those of each factor to its first and to its second variable, a number for each state.
+        clock : Clock
+
+        Raises
+        ------
+        OutOfTime
         """
+        clock.afford(EDGE_SECONDS * len(example.factors))
         states = [np.flatnonzero(scores > -np.inf) for scores in example.node]
         if any(not len(one) for one in states):
             return None
@@ -72,7 +89,9 @@ class ClusterDual:
         tables: dict[tuple[int, int], F64] = {}
         moved: dict[tuple[int, int], F64] = {}
         at = 0
-        for scope, table in example.factors:
+        for number, (scope, table) in enumerate(example.factors):
+            if number % LOOK_EVERY == 0:
+                clock.afford(0.0)
             i, j = int(scope[0]), int(scope[1])
             part, mine = table[np.ix_(states[i], states[j])], []
             for k, n in zip((i, j), table.shape, strict=True):
@@ -98,8 +117,7 @@ class ClusterDual:
 
     def labels(self) -> I64:
         """Return the best states by reparametrised score, improved one variable at a time."""
-        ends = zip(self.node_at[:-1].tolist(), self.node_at[1:].tolist(), strict=True)
-        labels = np.array([int(np.argmax(self.rep_node[lo:hi])) for lo, hi in ends], dtype=np.int64)
+        labels = top_states(self.rep_node, self.card).astype(np.int64)
         improve(self.ends, self.card, self.node_at, self.node, self.edge_at, self.score, self.order, self.start, labels)
         return labels
 
@@ -122,32 +140,57 @@ class ClusterDual:
             )
         )  # fmt: skip
 
-    def sweep(self, n: int) -> None:
-        """Update all edges and clusters n times."""
-        sweep(
-            self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.lam_at, self.lam,
-            self.cl_edges, self.cl_at, self.cl, self.work, n,
-        )  # fmt: skip
+    def sweep(self, n: int, clock: Clock = UNLIMITED) -> None:
+        """Update all edges and clusters n times; less often where time is up."""
+        entries = len(self.rep_edge) + len(self.cl) * int(self.card.max(initial=1))
+        at_a_time = 2 * max(1, int(CALL / (2.0 * max(entries, 1))))  # each call begins forwards: an even number
+        while n > 0 and not clock.over:
+            sweep(
+                self.ends, self.card, self.node_at, self.rep_node, self.edge_at, self.rep_edge, self.lam_at, self.lam,
+                self.cl_edges, self.cl_at, self.cl, self.work, min(n, at_a_time),
+            )  # fmt: skip
+            n -= at_a_time
 
-    def cycles(self, least: float) -> tuple[list[tuple[int, ...]], F64]:
-        """Return cycles that may lower the bound by more than ``least``, and what a cluster of each is sure to."""
-        found = short_cycles(list(self.number), len(self.card), set(self.clusters))
-        found += frustrated_cycles(self.ends, self.card, self.edge_at, self.rep_edge, least)
-        if (self.card > 2).any():
+    def cycles(self, least: float, clock: Clock = UNLIMITED) -> tuple[list[tuple[int, ...]], F64]:
+        """Return cycles that may lower the bound by more than ``least``, and what a cluster of each is sure to.
+
+        Those that are found by the time that the clock is over.
+        """
+        found = short_cycles(list(self.number), len(self.card), set(self.clusters), clock)
+        found += frustrated_cycles(self.ends, self.card, self.edge_at, self.rep_edge, least, clock)
+        if (self.card > 2).any() and not clock.over:
             root = len(self.clusters) % len(self.card)
-            found = list(dict.fromkeys(found + fundamental_cycles(self.ends[: self.n_given], len(self.card), root)))
-        ptr = pointers(np.array([len(cycle) for cycle in found], dtype=np.int64))
-        along = [self.number[min(u, v), max(u, v)] for c in found for u, v in pairwise([*c, c[0]])]
-        path = np.array([v for cycle in found for v in cycle], dtype=np.int64)
-        edges = np.array(along, dtype=np.int64)
-        return found, cycle_gains(ptr, path, edges, self.card, self.edge_at, self.rep_edge, self.work)
+            trees = fundamental_cycles(self.ends[: self.n_given], len(self.card), root, clock)
+            found = list(dict.fromkeys(found + trees))
+        gains: list[F64] = [np.zeros(0)]
+        for part in self._portions(found):
+            if clock.over:
+                break
+            gains.append(self._gains(part))
+        known = np.concatenate(gains)
+        return found[: len(known)], known
 
-    def add(self, most: int, least: float) -> bool:
+    def _portions(self, cycles: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+        """Yield cycles, so many at a time that their gains take some milliseconds."""
+        sizes = np.array([len(cycle) for cycle in cycles], dtype=np.int64) * int(self.card.max(initial=1)) ** 3
+        number = np.cumsum(sizes) // PORTION
+        cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(cycles)]
+        return (cycles[lo:hi] for lo, hi in pairwise(cuts) if lo < hi)
+
+    def _gains(self, cycles: list[tuple[int, ...]]) -> F64:
+        """Return what a cluster of each cycle is sure to take off the bound."""
+        ptr = pointers(np.array([len(cycle) for cycle in cycles], dtype=np.int64))
+        along = [self.number[min(u, v), max(u, v)] for c in cycles for u, v in pairwise([*c, c[0]])]
+        path = np.array([v for cycle in cycles for v in cycle], dtype=np.int64)
+        edges = np.array(along, dtype=np.int64)
+        return cycle_gains(ptr, path, edges, self.card, self.edge_at, self.rep_edge, self.work)
+
+    def add(self, most: int, least: float, clock: Clock = UNLIMITED) -> bool:
         """Add clusters of cycles that lower the bound by more than ``least``, best first; return whether any did.
 
         A cycle of more than three variables is as many triangles as it takes, all with its first one; chords score 0.
         """
-        cycles, gains = self.cycles(least)
+        cycles, gains = self.cycles(least, clock)
         each = gains / np.array([len(cycle) - 2.0 for cycle in cycles])
         known = set(self.clusters)
         new: dict[tuple[int, int, int], None] = {}

@@ -22,10 +22,18 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_dsl.ir import F64, I64, pointers
+from ssvm_dsl.plugin_api import Clock
 
 #: Triangles and squares that are looked at in one round, at most.
 CANDIDATES = 100_000
+
+#: Edges and variables between two looks at the clock, and those whose paths may be long.
+LOOK_EVERY, LOOK_OFTEN = 1024, 64
+
+#: Seconds for each joint state of an edge that it takes to make the graph of two copies, or to search it.
+GRAPH_SECONDS = 4e-7
 
 #: Variables through which longer cycles are looked for in one round, at most.
 ROOTS = 50
@@ -34,7 +42,9 @@ ROOTS = 50
 MOST_SPLIT = 64
 
 
-def short_cycles(pairs: list[tuple[int, int]], n: int, known: set[tuple[int, int, int]]) -> list[tuple[int, ...]]:
+def short_cycles(
+    pairs: list[tuple[int, int]], n: int, known: set[tuple[int, int, int]], clock: Clock = UNLIMITED
+) -> list[tuple[int, ...]]:
     """Return triangles that are not known, and squares without a chord.
 
     Parameters
@@ -45,17 +55,21 @@ def short_cycles(pairs: list[tuple[int, int]], n: int, known: set[tuple[int, int
         The number of variables.
     known : set of (int, int, int)
         Triangles to leave out, ascending.
+    clock : Clock
+        When it is over, what is found by then is returned; so in all of this module.
     """
     near: list[set[int]] = [set() for _ in range(n)]
     for i, j in pairs:
         near[i].add(j)
         near[j].add(i)
     out: list[tuple[int, ...]] = []
-    for i, j in pairs:
+    for number, (i, j) in enumerate(pairs):
         out += [(i, j, v) for v in near[i] & near[j] if v > j and (i, j, v) not in known]
-        if len(out) > CANDIDATES:
+        if len(out) > CANDIDATES or (number % LOOK_EVERY == 0 and clock.over):
             break
     for i in range(n):
+        if i % LOOK_EVERY == 0 and clock.over:
+            break
         two = {v for j in near[i] if j > i for v in near[j] if v > i and v not in near[i]}
         for v in sorted(two):
             between = sorted(w for w in near[i] & near[v] if w > i)  # i is the first of the cycle: each comes once
@@ -65,7 +79,9 @@ def short_cycles(pairs: list[tuple[int, int]], n: int, known: set[tuple[int, int
     return out
 
 
-def frustrated_cycles(ends: I64, card: I64, edge_at: I64, edge: F64, least: float) -> list[tuple[int, ...]]:
+def frustrated_cycles(
+    ends: I64, card: I64, edge_at: I64, edge: F64, least: float, clock: Clock = UNLIMITED
+) -> list[tuple[int, ...]]:
     """Return short cycles of edges that want what cannot be had, each once; see the module.
 
     Parameters
@@ -79,26 +95,32 @@ def frustrated_cycles(ends: I64, card: I64, edge_at: I64, edge: F64, least: floa
         Reparametrised scores.
     least : float
         What a cycle must take off the bound at least.
+    clock : Clock
     """
+    graph_seconds = GRAPH_SECONDS * float((card[ends[:, 0]] * card[ends[:, 1]]).sum())
+    if clock.left <= graph_seconds:
+        return []
     variable = np.repeat(np.arange(len(card)), np.where(card == 2, 1, card))
     tail, head, want = split_edges(ends, card, edge_at, edge)
     strong = np.abs(want) > least
     tail, head, want = tail[strong], head[strong], want[strong]
     sizes = np.unique(np.abs(want))
     low, high = 0, len(sizes)  # a path exists for the threshold at low - 1, none for that at high
-    while low < high:
+    while low < high and clock.left > graph_seconds:
         middle = (low + high) // 2
         if len(torn(two_copies(tail, head, want, float(sizes[middle]), len(variable)))):
             low = middle + 1
         else:
             high = middle
-    if low == 0:
+    if low == 0 or clock.left <= graph_seconds:
         return []
     graph = two_copies(tail, head, want, 0.5 * float(sizes[low - 1]), len(variable))
     roots = torn(graph)
     roots = roots[np.linspace(0, len(roots) - 1, min(ROOTS, len(roots))).astype(np.int64)]
     found: dict[tuple[int, ...], None] = {}
     for root in roots.tolist():
+        if clock.left <= graph_seconds:
+            break
         _, before = breadth_first_order(graph, 2 * root)
         cycle = shortest_part(before, root)
         variables = [int(variable[k]) for k in cycle]
@@ -107,7 +129,7 @@ def frustrated_cycles(ends: I64, card: I64, edge_at: I64, edge: F64, least: floa
     return list(found)
 
 
-def fundamental_cycles(ends: I64, n: int, root: int) -> list[tuple[int, ...]]:
+def fundamental_cycles(ends: I64, n: int, root: int, clock: Clock = UNLIMITED) -> list[tuple[int, ...]]:
     """Return the cycles of more than three variables that edges close with the breadth-first tree of a root.
 
     Parameters
@@ -117,6 +139,7 @@ def fundamental_cycles(ends: I64, n: int, root: int) -> list[tuple[int, ...]]:
     n : int
         The number of variables.
     root : int
+    clock : Clock
     """
     graph = csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
     order, before = breadth_first_order(graph, root, directed=False)
@@ -124,7 +147,9 @@ def fundamental_cycles(ends: I64, n: int, root: int) -> list[tuple[int, ...]]:
     for v in order.tolist():
         depth[v] = 0 if v == root else depth[before[v]] + 1
     out = []
-    for i, j in ends[depth[ends[:, 0]] >= 0].tolist():
+    for number, (i, j) in enumerate(ends[depth[ends[:, 0]] >= 0].tolist()):
+        if number % LOOK_OFTEN == 0 and clock.over:
+            break
         left, right = [i], [j]
         while left[-1] != right[-1]:
             side = left if depth[left[-1]] >= depth[right[-1]] else right
