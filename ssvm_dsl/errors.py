@@ -182,6 +182,10 @@ class OutOfTime(SsvmError):
     """
 
 
+class PluginWarning(UserWarning):
+    """A plug-in changed what belongs to its whole process; it was put back."""
+
+
 class TimeLimitWarning(UserWarning):
     """A time limit ended a search before its answers were proved best."""
 

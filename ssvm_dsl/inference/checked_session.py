@@ -37,6 +37,7 @@ from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.example_session import Clock
 from ssvm_dsl.plugin_api.protocols import missing_methods
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
+from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 from ssvm_dsl.registry import Registry
 
 
@@ -91,10 +92,12 @@ class CheckedSession:
             if owner.bundled:
                 self._session: Any = open_session(plugins.load(spec)(), asked, plan.options)
             else:
-                opened = plugins.load(spec)().open(read_only(asked), dict(plan.options))
+                make, told = plugins.load(spec), set[str]()
+                with kept_surroundings(plugins.whose(spec), told, thorough=True):
+                    opened = make().open(read_only(asked), dict(plan.options))
                 if lacking := missing_methods(opened, spec.caps):
                     raise self._fault(lacking)
-                self._session = ForeignSession(opened, asked, self._fault)
+                self._session = ForeignSession(opened, asked, self._fault, plugins.whose(spec), told)
         if way is not None:
             self._session = BridgedSession(self._session, way.lowerings)
         rounded = "none" not in plan.options.values()

@@ -1,12 +1,15 @@
 """Hostile plug-ins: an error that names the plug-in, or a right answer; the host is as before afterwards.
 
 A backend, loss, listener or description does one thing wrong, at a random place and time: it raises anything, returns
-anything, writes to what it is given, keeps what it returned and changes it later, or lies in numbers that can be
-checked.  Lies that cannot be (a consistent answer that is not the best one) are not drawn.
+anything, writes to what it is given, keeps what it returned and changes it later, changes what belongs to the whole
+process, or lies in numbers that can be checked.  Lies that cannot be (a consistent answer that is not the best one) are
+not drawn.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
@@ -120,9 +123,27 @@ def lie(rng, solution, task):
     elif kind == 3:
         solution.primal[n] = rng.choice([1, 2, 3, 4, 99, -1])
     elif kind == 4:
-        solution.stop[n] = rng.choice([4, 99, -1])
+        solution.stop[n] = rng.choice([2, 4, 99, -1])
     else:
         score[n], solution.bound[n], solution.primal[n] = -np.inf, -np.inf, 3
+
+
+def disturb(rng):
+    """Change what belongs to the whole process."""
+    kind = rng.integers(4)
+    if kind == 0:
+        np.seterr(all="raise")
+    elif kind == 1:
+        os.chdir("/")
+    elif kind == 2:
+        warnings.resetwarnings()
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def surroundings():
+    """What a plug-in is to leave alone."""
+    return np.geterr(), os.getcwd(), list(warnings.filters), signal.getsignal(signal.SIGINT)
 
 
 class Hostile:
@@ -131,7 +152,7 @@ class Hostile:
     def __init__(self, rng, scratch):
         self.rng = rng
         self.place = str(rng.choice(["check", "open", "solve", "solve", "solve", "solve", "offer"]))
-        self.how = str(rng.choice(["raise", "junk", "lie", "wreck", "write", "keep", "print"]))
+        self.how = str(rng.choice(["raise", "junk", "lie", "wreck", "write", "keep", "print", "disturb"]))
         self.when, self.calls, self.struck, self.kept = int(rng.integers(0, 3)), 0, False, []
 
     def __repr__(self):
@@ -142,7 +163,7 @@ class Hostile:
         if place != self.place:
             return False
         self.calls += 1
-        harmless = place == "solve" and self.how in ("print", "keep")
+        harmless = place == "solve" and self.how in ("print", "keep", "disturb")
         self.struck |= self.calls > self.when and not harmless
         return self.calls > self.when
 
@@ -189,7 +210,9 @@ class HostileSession:
             arrays += [self.program.groups[0].scope, question.examples]
             arrays[rng.integers(len(arrays))][...] = 0
         solution = self.inner.solve(question)
-        if how == "print":
+        if how == "disturb":
+            disturb(rng)
+        elif how == "print":
             print("hostile", file=sys.stdout)
         elif how == "keep":
             for old in backend.kept:
@@ -307,6 +330,7 @@ def trial(rng, scratch):
         with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             known.register(module, info)
+            around = surroundings()
             try:
                 found = ask(task, model, backend)
             except SsvmError as err:
@@ -320,6 +344,7 @@ def trial(rng, scratch):
             else:
                 same = np.allclose(found, before, rtol=1e-5, atol=1e-7, equal_nan=False)
                 assert same, f"{kind} {what!r}, {task}: {found} in place of {before}"
+            assert surroundings() == around, f"{kind} {what!r}, {task}: left the process changed"
     finally:
         known.forget(info)
         del known.problems[problems:], sys.modules["hostile_plugin"]

@@ -18,9 +18,10 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import Marginals, Solution
+from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Session
+from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 
 #: Accuracy of what ``expect`` adds, relative to the coefficients.
 EXPECT_ATOL = 1e-6
@@ -60,18 +61,39 @@ class ForeignSession:
         The host's.
     fault : callable
         Makes the error from a text.
+    whose : str
+        Whose session it is, in words.
+    told : set of str
+        What users were told of that it changes in its process.
     """
 
-    def __init__(self, session: Session, program: Program, fault: Fault) -> None:
+    def __init__(self, session: Session, program: Program, fault: Fault, whose: str, told: set[str]) -> None:
         self._session, self._program, self._fault = cast(Any, session), program, fault
+        self._whose, self._told = whose, told
+
+    def _kept(self) -> kept_surroundings:
+        """Return what puts back what a call changes in its process."""
+        return kept_surroundings(self._whose, self._told)
 
     def solve(self, question: Question) -> Solution:
         """Answer a question."""
-        return _copied(self._session.solve(_shown(question)))
+        shown = _shown(question)
+        with self._kept():
+            solution = self._session.solve(shown)
+        self._refuse_a_limit_that_is_none(question, solution)
+        return _copied(solution)
+
+    def _refuse_a_limit_that_is_none(self, question: Question, solution: Any) -> None:
+        """Refuse answers that time has ended where it is not limited: a fit would end there, as if that were true."""
+        stop = getattr(solution, "stop", None)
+        if question.limits.time is None and isinstance(stop, np.ndarray) and (stop == Stop.TIME).any():
+            i = int(np.flatnonzero(stop == Stop.TIME)[0])
+            raise self._fault(f"it says that a time limit ended answer {i}, and was given none")
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Answer by counts."""
-        return _copied(self._session.best_by_count(_shown(question), read_only(tables)))
+        with self._kept():
+            return _copied(self._session.best_by_count(_shown(question), read_only(tables)))
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, of the right types."""
@@ -94,7 +116,8 @@ class ForeignSession:
 
     def slope(self, question: Question) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
-        found = self._session.slope(_shown(question))
+        with self._kept():
+            found = self._session.slope(_shown(question))
         if found is None:
             return None
         if not isinstance(found, Marginals):
@@ -115,7 +138,8 @@ class ForeignSession:
     def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
         """Let it add marginals to arrays of its own, look at their sums, and add those."""
         mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
-        log_z = self._session.expect(_shown(question), read_only(coef), mine, others)
+        with self._kept():
+            log_z = self._session.expect(_shown(question), read_only(coef), mine, others)
         if log_z is None:
             return None
         ids = question.ids(self._program)

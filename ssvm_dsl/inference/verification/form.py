@@ -43,6 +43,8 @@ def check_form(program: Program, solution: Solution, question: Question, fault: 
     if not no_labels:
         _array("labels", solution.labels, np.int32, (*rows, size), f"{size} variables", fault)
     _array("score", solution.score, np.float64, (*rows, n), f"{n} examples", fault)
+    if task not in LABELS_OPTIONAL and np.isnan(solution.score).any():
+        raise fault("a score is nan")
     _array("bound", solution.bound, np.float64, (n,), f"{n} examples", fault)
     for what, codes, largest in CODES:
         array = getattr(solution, what)

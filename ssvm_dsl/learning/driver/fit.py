@@ -14,6 +14,7 @@ same (:mod:`ssvm_dsl.learning.risks.ceilings`); from below it is bounded by the 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from ssvm_dsl.learning.estimators.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec
+from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,
@@ -39,6 +41,7 @@ from ssvm_dsl.plugin_api.training import (
     Trainer,
     TrainingEvent,
 )
+from ssvm_dsl.registry import registry
 
 #: Reasons to end before an iterate was good enough.
 UNFINISHED = ("passes", "seconds", "callback", "validation", "interrupt")
@@ -110,7 +113,7 @@ def train(
     fit = _Fit(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
     left = replace(stop, max_seconds=fit.deadline.left)
-    steps = _steps(trainer, problem, left, start, state, fit.claims.trainer, checkpoint)
+    steps = _steps(trainer, problem, left, start, state, spec, checkpoint)
     progress, reason, inside = fit.progress, None if state is None else _reason(fit.progress, stop, False), True
     if fit.deadline.over and not progress.history:  # what came before took all of it
         reason, inside = "seconds", False
@@ -322,23 +325,23 @@ def _steps(
     stop: StopRule,
     start: F64 | None,
     state: dict[str, Any] | None,
-    name: str,
+    spec: TrainerSpec,
     checkpoint: Checkpoint | None,
 ) -> Generator[Any, None, None]:
     """Yield what a trainer yields; whatever goes wrong in it becomes an error that names it."""
-    whose = contained(f"trainer '{name}'")
+    whose, kept = contained(f"trainer '{spec.name}'"), _kept(spec)
     try:
-        with whose:
+        with whose, kept:
             resumed = cast(ResumableTrainer, trainer)
             found: Any = trainer.steps(problem, stop, start) if state is None else resumed.resume(problem, stop, state)
     except FileFormatError as err:
         raise FileFormatError(f"{'' if checkpoint is None else checkpoint.path}: {err}") from err
     if not isinstance(found, Iterator):
         text = f"steps() returned {type(found).__name__}, expected a generator of iterates"
-        raise PluginError(f"trainer '{name}' broke its contract: {text}")
+        raise PluginError(f"trainer '{spec.name}' broke its contract: {text}")
     try:
         while True:
-            with whose:
+            with whose, kept:
                 iterate = next(found, _END)
             if iterate is _END:
                 return
@@ -346,8 +349,16 @@ def _steps(
             del iterate  # its vectors are not to wait for those of the next one
     finally:
         if isinstance(found, Generator):
-            with whose:
+            with whose, kept:
                 found.close()
+
+
+def _kept(spec: TrainerSpec) -> AbstractContextManager[None]:
+    """Return what puts back what steps of a stranger's trainer change in the process."""
+    known = registry()
+    if spec not in known.specs(TrainerSpec):  # the kit looks at descriptions that nobody has registered
+        return kept_surroundings(f"trainer '{spec.name}'", set())
+    return nullcontext() if known.owner(spec).bundled else kept_surroundings(known.whose(spec), set())
 
 
 def _take(progress: Progress, claims: Claims, iterate: Any, keep_best: bool, stop: StopRule) -> Checked:
