@@ -55,11 +55,17 @@ LIMITS = ("passes", "seconds", "callback")
 #: Seconds that may be taken, after Ctrl-C, to tell what the best weights are worth.
 AFTER_INTERRUPT = 1.0
 
-#: Passes over the data that a certificate is taken to last, and seconds that it may be late.
-CERTIFICATE, NEGLIGIBLE = 1.25, 0.05
+#: Passes over the data that a certificate is taken to last: the objective, and what a trainer does for its plane.
+EVALUATION, PLANE = 1.25, 0.75
+
+#: Seconds that a certificate may be late, or this share of the limit.
+NEGLIGIBLE, GRACE = 0.05, 0.03
 
 #: Largest share of the time that is kept back for a certificate, and least share of a pass that tells what one takes.
 MOST_KEPT, MEASURED = 0.75, 0.05
+
+#: Largest share of the time that is kept back for noticing late that time is up.
+MOST_LATE = 0.1
 
 #: What a trainer without more iterates yields.
 _END = object()
@@ -167,6 +173,7 @@ class _Fit:
         self.claims = Claims(problem, self.spec.name)
         self.earlier, self.took, self.last = 0.0, 0.0, self.deadline.spent
         self.owed, self.newest = self.spec.anytime, _Measure()
+        self.looked, self.stretch = self.deadline.spent, 0.0
         problem.within(self.deadline)
         if self.deadline.limit < np.inf:
             problem.keeps_back = self._kept_back
@@ -212,7 +219,7 @@ class _Fit:
         progress, deadline, problem = self.progress, self.deadline, self.problem
         begun, asked = deadline.spent, problem.oracle_seconds
         problem.keeps_back, deadline.reserve = None, 0.0
-        left = max(deadline.left, NEGLIGIBLE)
+        left = max(deadline.left, NEGLIGIBLE, GRACE * deadline.limit)
         if progress.reason == "interrupt":  # a backend that did not come back is not asked again
             left = 0.0 if problem.waited > AFTER_INTERRUPT else AFTER_INTERRUPT
         problem.within(Deadline(left))
@@ -236,10 +243,17 @@ class _Fit:
         return max(problem.pass_seconds(), now, last.pass_seconds if now == 0.0 else 0.0)
 
     def _kept_back(self) -> float:
-        """Return the seconds to keep back for looking at the newest weights; none where that would take too long."""
-        problem, limit = self.problem, self.deadline.limit
+        """Return the seconds to keep back for looking at the newest weights; none where that would take too long.
+
+        Whoever works looks at the clock now and then: the end is noticed late by the longest stretch in between.
+        """
+        problem, limit, spent = self.problem, self.deadline.limit, self.deadline.spent
+        self.looked, self.stretch = spent, max(self.stretch, spent - self.looked)
         measured = problem.n_oracle_calls >= MEASURED * problem.n or problem.oracle_seconds >= MEASURED * limit
-        wanted = CERTIFICATE * self._pass_seconds() if self.owed and measured else 0.0
+        if not (self.owed and measured):
+            return 0.0
+        passes = EVALUATION + (PLANE if self.spec.concluding else 0.0)
+        wanted = passes * self._pass_seconds() + min(self.stretch, MOST_LATE * limit)
         return wanted if wanted <= MOST_KEPT * limit else 0.0
 
     def _fits(self) -> bool:

@@ -73,6 +73,7 @@ class BaseProblem(ABC):
 
     smooth = False
     relaxed = False
+    degree = 1.0  #: the root of a risk of this degree rises by no more than scores do
     of_sums = ""  #: what needs a loss that adds up over variables, in words; any loss will do without
 
     def __init__(
@@ -204,7 +205,8 @@ class BaseProblem(ABC):
                 at_zero = self.risks_at_zero()
                 if at_zero is not None:
                     bound = np.where(unknown, at_zero, bound)
-                    upper = objective_at_most(self.objective, w, bound, unknown, self.accuracy.largest_rise(w))
+                    rise = self.accuracy.largest_rise(w)
+                    upper = objective_at_most(self.objective, w, bound, unknown, rise, self.degree)
         self.evaluations.add(w, Evaluation(estimate, upper, value.copy(), bound.copy(), n_late))
 
     def scores(self, w: F64, examples: I64 | None = None) -> Theta:

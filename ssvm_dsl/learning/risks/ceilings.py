@@ -11,8 +11,9 @@ are known for the sake of rounding (:mod:`ssvm_dsl.learning.driver.accuracy`),
 
     1/n sum_i weight_i q_i  =  S(w)  =  sum_j m_j |w_j| ,
 
-so that it takes a look at w, and none at the data.  Which examples it comes from is not known; a power of a risk is
-convex, so that the mean is largest where all of it comes from one.
+so that it takes a look at w, and none at the data.  Of sums of squares it is the root that rises so (the *degree* of a
+risk).  Which examples the rise comes from is not known; a power is convex, so that the mean is largest where all of it
+comes from one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 ROUNDING = 1e-9
 
 
-def objective_at_most(objective: RegularizedRisk, w: F64, known: F64, open_: Bools, rise: float) -> float:
+def objective_at_most(
+    objective: RegularizedRisk, w: F64, known: F64, open_: Bools, rise: float, degree: float = 1.0
+) -> float:
     """Return an upper bound of the objective.
 
     Parameters
@@ -41,7 +44,9 @@ def objective_at_most(objective: RegularizedRisk, w: F64, known: F64, open_: Boo
         Upper bounds of the risks at w; at weights of 0 where ``open_``.
     open_ : ndarray of bool, shape (n,)
     rise : float
-        The most that the mean of the open risks, each times its weight, rises from weights of 0 to w.
+        The most that the mean of the roots of the risks, each times its weight, rises from weights of 0 to w.
+    degree : float
+        Of these roots.
     """
     weight = objective.weight
     total = objective.primal(w, known)
@@ -49,10 +54,11 @@ def objective_at_most(objective: RegularizedRisk, w: F64, known: F64, open_: Boo
     if not len(some):
         return total
     rise *= 1.0 + ROUNDING
-    if objective.power == 1.0:
+    if degree * objective.power == 1.0:
         return total + rise
     with np.errstate(over="ignore"):
-        risen = objective.powered(known[some] + rise * objective.n / weight[some]) - objective.powered(known[some])
+        risen = (known[some] ** (1.0 / degree) + rise * objective.n / weight[some]) ** degree
+        risen = objective.powered(risen) - objective.powered(known[some])
     return total + float((weight[some] * risen).max()) / objective.n
 
 

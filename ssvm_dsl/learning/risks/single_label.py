@@ -112,6 +112,7 @@ class SquaredHinges(WestonWatkins):
     """The sum of the squared hinges of all wrong classes."""
 
     smooth = True
+    degree = 2.0  # its root is a norm of the hinges
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0."""
