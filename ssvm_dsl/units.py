@@ -14,11 +14,13 @@ def bytes_text(n: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return e.g. ``"12 us"``, ``"83 ms"``, ``"4.2 s"``, ``"3 min 20 s"``."""
+    """Return e.g. ``"12 us"``, ``"83 ms"``, ``"4.2 s"``, ``"3 min 20 s"``, ``"150 h"``."""
     if 0 < seconds < 1e-3:
         return f"{1e6 * seconds:.2g} us"
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 100:
         return f"{seconds:.1f} s"
-    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    if seconds < 7200:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{seconds / 3600:.0f} h"

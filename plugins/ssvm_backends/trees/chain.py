@@ -23,10 +23,9 @@ class Chain:
 
     def check(self, need: Need) -> Verdict:
         """Accept every batch of disjoint chains; of constraints, one ``count`` for each example."""
-        times, n_bytes = counting(need)
+        cost, n_bytes = counting(need)
         if why := refusal(need):
             return Verdict(False, reasons=(why,))
-        cost = times * need.n_variables * float(need.max_card) ** 2
         return Verdict(True, cost, n_bytes=n_bytes + 90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ChainSession:

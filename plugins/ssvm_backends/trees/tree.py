@@ -16,11 +16,10 @@ class Tree:
 
     def check(self, need: Need) -> Verdict:
         """Accept every forest, one ``count`` constraint for each example; a table look-up per pair of states."""
-        times, n_bytes = counting(need)
+        cost, n_bytes = counting(need)
         if why := refusal(need):
             return Verdict(False, reasons=(why,))
-        cost = 1.2 * times * need.n_variables * float(need.max_card) ** 2
-        return Verdict(True, cost, n_bytes=n_bytes + 90.0 * need.n_variables)
+        return Verdict(True, 1.2 * cost, n_bytes=n_bytes + 90.0 * need.n_variables)
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ForestSession:
         """Return a session."""

@@ -24,8 +24,12 @@ from ssvm_dsl.memory import fitting_share, require_memory
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.units import seconds_text
 
-#: Expected seconds from which on a user is told beforehand.
-LONG = 30.0
+#: Expected seconds from which on a user is told beforehand, and from which on it is worth a look at what is faster:
+#: limits may be short.
+LONG, SHORT = 30.0, 1.0
+
+#: What fits are called.
+FIT = "this fit"
 
 #: Passes over the data that fits take, as a rule.
 PASSES = 20.0
@@ -35,6 +39,16 @@ SHAPE_BYTES, EXAMPLE_BYTES = 30.0, 32.0
 
 #: What is not so many times faster is not worth a word.
 FASTER = 3.0
+
+#: What becomes of the certificate of a fit where something weaker is set.
+CERTIFICATES = {
+    "guarantee='bound'": "its gap keeps what the bounds leave open",
+    "guarantee='heuristic'": "without a gap",
+    "risk='relaxed'": "an upper bound of this risk, whose gap closes",
+}
+
+#: Variables of a graph with all pairs are in more factors than this; with fewer of them answers are found much sooner.
+DENSE = 16.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,8 @@ class Outlook:
     passes : float
     faster : tuple of (str, str, float)
         What to set, the backend that ``auto`` would take then, and the seconds that would take.
+    dense : bool
+        Whether variables are in many factors each.
     """
 
     what: str
@@ -60,6 +76,7 @@ class Outlook:
     pass_seconds: float
     passes: float = 1.0
     faster: tuple[tuple[str, str, float], ...] = ()
+    dense: bool = False
 
     @property
     def seconds(self) -> float:
@@ -81,13 +98,33 @@ class Outlook:
             Seconds after which it will be ended; ``None`` or ``inf`` without an end.
         """
         limit = None if limit == np.inf else limit
-        if not self.seconds > LONG or (limit is not None and self.seconds <= limit):
+        if limit is not None and self.seconds <= limit:
+            return ""
+        if not (self.seconds > LONG or (limit is not None and self.pass_seconds > limit)):
             return ""
         text = f"{self.what} may take about {seconds_text(self.seconds)}: {self}"
         if limit is not None:
-            text += f"; the limit of {seconds_text(limit)} will end it before it is done"
-        quicker = [f"{how} ({name}, about {seconds_text(s)})" for how, name, s in self.faster]
+            text += f"; the limit of {seconds_text(limit)} will end it {self._reached(limit)}"
+        quicker = [f"{how} ({', '.join(self._facts(how, name, s))})" for how, name, s in self.faster]
+        quicker += ["factors of fewer pairs"] if self.dense else []
         return f"{text}\n  faster: {'; '.join(quicker or ['fewer examples, states or factors'])}"
+
+    @property
+    def _is_fit(self) -> bool:
+        return self.what == FIT
+
+    def _reached(self, limit: float) -> str:
+        """Return how far a limit lets it come, in words."""
+        if not self._is_fit:
+            return "before it is done"
+        if limit < self.pass_seconds:
+            return "within the first pass, so that no useful gap can be expected"
+        return f"after about {limit / self.pass_seconds:.0f} passes"
+
+    def _facts(self, how: str, name: str, seconds: float) -> list[str]:
+        """Return what there is to know of something faster."""
+        facts = [name, f"about {seconds_text(seconds)}"]
+        return [*facts, CERTIFICATES[how]] if self._is_fit and how in CERTIFICATES else facts
 
 
 def fit_outlook(
@@ -109,10 +146,13 @@ def fit_outlook(
     max_passes : float
     """
     passes = min(PASSES, max_passes)
-    made = Outlook("this fit", chosen.backend, need.n_examples, chosen.seconds, passes)
-    if not made.seconds > LONG:
+    dense = need.n_slots > DENSE * need.n_variables
+    made = Outlook(FIT, chosen.backend, need.n_examples, chosen.seconds, passes, dense=dense)
+    if not made.seconds > SHORT:
         return made
-    others = [(how, *found) for how, other in _weaker(need, risk, loss, spec, power) if (found := _time(other, passes))]
+    others = _distinct(
+        [(how, *found) for how, other in _weaker(need, risk, loss, spec, power) if (found := _time(other, passes))]
+    )
     quick = sorted((one for one in others if FASTER * one[2] <= made.seconds), key=lambda one: one[2])
     return replace(made, faster=tuple(quick))
 
@@ -121,25 +161,37 @@ def predict_outlook(need: Need, chosen: Plan, n: int) -> Outlook:
     """Return what answers for n examples are expected to take, from the plan for the first few."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)
     made = Outlook("this prediction", chosen.backend, n, seconds)
-    if not made.seconds > LONG or need.guarantee is not Guarantee.EXACT:
+    if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
         return made
     others = []
     for weaker in (Guarantee.BOUND, Guarantee.HEURISTIC):
         found = _time(replace(need, guarantee=weaker), n / max(need.n_examples, 1))
         if found is not None and FASTER * found[1] <= made.seconds:
             others.append((f"guarantee='{weaker.value}'", *found))
-    return replace(made, faster=tuple(others))
+    return replace(made, faster=tuple(_distinct(others)))
+
+
+def _distinct(others: list[tuple[str, str, float]]) -> list[tuple[str, str, float]]:
+    """Leave out a weaker guarantee that the same backend would answer for as the stronger one before it."""
+    known: set[tuple[str, str]] = set()
+    out = []
+    for how, name, seconds in others:
+        key = (how.partition("=")[0], name)
+        if key not in known:
+            out.append((how, name, seconds))
+        known.add(key)
+    return out
 
 
 def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float) -> Iterator[tuple[str, Need]]:
     """Yield (what to set, the need of that) of what is weaker than what is asked."""
+    above = risks().get(risk.spec.upper_bound)
+    if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
+        yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)
     weakest = weakest_oracle(spec, risk, need.tasks)[0]
     for guarantee in (Guarantee.BOUND, Guarantee.HEURISTIC):
         if guarantee is not need.guarantee and need.guarantee.covers(guarantee) and guarantee.covers(weakest):
             yield f"guarantee='{guarantee.value}'", replace(need, guarantee=guarantee)
-    above = risks().get(risk.spec.upper_bound)
-    if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
-        yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)
 
 
 def _time(need: Need, passes: float) -> tuple[str, float] | None:

@@ -12,7 +12,7 @@ from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.risks.kinds import Problem, Risk, minimisers
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, minimisers, risks
 from ssvm_dsl.plugin_api.specs import RiskForm, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.units import seconds_text
@@ -51,7 +51,7 @@ def shortfall(
     if spec.certifies and report.reason in ("passes", "seconds"):  # else there is no gap to close
         return _limit(report, tol, spec, risk, problem)
     if spec.certifies and report.reason == "ended" and np.isfinite(report.relative_gap) and report.relative_gap > tol:
-        return _early_end(report, tol, spec)
+        return _early_end(report, tol, spec, risk, problem)
     if progress.unsettled:
         return f"{progress.unsettled}: completing latent variables and fitting again may lower the objective further"
     return ""
@@ -88,7 +88,7 @@ def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem
     if report.n_late:
         late = f"time was up before {report.n_late} of {report.n_examples} answers about the weights were complete"
         return f"{text}; {late}, and these count with an upper bound; raise {limit}"
-    if loose := _loose_bounds(report):
+    if loose := _loose_bounds(report, spec, risk, problem):
         return text + loose
     advice = _scale_advice(problem)
     if not advice and problem.dim <= FEW and not spec.aggregates and risk.spec.form is not RiskForm.SMOOTH:
@@ -102,20 +102,24 @@ def _suits(spec: TrainerSpec, problem: Problem) -> bool:
     return spec.aggregates and (problem.objective.strongly_convex or not spec.needs.strongly_convex)
 
 
-def _early_end(report: FitReport, tol: float, spec: TrainerSpec) -> str:
+def _early_end(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
     """Return what to say of a trainer that had no more iterates before the tolerance was reached."""
     text = f"trainer '{spec.name}' ended at relative gap {report.relative_gap:.2g} > tol={tol:g}"
-    loose = _loose_bounds(report)
+    loose = _loose_bounds(report, spec, risk, problem)
     return text + (loose or ": it found nothing left to improve; set a larger tol, or another trainer")
 
 
-def _loose_bounds(report: FitReport) -> str:
+def _loose_bounds(report: FitReport, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:
     """Return what to say of a gap that is mostly that of inference; empty where it is not."""
     if not report.inference_gap > 0.5 * report.gap:
         return ""
     share = f"{report.inference_gap / report.gap:.0%}"
     text = f", {share} of which are bounds of backend '{report.plan.backend}' above its answers"
-    return f"{text}: more passes will not help; take a backend with tighter bounds, or an exact one"
+    above = risks().get(risk.spec.upper_bound)
+    other = ""
+    if above is not None and spec.needs.covers(above.spec, problem.objective.power) and above.takes(problem.loss):
+        other = f"risk='{above.name}', whose gap the same bounds close, "
+    return f"{text}: more passes will not help; take {other}a backend with tighter bounds, or an exact one"
 
 
 def _scale_advice(problem: Problem) -> str:
