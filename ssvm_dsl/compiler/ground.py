@@ -13,6 +13,7 @@ from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.agreements import require_nonnegative, roles, settle
 from ssvm_dsl.compiler.constants import lay_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
+from ssvm_dsl.compiler.declared import declared_words
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.footprint import footprint
@@ -216,7 +217,7 @@ def _parameters(
     program = Program(
         layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed, role=roles(layout)
     )
-    return ParameterMap.build(program, maps, owned, constants)
+    return replace(ParameterMap.build(program, maps, owned, constants), declared=declared_words(declaration))
 
 
 def _is_shared(fmap: FeatureMap) -> bool:

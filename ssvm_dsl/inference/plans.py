@@ -144,6 +144,12 @@ def through(name: str, bridges: Sequence[str]) -> str:
     return f"{name}{THROUGH}{AND.join(bridges)}" if bridges else name
 
 
+def named_in(title: str) -> list[str]:
+    """Return the backend of a title and the bridges that it is reached through."""
+    name, _, bridges = title.partition(THROUGH)
+    return [name, *filter(None, bridges.split(AND))]
+
+
 def _stored_candidate(title: str, text: str) -> Candidate:
     """Return a candidate from its words in a summary: ``fits``, perhaps with what there is to know, or reasons."""
     name, _, bridges = title.partition(THROUGH)

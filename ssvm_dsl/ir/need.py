@@ -170,6 +170,8 @@ class Need:
     options : mapping
         All options that the backend will be opened with, defaults filled in; only in the need that a backend's
         ``check`` is given.
+    declared : str
+        What the user declared, in words, where the program looks different: segments, pointers.  Empty elsewhere.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -199,6 +201,7 @@ class Need:
     n_slots: int = 0
     n_shapes: int = 1
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    declared: str = ""
 
     @classmethod
     def of(
@@ -245,9 +248,10 @@ class Need:
         return replace(self, tasks=frozenset(tasks))
 
     def __str__(self) -> str:
-        parts = [f"{'+'.join(sorted(self.tasks))} on {self.topology.word}"]
-        parts.append(f"factors of up to {self.max_arity} variables, up to {self.max_card} states")
-        if self.constraint_kinds:
+        parts = [f"{'+'.join(sorted(self.tasks))} on {self.declared or self.topology.word}"]
+        if not self.declared:  # else variables, states and kinds are those of the program, which nobody wrote
+            parts.append(f"factors of up to {self.max_arity} variables, up to {self.max_card} states")
+        if self.constraint_kinds and not self.declared:
             parts.append(f"constraints {', '.join(sorted(self.constraint_kinds))}")
         if self.abilities:
             parts.append(f"able to {' and '.join(one.word for one in sorted(self.abilities))}")

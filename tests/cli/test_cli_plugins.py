@@ -219,6 +219,20 @@ def test_check_a_good_backend(capsys):
     assert (status, err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "name", [["brute-force through counts-to-states"], ["brute-force", "through", "counts-to-states"]]
+)
+def test_check_takes_what_plans_name(capsys, name):
+    """A backend and the bridges that it is reached through are checked one after the other, quoted or not."""
+    status, out, _ = inside(capsys, "plugins", "check", *name, "--problems", "1", "--only", "kbest")
+    assert status in (0, 1), out
+    assert "backend 'brute-force'" in out
+    assert "bridge 'counts-to-states'" in out
+    status, _, err = inside(capsys, "plugins", "check", "brute-force", "through", "counts-to-stats")
+    assert status == 2
+    assert "did you mean 'counts-to-states'?" in err
+
+
 def test_check_a_bad_backend(site):
     done = ssvm("plugins", "check", "lazy", "--problems", "3", "--seed", "5", path=site)
     assert done.returncode == 1

@@ -27,7 +27,7 @@ from ssvm_dsl import (
     grid_scores,
 )
 from ssvm_dsl.cli.explain.examples import import_file
-from ssvm_dsl.cli.tune.sources import parse_grid
+from ssvm_dsl.cli.tune.sources import parse_grid, read_source
 from ssvm_dsl.cli.tune.workers import in_processes
 from ssvm_dsl.datasets import make_identity
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
@@ -195,6 +195,19 @@ def test_the_best_is_saved_and_drawn(here, capsys):
     fresh = StructuredSVM(Word, C=found["best"]["C"], tol=0.01, random_state=0).fit(X, Y)
     assert (svm.coef_ == fresh.coef_).all()
     assert (here / "figures" / "tune.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_an_estimator_goes_before_its_model(here):
+    """It has settings; of several none is guessed, and the name says what is taken."""
+    one = FILE.partition("reg = ")[0]
+    (here / "one.py").write_text(one)
+    taken = read_source("one.py", None, None, None, 0)
+    assert taken.name == "short of one.py"
+    assert (taken.estimator.max_passes, taken.estimator.tol) == (1, 1e-9)
+    assert read_source("one.py:Word", None, None, None, 0).estimator.tol == 1e-3
+    several = read_source("words.py", None, None, None, 0)
+    assert several.name == "Word of words.py (the model with its defaults; words.py:short takes an estimator)"
+    assert several.estimator.tol == 1e-3
 
 
 def test_regressors_and_counting_are_tuned_too(here, capsys):

@@ -239,3 +239,9 @@ def test_what_does_not_go_together_is_refused(tmp_path):
         type("Wrong", (Parts,), {"loss": Hamming(Parts.h)})
     with pytest.raises(OptionError, match="has no Latent"):
         StructuredSVM(Whole).fit(X, Y).latents(X)
+
+
+def test_a_risk_of_whole_labellings_is_refused_by_its_own_name():
+    X, Y, _ = planted(4, seed=5)
+    with pytest.raises(TrainingError, match=r"risk 'hm' compares whole labellings.*risk='margin' takes them"):
+        StructuredSVM(Parts, risk="hm").fit(X, Y)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins check``."""
-    parser.add_argument("name", metavar="NAME", help="what to check: see `ssvm plugins list`")
+    text = "what to check: see `ssvm plugins list`; or as plans name it, A through B"
+    parser.add_argument("name", nargs="+", metavar="NAME", help=text)
     parser.add_argument(
         "--problems", type=positive_int, default=40, metavar="N", help="random problems, not for trainers (default: 40)"
     )
@@ -24,17 +25,13 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Check the backend, trainer, kind of constraints and bridge of that name; the exit status is 1 when one fails."""
-    from ssvm_dsl.cli.plugins.describe import find_all
-    from ssvm_dsl.errors import PluginError
-    from ssvm_dsl.registry import registry
+    """Check the backend, trainer, kind of constraints and bridge of that name; the exit status is 1 when one fails.
 
-    kinds = sorted({facts["kind"] for facts in find_all(args.name, registry())})
-    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint", "bridge")]
-    if not able:
-        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
-        raise PluginError(f"{what}; '{args.name}' is a {', '.join(kinds)}")
-    reports = [_check(args, kind) for kind in able]
+    Of a backend with bridges, as plans name it (``junction-tree through spaced-to-pairs``), each is checked.
+    """
+    from ssvm_dsl.inference.plans import named_in
+
+    reports = [report for name in named_in(" ".join(args.name)) for report in _reports(args, name)]
     if args.json:
         write_json(reports[0].summary() if len(reports) == 1 else [report.summary() for report in reports])
     else:
@@ -43,20 +40,34 @@ def run(args: Namespace) -> int:
     return 0 if all(report.ok for report in reports) else 1
 
 
-def _check(args: Namespace, kind: str) -> ConformanceReport:
+def _reports(args: Namespace, name: str) -> list[ConformanceReport]:
+    """Return what the kits find of everything that has a name."""
+    from ssvm_dsl.cli.plugins.describe import find_all
+    from ssvm_dsl.errors import PluginError
+    from ssvm_dsl.registry import registry
+
+    kinds = sorted({facts["kind"] for facts in find_all(name, registry())})
+    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint", "bridge")]
+    if not able:
+        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
+        raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
+    return [_check(args, kind, name) for kind in able]
+
+
+def _check(args: Namespace, kind: str, name: str) -> ConformanceReport:
     from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_trainer
 
     side = aside()
     side.quiet = args.json
-    with side.status(f"checking {kind} '{args.name}'") as shown:
+    with side.status(f"checking {kind} '{name}'") as shown:
 
         def tell(check: str) -> None:
-            shown.update(f"checking {kind} '{args.name}': {check}")
+            shown.update(f"checking {kind} '{name}': {check}")
 
         if kind == "trainer":
-            return check_trainer(args.name, seed=args.seed, only=args.only, progress=tell)
+            return check_trainer(name, seed=args.seed, only=args.only, progress=tell)
         check = {"constraint": check_constraint, "bridge": check_bridge}.get(kind, check_backend)
-        return check(args.name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
+        return check(name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
 
 
 COMMAND = Command("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)

@@ -103,11 +103,15 @@ def _of_file(place: str, data: str, groups: str | None) -> Source:
 
     path, name = split_place(place)
     module = import_file(path)
+    others = [] if name else [key for key, value in vars(module).items() if _is_estimator(value)]
+    if len(others) == 1:  # it has settings, and goes before its model
+        (name,), others = others, []
     estimator: Any = vars(module).get(name)
     if not _is_estimator(estimator):
         estimator = StructuredSVM(_model(module, name, path))
     named = None if groups is None else find_data(module, groups, "--groups")
     called = f"{name or estimator.model.__name__} of {path}"
+    called += f" (the model with its defaults; {path}:{others[0]} takes an estimator)" if others else ""
     return Source(called, estimator, _read_data(module, data), named, module)
 
 

@@ -52,12 +52,15 @@ class ParameterMap:
         The layout of w.
     constants : Constants, optional
         Scores that no weight multiplies.
+    declared : str
+        The structures that users declared, where the program looks different; empty elsewhere.
     """
 
     program: Program
     maps: tuple[FeatureMap, ...]
     blocks: tuple[Block, ...]
     constants: Constants | None = None
+    declared: str = ""
 
     @classmethod
     def build(

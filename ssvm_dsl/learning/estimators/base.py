@@ -203,7 +203,7 @@ class Learner(Predictor):
         """Complete latent variables and fit in turn, from several beginnings; take the best run."""
         options = LatentOptions.of(self.latent_options)
         goal = fit.goal_of(grounded)
-        check_latent(goal.risk.loss(goal.loss), goal.risk.relaxed, self.checkpoint)
+        check_latent(goal.risk, goal.loss, self.checkpoint)
         best: LatentRun | None = None
         for restart in range(options.restarts):
             run = self._latent_run(grounded, fit, executor, start if restart == 0 else None, options, restart)
@@ -221,7 +221,7 @@ class Learner(Predictor):
     ) -> tuple[Progress, Problem, Goal]:
         """Train once, with latent variables completed at each visit of an example."""
         options, goal = LatentOptions.of(self.latent_options), fit.goal_of(grounded)
-        check_latent(goal.risk.loss(goal.loss), goal.risk.relaxed, self.checkpoint)
+        check_latent(goal.risk, goal.loss, self.checkpoint)
         options.require_one_start(fit.spec)
         data = self._begun(grounded, options, executor, fit.deadline, start)
         problem, outlook, goal = self._asked(data, fit, executor)

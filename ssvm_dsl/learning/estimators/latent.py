@@ -35,7 +35,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
-from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.learning.risks.kinds import Problem, Risk
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
@@ -278,18 +278,22 @@ def objective_in_time(problem: Problem, w: F64, deadline: Deadline) -> float:
     return upper if problem.cut_short and np.isfinite(upper) else found
 
 
-def check_latent(loss: LossTerm, relaxed: bool, checkpoint: str | None) -> None:
+def check_latent(risk: Risk, declared: LossTerm, checkpoint: str | None) -> None:
     """Refuse what does not go with latent variables.
 
     Raises
     ------
     TrainingError
-        The loss compares whole labellings; the risk is relaxed; a checkpoint is asked for.
+        The loss compares whole labellings, or the risk does; the risk is relaxed; a checkpoint is asked for.
     """
-    if loss.kind not in (ADDITIVE, JOINT):
-        text = f"latent variables need a loss that adds up over variables, not {loss.called}"
-        raise TrainingError(f"{text}: the states of latent ones are no part of what is right; use Hamming or Cost")
-    if relaxed:
+    whose = "the states of latent ones are no part of what is right"
+    if risk.loss(declared).kind not in (ADDITIVE, JOINT):
+        if declared.kind not in (ADDITIVE, JOINT):
+            text = f"latent variables need a loss that adds up over variables, not {declared.called}"
+            raise TrainingError(f"{text}: {whose}; use Hamming or Cost")
+        text = f"risk '{risk.name}' compares whole labellings, which models with latent variables do not allow: {whose}"
+        raise TrainingError(f"{text}; risk='margin' takes them")
+    if risk.relaxed:
         raise TrainingError("risk 'relaxed' is not for models with latent variables; risk='margin' takes them")
     if checkpoint is not None:
         raise TrainingError("checkpoint= is not available for models with latent variables: each round is a new fit")
