@@ -10,13 +10,14 @@ import numpy as np
 
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
+from ssvm_dsl.values import Value
 
 #: How backends and bridges are named together.
 THROUGH, AND = " through ", " and "
 
 
-@dataclass(frozen=True)
-class Candidate:
+@dataclass(frozen=True, eq=False)
+class Candidate(Value):
     """What one backend says to a need.
 
     Parameters
@@ -49,8 +50,8 @@ class Candidate:
         return through(self.name, self.bridges)
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, eq=False)
+class Plan(Value):
     """The chosen backend and how it was chosen.
 
     Parameters

@@ -176,7 +176,7 @@ class Hamming(WeighedLoss):
         label, mistakes = self._start(y, "Hamming")
         complaint = got(f"Hamming: weights are {label.n_states} non-negative numbers, one for each state", weights)
         prices = None if weights is None else as_numbers(weights, complaint, mistakes)
-        if prices is not None and (len(prices) != label.n_states or not 0 <= min(prices) <= max(prices) < inf):
+        if prices is not None and (len(prices) != label.n_states or not all(0 <= price < inf for price in prices)):
             mistakes.append(complaint)
         ignore = ignored_value(label, ignore, "Hamming", mistakes)
         nodes = self._weights_of(label.dims, node_weights, "Hamming", mistakes)

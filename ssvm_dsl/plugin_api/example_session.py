@@ -130,7 +130,7 @@ class PlainExample:
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExampleAnswer:
     """What is known about the best labelling of one example.
 

@@ -15,6 +15,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.values import Value
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, eq=False)
+class Verdict(Value):
     """Whether a backend takes a problem.
 
     Parameters

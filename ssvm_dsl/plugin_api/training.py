@@ -15,6 +15,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import Marginals
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.values import Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,8 +348,8 @@ class IncrementalTrainer(Trainer, Protocol):
         """
 
 
-@dataclass(frozen=True)
-class TrainingEvent:
+@dataclass(frozen=True, eq=False)
+class TrainingEvent(Value):
     """What hook ``ssvm_training_event`` and callbacks are told once per outer iteration.
 
     Objective values are in the convention the user chose (C or lam).

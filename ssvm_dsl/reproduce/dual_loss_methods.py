@@ -50,6 +50,7 @@ from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.training import StopRule
 from ssvm_dsl.registry import registry
+from ssvm_dsl.values import Value
 
 #: The weight of the risks.
 C = 1.0
@@ -113,8 +114,8 @@ METHODS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Effort:
+@dataclass(frozen=True, eq=False)
+class Effort(Value):
     """What a method has done.
 
     Parameters
@@ -219,7 +220,7 @@ class Oracle:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What a method found.
 

@@ -26,6 +26,7 @@ from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.processors import available
 from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress
 from ssvm_dsl.reproduce.statements import Row, Verdict
+from ssvm_dsl.values import Value
 from ssvm_dsl.version import __version__
 
 #: Form of the files; those of another one are run again.
@@ -35,8 +36,8 @@ FORM = 2
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "ortools", "clarabel")
 
 
-@dataclass(frozen=True)
-class Circumstances:
+@dataclass(frozen=True, eq=False)
+class Circumstances(Value):
     """When, where and with what an experiment was run.
 
     Parameters

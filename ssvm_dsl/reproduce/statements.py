@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.values import Value
 
 
 class Verdict(StrEnum):
@@ -172,8 +173,8 @@ def near(key: str, what: str, published: float, within: float, form: str = "{:.3
     return Statement(key, what, form.format(published), Near(published, within), form)
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, eq=False)
+class Row(Value):
     """One statement beside what was measured.
 
     Parameters

@@ -40,7 +40,7 @@ LAYERS["cli"] = LAYERS["reproduce"] | {"testing", "reproduce"}
 CONTRACT = {"plugin_api", "ir", "kernels", "errors"}
 
 #: Modules that every part may import.
-EVERYWHERE = {"array_types", "lazy_api"}
+EVERYWHERE = {"array_types", "lazy_api", "values"}
 
 
 def part(module: str) -> str:

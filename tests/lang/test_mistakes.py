@@ -175,6 +175,7 @@ CASES = [
     (lambda p: Factor(p.y, p.t, tie=Factor(p.y, p.t, weights="observed")), "tie: a factor with weights='observed'"),
     (lambda p: Hamming(p.x), "Hamming: the first argument is a Label, got x"),
     (lambda p: Hamming(p.y, weights=[1, 2]), "Hamming: weights are 3 non-negative numbers"),
+    (lambda p: Hamming(p.y, weights=[1, np.nan, 1]), "Hamming: weights are 3 non-negative numbers"),
     (lambda p: Hamming(p.y, weights=3), "Hamming: weights are 3 non-negative numbers"),
     (lambda p: Hamming(p.y, weights=[1, -1, 0]), "Hamming: weights are 3 non-negative numbers"),
     (lambda p: Hamming(p.z, ignore=255), "Hamming: ignore is a string, as the classes are, got 255"),

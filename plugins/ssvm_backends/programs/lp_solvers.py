@@ -44,7 +44,7 @@ START_SECONDS = 1.5e-6
 AFTERWARDS = 500e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LPOutcome:
     """What a solver returned.
 

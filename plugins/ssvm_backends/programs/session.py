@@ -62,7 +62,7 @@ class Kept(Generic[K, T]):
         return made[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProgramAnswer:
     """What a solver says about one example.
 

@@ -62,7 +62,7 @@ class GaveUp(Exception):
     """A brief attempt has come to its end; what was found is with the listeners."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setup:
     """How to solve.
 

@@ -12,7 +12,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.learning.counting.objective import CountingObjective
 
 
-@dataclass
+@dataclass(eq=False)
 class Trained:
     """What a solver found.
 

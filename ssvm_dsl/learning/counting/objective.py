@@ -38,6 +38,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.learning.counting.kernels import Gram
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace
+from ssvm_dsl.values import Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +153,8 @@ class CountingRisk:
         return np.asarray((policy[rows] * self.features).sum(axis=1))
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, eq=False)
+class Evaluation(Value):
     """The objective at some coefficients.
 
     Parameters

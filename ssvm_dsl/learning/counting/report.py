@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.values import Value
+
 #: Why training ended.
 REASONS = {
     "solved": "the linear system was solved",
@@ -27,8 +29,8 @@ CERTIFICATES = {
 }
 
 
-@dataclass(frozen=True)
-class CountingReport:
+@dataclass(frozen=True, eq=False)
+class CountingReport(Value):
     """What a fit found.
 
     Parameters

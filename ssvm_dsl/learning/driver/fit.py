@@ -315,7 +315,7 @@ class _Fit:
             progress.tightness = problem.tightness(progress.w)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Measure:
     """What oracle calls had taken at some time.
 

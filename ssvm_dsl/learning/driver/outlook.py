@@ -23,6 +23,7 @@ from ssvm_dsl.learning.risks.relaxed import PORTION
 from ssvm_dsl.memory import fitting_share, require_memory
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.units import seconds_text
+from ssvm_dsl.values import Value
 
 #: Expected seconds from which on a user is told beforehand, and from which on it is worth a look at what is faster:
 #: limits may be short.
@@ -51,8 +52,8 @@ CERTIFICATES = {
 DENSE = 16.0
 
 
-@dataclass(frozen=True)
-class Outlook:
+@dataclass(frozen=True, eq=False)
+class Outlook(Value):
     """Expected time.
 
     Parameters

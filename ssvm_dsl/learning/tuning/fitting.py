@@ -14,13 +14,14 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.driver.certificate import FitReport
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.tuning.folds import Fold, part_of
+from ssvm_dsl.values import Value
 
 #: Scores a fitted estimator on data.
 Scorer = Callable[..., float]
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, eq=False)
+class Outcome(Value):
     """What one fit has come to.
 
     Parameters

@@ -44,7 +44,7 @@ class Circuit:
         return CircuitSession(program, int(options["num_workers"]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """What is known of one circuit.
 
