@@ -1,7 +1,8 @@
 """``make bench ARGS=limits``: how far calls run past their time limits, on problems that are too large for them.
 
 Compiling is not counted.  Each case is repeated when it is late, and the least overrun counts: other programs on the
-machine make calls late, too.  ``SSVM_LIMITS_QUICK=1`` takes four problems and limits of 0.2 and 1 s.
+machine make calls late, too.  ``SSVM_LIMITS_QUICK=1`` takes four problems and limits of 0.2 and 1 s.  Single
+predictions that were far late once come first (:mod:`limit_rows`); ``SSVM_LIMITS_ROWS=1`` takes them alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import limit_rows
 
 from limit_problems import CALLS, backends, chain_edges, complete_edges, grid_edges, large, overrun
 
@@ -36,7 +39,10 @@ def problems(quick):
 
 
 def main():
-    """Print the worst overruns."""
+    """Print single predictions, then the worst overruns."""
+    limit_rows.main()
+    if os.environ.get("SSVM_LIMITS_ROWS"):
+        return
     quick, late, rng = bool(os.environ.get("SSVM_LIMITS_QUICK")), [], np.random.default_rng(1)
     worst, n_cases = dict.fromkeys(CALLS, (-np.inf, "")), 0
     for problem in problems(quick):

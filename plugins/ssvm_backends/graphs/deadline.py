@@ -11,8 +11,8 @@ from ssvm_dsl.plugin_api import Clock
 #: The clock of work that may take as long as it does.
 UNLIMITED = Clock.start(Limits())
 
-#: Examples before the first look at the clock; then as many as take about so many seconds.
-PART, PACE = 64, 0.02
+#: Examples before the first look at the clock, any of which may be large; then as many as take about so many seconds.
+PART, PACE = 1, 0.02
 
 
 def parts_within(n: int, limits: Limits) -> Iterator[tuple[int, int]]:

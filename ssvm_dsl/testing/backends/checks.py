@@ -25,6 +25,7 @@ from ssvm_dsl.ir import Limits, Question, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
 from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.large_example import check_large_example
 from ssvm_dsl.testing.backends.time_limit import check_time_limit
 from ssvm_dsl.testing.problems import Problem
 
@@ -283,10 +284,12 @@ def limits(trial: Trial) -> None:
 
 
 def time_limit(trial: Trial) -> None:
-    """Ask for a larger batch with less time than it takes; backends that are too quick for a clock are not timed."""
+    """Ask for a larger batch, and a larger example, with less time than it takes; what is too quick is not timed."""
     timed = [
         check_time_limit(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
     ]
+    if trial.spec.caps.tasks >= {Task.MAP}:
+        timed.append(check_large_example(trial.backend, trial.spec.caps, trial.options))
     if not any(timed):
         raise NotForThisProgram
 
