@@ -129,8 +129,8 @@ def tell_crossings(
         crossed = first[kind][0]
         if np.isfinite(crossed):
             answers.numbers(key, crossed)
-        else:  # to the number of iterations that were declared there is no crossing
-            answers.numbers(key, iterations + 1.0, text=f"no, {least[kind]:.1%} above after {iterations}")
+        else:  # not within the iterations that are declared
+            answers.numbers(key, np.inf, text=f"no, {least[kind]:.1%} above after {iterations}")
     crossings = [first[kind][0] for kind in ("plain", "Newton")]
     shown = " and ".join(f"{one:.0f}" if np.isfinite(one) else f"> {iterations}" for one in crossings)
     answers.text("numbers", shown, *crossings)
