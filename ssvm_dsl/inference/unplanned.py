@@ -25,21 +25,20 @@ class UnplannedSession:
     plan : Plan
         What there is of it.
     guarantee : Guarantee
-        What was asked for.
+        There are no answers, and what bounds a risk without any is exact.
     """
 
     program: Program
     plan: Plan
-    guarantee: Guarantee
+    guarantee: Guarantee = Guarantee.EXACT
     tasks: frozenset[Task] = frozenset()
     abilities: frozenset[Ability] = frozenset()
 
     @classmethod
     def of(cls, program: Program, need: Need | None, plan: Plan | None) -> UnplannedSession:
         """Return a session for what was asked, and for the plan if there is one."""
-        guarantee = Guarantee.EXACT if need is None else need.guarantee
         text = "time was up before a backend was chosen"
-        return cls(program, plan or Plan("none", "" if need is None else str(need), text), guarantee)
+        return cls(program, plan or Plan("none", "" if need is None else str(need), text))
 
     def solve(self, question: Question, known: F64 | None = None) -> NoReturn:
         """Raise: there is nobody to ask.

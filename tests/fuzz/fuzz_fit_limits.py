@@ -51,7 +51,7 @@ def drawn(rng):
     structure = STRUCTURES[name]
     size = structure.sizes[int(rng.integers(3))]
     n = int(rng.choice([1, 3, 20] if size == structure.sizes[2] else [3, 20, 200]))
-    made = [structure.example(int(rng.integers(max(1, size // 2), size + 1)), rng) for _ in range(n)]
+    made = [structure.example(int(rng.integers(max(structure.sizes[0], size // 2), size + 1)), rng) for _ in range(n)]
     trainer, risk = TRAINERS[int(rng.integers(len(TRAINERS)))]
     guarantee = str(rng.choice(["exact", "bound", "heuristic"]))
     parameters = {"trainer": trainer, "risk": risk, "guarantee": guarantee, "n_threads": int(rng.choice([1, 2]))}
