@@ -6,6 +6,7 @@ look, the same on every machine.  What is told is compared with brute force.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 import warnings
@@ -13,7 +14,20 @@ import warnings
 import numpy as np
 import pytest
 
-from ssvm_dsl import AtMost, Dim, Factor, Hamming, Input, Label, Latent, Model, StructuredSVM, chain, cross
+from ssvm_dsl import (
+    AtMost,
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Latent,
+    Model,
+    StructuredRegressor,
+    StructuredSVM,
+    chain,
+    cross,
+)
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.fit import train
 from ssvm_dsl.learning.risks.kinds import risks
@@ -181,3 +195,64 @@ def test_a_fit_whose_plan_is_not_made_in_time_has_a_certificate_too(risk, size, 
             assert report.reason == "seconds"
             assert "time was up" in str(report)
     assert unplanned > 0, report.plan
+
+
+def all_scores(x, emit, trans):
+    """Return the score of every labelling of a chain of two states."""
+    found = {}
+    for y in itertools.product(range(2), repeat=len(x)):
+        pairs = sum(trans[a, b] for a, b in itertools.pairwise(y))
+        found[y] = sum(float(emit[s] @ row) for s, row in zip(y, x, strict=True)) + pairs
+    return found
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+@pytest.mark.parametrize("trainer", ["bundle", "subgradient", "adam"])
+def test_regressors_that_time_ends(trainer, power, clock):
+    """The objective at the weights is enumerated; with power 2 all of the rise may come from one example."""
+
+    class Short(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(int(t), 2)) for t in (2, 3, 3, 2, 3)]
+    Y, values = [rng.integers(2, size=len(x)) for x in X], rng.normal(size=5) * 3.0
+    options = {"trainer": trainer, "power": power, "tol": 1e-9, "max_passes": 10, "random_state": 0, "n_threads": 1}
+    for looks in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89):
+        reg = StructuredRegressor(Short, epsilon=0.1, C=0.7, max_seconds=looks, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = reg.fit(X, values, Y).report_
+        emit, trans = reg.weights_[Short.emit], reg.weights_[Short.trans]
+        true = 0.5 * float(np.dot(reg.coef_, reg.coef_))
+        for x, y, value in zip(X, Y, values, strict=True):
+            scores = all_scores(x, emit, trans)
+            high, low = max(scores.values()) - value - 0.1, value - scores[tuple(y.tolist())] - 0.1
+            true += 0.7 * (max(high, 0.0) + max(low, 0.0)) ** power
+        assert true <= report.primal * (1.0 + 1e-9) < np.inf, looks
+        assert report.dual <= true
+
+
+def test_a_validation_set_does_not_cost_a_fit_that_time_ends(clock):
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(3, 2)) for _ in range(4)], [np.array([0, 1, 0])] * 4
+
+    class Short(Model):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, 2)
+        emit = Factor(y, features=x)
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    for looks in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233):
+        svm = StructuredSVM(Short, max_seconds=looks, tol=1e-9, max_passes=10, random_state=0, n_threads=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = svm.fit(X, Y, validation=(X, Y)).report_
+        assert report.dual <= report.primal < np.inf, (looks, report)
