@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.ir.analysis.portions import portion_share
@@ -172,6 +173,9 @@ class Need:
         ``check`` is given.
     declared : str
         What the user declared, in words, where the program looks different: segments, pointers.  Empty elsewhere.
+    constraints : tuple of ConstraintGroup
+        The hard constraints, for backends that take some of a kind only: ``group.kind``, and the numbers of each in
+        ``group.meta``.  Needs are compared without them.
     """
 
     tasks: frozenset[Task] = frozenset({Task.MAP})
@@ -202,6 +206,7 @@ class Need:
     n_shapes: int = 1
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     declared: str = ""
+    constraints: tuple[ConstraintGroup, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -241,7 +246,23 @@ class Need:
             max_clique_table=_clique_table(program),
             properties=properties,
             share=portion_share(program),
+            constraints=program.constraints,
         )
+
+    def numbers(self, kind: str, name: str) -> NDArray[Any]:
+        """Return a number of all hard constraints of a kind, such as ``need.numbers("matching", "row_most")``.
+
+        Parameters
+        ----------
+        kind, name : str
+            One of its ``ConstraintSpec.parameters``.
+
+        Returns
+        -------
+        ndarray, shape (number of such constraints,)
+        """
+        found = [group.meta[name] for group in self.constraints if group.kind == kind]
+        return np.concatenate(found) if found else np.zeros(0)
 
     def asking(self, *tasks: Task) -> Need:
         """Return the same need for other tasks."""

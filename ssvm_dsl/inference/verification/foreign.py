@@ -88,7 +88,8 @@ class ForeignSession:
         stop = getattr(solution, "stop", None)
         if question.limits.time is None and isinstance(stop, np.ndarray) and (stop == Stop.TIME).any():
             i = int(np.flatnonzero(stop == Stop.TIME)[0])
-            raise self._fault(f"it says that a time limit ended answer {i}, and was given none")
+            text = f"it says that a time limit ended answer {i}, and was given none"
+            raise self._fault(f"{text} (so does a score that is nan in Solution.exact)")
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Answer by counts."""

@@ -8,14 +8,14 @@ report.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import Caps, Guarantee, Need, Task
+from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
 from ssvm_dsl.plugin_api import Backend, BackendSpec, ConstraintSpec, Verdict
@@ -85,7 +85,7 @@ def check_backend(
     known = installed() if known is None else known
     if run.load():
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
-        constrained = [p for kind in _kinds(spec.caps, known) for p in kind_problems(kind, n, seed, known)]
+        constrained = [p for kind in _kinds(spec.caps, known) for p in run.of_kind(kind, n, known)]
         constrained += [p for kind in _own_kinds(spec.caps) for p in own_problems(kind, n, seed)]
         run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
         for number, rule in enumerate(RULES):
@@ -140,16 +140,33 @@ class _Examination:
             check.failures.append(Failure("", crash(err)))
         return check.ok
 
+    def of_kind(self, kind: str, n: int, plugins: Registry) -> list[Problem]:
+        """Return problems of a kind of constraints; one that makes none is named, and is not the backend's fault."""
+        try:
+            return list(kind_problems(kind, n, self.report.seed, plugins))
+        except TROUBLE as err:
+            at_fault = f"constraints '{kind}', whose plug-in makes no problems (ssvm plugins check {kind})"
+            self.report.not_claimed.append(f"{at_fault}: {crash(err)}")
+            return []
+
     def consider(self, problems: Iterable[Problem]) -> None:
         """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
         check = Check("planning")
         self.report.checks.append(check)
         refusals: Counter[str] = Counter()
-        for problem in problems:
-            tasks = [task for task in sorted(self.spec.caps.tasks) if self._takes(problem, task, check, refusals)]
-            if tasks:
-                self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks)))
+        refused = [problem for problem in problems if not self._accept(problem, check, refusals)]
+        for kind in sorted(self.spec.caps.constraint_kinds):
+            if not self._n_of(kind):  # it may take some constraints of the kind only
+                for one in (single for problem in refused if _has(problem, kind) for single in singles(problem)):
+                    self._accept(one, check, Counter())
         self.report.refusals = dict(refusals)
+
+    def _accept(self, problem: Problem, check: Check, refusals: Counter[str]) -> bool:
+        """Keep a problem if the backend takes it for some task; return whether it does."""
+        tasks = [task for task in sorted(self.spec.caps.tasks) if self._takes(problem, task, check, refusals)]
+        if tasks:
+            self.accepted.append((Judge(problem, self.spec.caps), frozenset(tasks)))
+        return bool(tasks)
 
     def _takes(self, problem: Problem, task: Task, check: Check, refusals: Counter[str]) -> bool:
         """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
@@ -199,9 +216,25 @@ class _Examination:
     def uncovered(self) -> None:
         """Add a check without cases for every claim that no problem of this kit tests."""
         for kind in sorted(self.spec.caps.constraint_kinds):
-            programs = [judge.program for judge, _ in self.accepted]
-            n = sum(any(g.kind == kind and g.n_constraints for g in one.constraints) for one in programs)
-            self.report.checks.append(Check(f"constraint {kind}", n))
+            self.report.checks.append(Check(f"constraint {kind}", self._n_of(kind)))
+
+    def _n_of(self, kind: str) -> int:
+        """Return how many problems with constraints of a kind are taken."""
+        return sum(_has(judge.problem, kind) for judge, _ in self.accepted)
+
+
+def _has(problem: Problem, kind: str) -> bool:
+    """Return whether a problem has constraints of a kind."""
+    return any(group.kind == kind and group.n_constraints for group in problem.program.constraints)
+
+
+def singles(problem: Problem) -> Iterator[Problem]:
+    """Yield each example of a problem by itself, where there are several."""
+    program, theta = problem.program, problem.theta
+    for i in range(program.n_examples if program.n_examples > 1 else 0):
+        first, last = program.state_ptr[program.var_ptr[i : i + 2]]
+        scores = Theta(theta.node[first:last].copy(), theta.pool, theta.tables, theta.const[i : i + 1].copy())
+        yield Problem(f"{problem.name}, example {i}", program.example(i), scores)
 
 
 def _check_verdict(verdict: object) -> None:
@@ -215,4 +248,5 @@ def _check_verdict(verdict: object) -> None:
 
 def crash(err: BaseException) -> str:
     """Return what went wrong, in words."""
-    return str(err) if isinstance(err, Complaint) else f"it failed with {type(err).__name__}: {err}"
+    told = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
+    return str(err) if told else f"it failed with {type(err).__name__}: {err}"

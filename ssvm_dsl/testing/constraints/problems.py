@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.ir import Program, Theta
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.testing.problems import Problem
@@ -26,14 +28,44 @@ def kind_problem(kind: str, seed: int, plugins: Registry | None = None) -> Probl
     """
     known = registry() if plugins is None else plugins
     made: ConstraintKind = known.load(known.find(ConstraintSpec, kind))()
-    program, theta = made.problem(np.random.default_rng(seed))
     name = f"kind_problem({kind!r}, {seed})"
+    program, theta = _pair(made.problem(np.random.default_rng(seed)))
     if not any(group.kind == kind for group in program.constraints):
         raise PluginError(f"{name} has no group of this kind")
     for example in range(program.n_examples):
         if program.n_labellings(example) > MOST_LABELLINGS:
             raise PluginError(f"{name}, example {example}, has more than {MOST_LABELLINGS} labellings")
-    return Problem(name, with_rules(program.validate(), known), theta)
+    return Problem(name, with_rules(program.validate(), known), _of_program(theta, program))
+
+
+def _pair(found: Any) -> tuple[Program, Theta]:
+    """Return what ``problem()`` returned; refuse what is not a program and its scores."""
+    if not isinstance(found, tuple):
+        raise PluginError(f"problem() returned {_kind(found)}, expected a pair: a Program and a Theta")
+    kinds = [_kind(one) for one in found]
+    if len(found) != 2 or not isinstance(found[0], Program) or not isinstance(found[1], Theta):
+        text = f"problem() returned ({', '.join(kinds)}), expected (Program, Theta)"
+        raise PluginError(f"{text}; Theta.zeros(program) makes scores to fill in")
+    return found
+
+
+def _of_program(theta: Theta, program: Program) -> Theta:
+    """Return scores; refuse those of another program."""
+    right = Theta.zeros(program)
+    names = ["node", *(f"tables of group '{group.name}'" for group in program.groups), "const"]
+    mine, expected = [theta.node, *theta.tables, theta.const], [right.node, *right.tables, right.const]
+    if len(mine) != len(expected):
+        raise PluginError(f"problem() returned scores with {len(theta.tables)} tables, expected {len(right.tables)}")
+    for name, one, other in zip(names, mine, expected, strict=True):
+        if not isinstance(one, np.ndarray) or one.shape != other.shape or one.dtype != other.dtype:
+            came = f"{one.dtype}, shape {one.shape}" if isinstance(one, np.ndarray) else _kind(one)
+            raise PluginError(f"problem() returned {name} of {came}, expected {other.dtype}, shape {other.shape}")
+    return theta
+
+
+def _kind(value: Any) -> str:
+    """Return what a value is, in a word."""
+    return "None" if value is None else type(value).__name__
 
 
 def kind_problems(kind: str, n: int, seed: int = 0, plugins: Registry | None = None) -> Iterator[Problem]:
