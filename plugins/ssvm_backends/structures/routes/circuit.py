@@ -26,7 +26,7 @@ from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExamp
 #: All gains together are below 2 to this power, in whole numbers.
 MAX_BITS = 52
 
-#: Seconds for each arc that it takes to write the model and to hand it to the solver.
+#: Seconds for each arc that it takes to see what it is worth, to write the model and to hand it to the solver.
 ARC_SECONDS = 2e-5
 
 
@@ -87,6 +87,7 @@ class CircuitSession(ExampleSession):
         complete = True
         for group in self.groups:
             for k in range(group.ptr[example.number], group.ptr[example.number + 1]):
+                clock.afford(ARC_SECONDS * float(group.literal_ptr[k + 1] - group.literal_ptr[k]))
                 on, off, states = worths(group, k, example.node)
                 found = self.circuit(group, k, on - off, clock)
                 base = np.where(off > -np.inf, off, on)
@@ -108,7 +109,6 @@ class CircuitSession(ExampleSession):
         tail, head = (group.literal_meta[name][part].astype(np.int64) for name in ("tail", "head"))
         if n_nodes == 0:
             return Found(np.zeros(0, dtype=bool), 0.0)
-        clock.afford(ARC_SECONDS * len(tail))
         gain = np.where((tail == head) & (gain < np.inf), -np.inf, gain)
         forced, open_ = gain == np.inf, gain > -np.inf
         ways = [set(one[open_ & (tail != head)].tolist()) for one in (tail, head)]
