@@ -16,7 +16,7 @@ from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.missing_labels import missing_entries, signed_hint
 from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.segments import read_segments, segments_of
-from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words
+from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words, refuse_mixture
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
@@ -217,6 +217,7 @@ class Layout:
         if len(labels) == 1 and not any(isinstance(one, Mapping) for one in given):
             return [(labels[0], given)]
         names = [label.name for label in labels]
+        refuse_mixture(given, names, what)
         for i, one in enumerate(given):
             if not isinstance(one, Mapping) or set(one) != set(names):
                 found = f"a dict with {', '.join(map(str, one))}" if isinstance(one, Mapping) else describe(one)

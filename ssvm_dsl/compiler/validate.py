@@ -155,6 +155,7 @@ def split_inputs(
         if not kinds or not any(_is_dict(one) and (names[0] in one or not bare) for one in examples):
             return {names[0]: list(examples)}
     listed = ", ".join(names)
+    refuse_mixture(examples, names, "X")
     for i, example in enumerate(examples):
         if not _is_dict(example):
             hint = "" if len(names) == 1 else f"the model has {len(names)} inputs; pass {{{names[0]!r}: ..., ...}}"
@@ -167,6 +168,21 @@ def split_inputs(
             found = "; ".join([*parts, f"unknown {', '.join(extra)}"] if extra else parts)
             raise DataError("X", example=i, expected=f"a dict with the inputs {listed}", found=found)
     return {name: [example[name] for example in examples] for name in names}
+
+
+def refuse_mixture(examples: Sequence[Any], names: Sequence[str], what: str) -> None:
+    """Refuse a dict among bare values, where there is one name.
+
+    Raises
+    ------
+    DataError
+        Names the first dict.
+    """
+    if len(names) == 1 and not _is_dict(examples[0]):
+        i = next((i for i, example in enumerate(examples) if _is_dict(example)), 0)
+        hint = f"write all examples as dicts {{{names[0]!r}: ...}}, or none"
+        expected, found = f"'{names[0]}' without a dict, as in example 0", describe(examples[i])
+        raise DataError(what, example=i, expected=expected, found=found, hint=hint)
 
 
 def _is_dict(example: object) -> bool:
