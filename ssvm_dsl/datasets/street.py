@@ -134,6 +134,9 @@ def _shape(points: F64, i: int, around: list[int]) -> F64:
     layer = np.clip(((apart[:, 2] / REACH + 1.0) / 2.0 * LAYERS).astype(int), 0, LAYERS - 1)
     image = np.bincount(ring * LAYERS + layer, minlength=RINGS * LAYERS) / len(around)
     spread, axes = np.linalg.eigh(apart.T @ apart / len(around))
+    # few points, or points on a line, have many smallest axes: the steepest of all counts, whatever basis LAPACK takes
+    smallest = spread <= spread[0] + 1e-9 * spread[2]
+    upright = float(np.sqrt((axes[2, smallest] ** 2).sum()))
     heights = points[around, 2]
-    more = [points[i, 2], len(around) / 100.0, *spread, abs(axes[2, 0]), heights.mean(), heights.std(), np.ptp(heights)]
+    more = [points[i, 2], len(around) / 100.0, *spread, upright, heights.mean(), heights.std(), np.ptp(heights)]
     return np.concatenate([image, more])

@@ -7,6 +7,7 @@ import pytest
 
 from ssvm_dsl import datasets as data
 from ssvm_dsl import read_problem
+from ssvm_dsl.datasets.street import _shape
 from ssvm_dsl.errors import DataError
 
 LOADERS = {
@@ -90,3 +91,12 @@ def test_street_scans_stand_where_they_should():
     apart = np.linalg.norm(points[:, None] - points[None], axis=2)
     assert far.max() < np.median(apart)
     assert (labels[edges[:, 0]] == labels[edges[:, 1]]).mean() > 0.6
+
+
+@pytest.mark.parametrize("along", [(1.0, 0.0, 0.0), (0.0, 0.0, 2.0), (0.3, 0.4, 1.2)])
+def test_features_of_points_on_a_line_do_not_depend_on_the_basis_of_eigenvectors(along):
+    """Two axes have no spread then, and LAPACK may turn them: on another processor features were other ones."""
+    direction = np.array(along)
+    points = np.arange(4.0)[:, None] * direction / 10.0
+    upright = _shape(points, 0, list(range(4)))[-4]
+    assert upright == pytest.approx(np.sqrt(1.0 - (direction[2] / np.linalg.norm(direction)) ** 2), abs=1e-7)
