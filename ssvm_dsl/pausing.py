@@ -7,34 +7,60 @@ constraints) is asked for by signatures that know of no time, those of plug-ins 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
+from time import perf_counter
+from typing import Protocol
 
-_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("ssvm_dsl_end", default=None)
+from ssvm_dsl.errors import OutOfTime
+
+
+class Ending(Protocol):
+    """What knows when a call must end."""
+
+    @property
+    def left(self) -> float:
+        """Seconds left, at least 0; ``inf`` without an end."""
+
+
+class _Scope:
+    """The end of a call, and of the calls around it."""
+
+    def __init__(self, end: Ending, outer: _Scope | None) -> None:
+        self._end, self._outer = end, outer
+        self.sure = 0.0  # until then on the wall nothing is over: clocks of limits do not run faster
+
+    @property
+    def left(self) -> float:
+        """Seconds until the first of the ends."""
+        return min(self._end.left, inf if self._outer is None else self._outer.left)
+
+
+_SCOPE: ContextVar[_Scope | None] = ContextVar("ssvm_dsl_end", default=None)
 
 
 @contextmanager
-def within(check: Callable[[], None]) -> Generator[None, None, None]:
-    """Let :func:`pause` call this inside, and what holds outside as well.
+def within(end: Ending) -> Generator[None, None, None]:
+    """Let :func:`pause` look at this end inside, and at what holds outside as well.
 
     Parameters
     ----------
-    check : callable
-        Raises :class:`~ssvm_dsl.errors.OutOfTime` when time is up.
+    end : Ending
+        A :class:`~ssvm_dsl.inference.deadline.Deadline`, a :class:`~ssvm_dsl.plugin_api.Clock`.
     """
-    outer = _CHECK.get()
-
-    def both() -> None:
-        check()
-        if outer is not None:
-            outer()
-
-    token = _CHECK.set(both)
+    token = _SCOPE.set(_Scope(end, _SCOPE.get()))
     try:
         yield
     finally:
-        _CHECK.reset(token)
+        _SCOPE.reset(token)
+
+
+def time_left() -> float:
+    """Return the seconds that the call at hand has left; ``inf`` where it has no limit."""
+    scope = _SCOPE.get()
+    return inf if scope is None else scope.left
 
 
 def pause() -> None:
@@ -42,6 +68,10 @@ def pause() -> None:
 
     It takes a fraction of a microsecond: right for every round of a loop in Python.
     """
-    check = _CHECK.get()
-    if check is not None:
-        check()
+    scope = _SCOPE.get()
+    if scope is None or (now := perf_counter()) < scope.sure:
+        return
+    left = scope.left
+    if left <= 0.0:
+        raise OutOfTime("the time limit of the call is over")
+    scope.sure = now + left

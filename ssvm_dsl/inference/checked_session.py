@@ -153,7 +153,7 @@ class CheckedSession:
             asked = question if self.spec.caps.thread_safe else _left(question, begin)
             if asked.limits.time is None:
                 return self._session.solve(asked)
-            with within(partial(Clock.start(asked.limits).afford, 0.0)):
+            with within(Clock.start(asked.limits)):
                 return self._session.solve(asked)
 
     @property

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ssvm_dsl.array_types import I8
-from ssvm_dsl.errors import NoBackendError, PluginError
+from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
 from ssvm_dsl.inference.bridging.choices import bridged
 from ssvm_dsl.inference.candidates import consider, consider_resolved
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
 from ssvm_dsl.inference.plans import Candidate, Plan, by_cost, joined_plan
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
@@ -20,6 +23,7 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import AUXILIARY, Program
 from ssvm_dsl.memory import SMALL
+from ssvm_dsl.pausing import time_left, within
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry, registry
 from ssvm_dsl.units import seconds_text
@@ -187,7 +191,14 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
         return made
     taken = set() if made is None else {one.name for one in made.candidates if one.ok}  # these need no bridge
     specs = [known.find(BackendSpec, backend)] if named else [one for one in _ranked(known) if one.name not in taken]
-    behind = bridged(program, need, [(one, one.resolve(options)) for one in specs], known, strangers=named)
+    choice = [(one, one.resolve(options)) for one in specs]
+    try:
+        with within(Deadline(time_left() / 2.0 if made is not None else np.inf)):  # bridges are not all there is
+            behind = bridged(program, need, choice, known, strangers=named)
+    except OutOfTime:
+        if made is None or time_left() <= 0.0:
+            raise
+        return replace(made, reason=f"{made.reason}; bridges were left out, for the limit of the call")
     found = behind.fitting
     if refused is not None and not found:
         hint = refused.hint

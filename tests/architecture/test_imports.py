@@ -16,7 +16,7 @@ LAYERS: dict[str, set[str]] = {
     "memory": {"errors", "units"},
     "processors": set(),
     "version": set(),
-    "pausing": set(),
+    "pausing": {"errors"},
     "ir": {"errors", "kernels", "pausing"},
     "kernels": {"errors"},
     "lang": {"errors"},

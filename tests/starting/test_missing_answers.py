@@ -11,11 +11,12 @@ import pytest
 from limit_structures import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.plans import Candidate, Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Primal, Question, Solution, Stop, Task
-from ssvm_dsl.pausing import pause, within
+from ssvm_dsl.pausing import pause, time_left, within
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce, BruteForceSession
@@ -231,12 +232,12 @@ def test_who_takes_over_has_what_is_left_of_the_time():
 
 def test_loops_pause_only_where_a_call_has_an_end():
     pause()
-    with within(lambda: None):
+    assert time_left() == np.inf
+    with within(Deadline(60.0)):
         pause()
-
-        def over():
-            raise OutOfTime("over")
-
-        with pytest.raises(OutOfTime), within(over), within(lambda: None):
+        with pytest.raises(OutOfTime), within(Deadline(0.0)), within(Deadline(60.0)):
+            pause()
+        with within(Deadline()):
+            assert 0.0 < time_left() <= 60.0
             pause()
         pause()

@@ -103,7 +103,7 @@ class PredictionRequest:
         """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         try:
-            with within(self.deadline.check):
+            with within(self.deadline):
                 pause()
                 need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
                 chosen = plan_program(grounded.program, need, self.backend, self.options)
