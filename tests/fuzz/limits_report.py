@@ -21,12 +21,14 @@ def main(path, most=20):
     asked = [case for case in cases if case["status"] != "refused"]
     late = sorted(asked, key=lambda case: -case["late"])
     over = [case for case in asked if case["late"] > max(0.2, 0.1 * case["limit"])]
+    busy = [case for case in asked if case.get("cpu", 0.0) > case["limit"] + max(0.2, 0.1 * case["limit"])]
     hard = {name for name, structure in STRUCTURES.items() if structure.hard}
     missing = [case for case in asked if case["missing"]]
     easy = [case for case in missing if case["structure"] not in hard]
     wrong = [case for case in asked if case["wrong"]]
     print(f"{len(asked)} cases ({len(cases) - len(asked)} refused); {sum(case['n'] for case in asked)} examples")
     print(f"later than .2 s and 10 %: {len(over)}; worst {late[0]['late']:.2f} s" if late else "none")
+    print(f"by processor time: {len(busy)}; worst {max(case.get('cpu', 0.0) - case['limit'] for case in asked):.2f} s")
     print(f"without an answer: {len(easy)} cases; where any labelling is hard to find: {len(missing) - len(easy)}")
     print(f"wrong, or without a promised bound: {len(wrong)}")
     for case in (*easy[:most], *wrong[:most]):

@@ -103,27 +103,24 @@ def _part(program: Program, question: Question, node: F64, ids: I64) -> tuple[Pr
 
 def _repaired(program: Program, theta: Theta, labels: I32) -> tuple[I32, Bools, Bools]:
     """Return (labels, which examples have none yet, and which are proved to have none)."""
-    ids, out, until = np.arange(program.n_examples, dtype=np.int64), labels.copy(), Deadline(REPAIR_SECONDS)
+    out, until = labels, Deadline(REPAIR_SECONDS)
     hard, ptr = HardFactors.of(program, theta), program.var_ptr
     alive = np.maximum.reduceat(theta.node, program.state_ptr[:-1]) if program.n_variables else np.zeros(0)
     impossible = _any_of(alive == -np.inf, ptr)
     if hard.n_factors:
         out, dead = hard.labels(theta.node)
         impossible |= _any_of(dead, ptr)
-    bad = score_labels(program, theta, out, ids) == -np.inf
-    if program.constraints:
-        bad |= broken_constraints(program.constraints, out, ptr, ids)
-        for i in np.flatnonzero(bad & ~impossible).tolist():
-            one, mine = program.example(i), slice(*ptr[i : i + 2].tolist())
-            scores = _part(program, Question(theta), theta.node, np.array([i], dtype=np.int64))[1]
-            repair = Repair(one, scores, out[mine])
-            if repair.run(until):
-                out[mine], bad[i] = repair.labels, False
+    every = Repair(program, theta, out)
+    bad = ~every.run(until, rounds=1)
+    out = every.labels
+    for i in np.flatnonzero(bad & ~impossible).tolist() if program.constraints else []:
+        one = every.example(i)
+        if one.run(until).all():
+            out[slice(*ptr[i : i + 2].tolist())], bad[i] = one.labels, False
     search = Deadline(SEARCH_SECONDS)
     for i in np.flatnonzero(bad & ~impossible).tolist():
-        one, mine = program.example(i), slice(*ptr[i : i + 2].tolist())
-        scores = _part(program, Question(theta), theta.node, np.array([i], dtype=np.int64))[1]
-        found = by_rows(one, scores, search)
+        one = every.example(i)
+        found = by_rows(one.program, one.theta, search)
         if found is not None:
-            out[mine], bad[i] = found, False
+            out[slice(*ptr[i : i + 2].tolist())], bad[i] = found, False
     return out, bad, impossible

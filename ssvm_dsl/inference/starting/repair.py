@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.starting.tables import HardFactors
-from ssvm_dsl.ir.constraints import ConstraintGroup
+from ssvm_dsl.ir.constraints import ConstraintGroup, broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import runs
+from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
 
@@ -21,7 +23,7 @@ ROUNDS = 12
 
 
 class Repair:
-    """A labelling of one example on its way to one that keeps tables and constraints.
+    """Labellings on their way to ones that keep tables and constraints.
 
     What a repair has changed is worth more from then on, twice as much in each round, so that constraints which share
     variables come to an end: each is repaired where it costs least, and that is where the others did not have to.
@@ -29,34 +31,50 @@ class Repair:
     Parameters
     ----------
     program : Program
-        One example, with the rules of its constraints.
+        With the rules of its constraints.
     theta : Theta
         Its scores; ``-inf`` where masks and clamps rule a state out.
     labels : ndarray of int32, shape (V,)
-        To begin with.
+        To begin with; not written to.
     """
 
     def __init__(self, program: Program, theta: Theta, labels: I32) -> None:
-        self.program, self.labels = program, labels.copy()
+        self.program, self.theta, self.labels = program, theta, labels.copy()
         self.hard = HardFactors.of(program, theta)
-        self._score = theta.node.copy()
         known = np.abs(theta.node[np.isfinite(theta.node)])
+        self._score, self._number = theta.node.copy(), 0
         self._worth, self._rng = float(known.max(initial=0.0)) + 1.0, np.random.default_rng(0)
 
-    def run(self, until: Deadline) -> bool:
-        """Repair what is broken, in a few rounds; return whether nothing is."""
-        for number in range(ROUNDS):
+    def run(self, until: Deadline, rounds: int = ROUNDS) -> Bools:
+        """Repair what is broken, in a few rounds; return which examples keep everything."""
+        for _ in range(rounds):
             broken, hurt = list(self._broken()), bool(len(self.hard.hurt(self.labels)))
-            if not broken and not hurt:
-                return True
-            if number and until.over:
-                return False
-            for place in self._order(broken, number):
+            if (not broken and not hurt) or (self._number and until.over):
+                break
+            for place in self._order(broken):
                 self._restart(*broken[place])
             if self.hard.n_factors and len(self.hard.hurt(self.labels)):
                 self._take(np.arange(self.program.n_variables), self.hard.labels(self._score)[0])
-            self._worth *= 2.0
-        return False
+            self._worth, self._number = 2.0 * self._worth, self._number + 1
+        return self.kept()
+
+    def kept(self) -> Bools:
+        """Return which examples keep tables and constraints; ``ndarray, shape (B,)``."""
+        program = self.program
+        ids = np.arange(program.n_examples, dtype=np.int64)
+        ruled_out = score_labels(program, self.theta, self.labels, ids) == -np.inf
+        broken = broken_constraints(program.constraints, self.labels, program.var_ptr, ids)
+        return np.asarray(~(ruled_out | broken))
+
+    def example(self, i: int) -> Repair:
+        """Return one example where it stands, to go on with."""
+        program = self.program
+        inner = slice(*program.var_ptr[i : i + 2].tolist())
+        states = slice(int(program.state_ptr[inner.start]), int(program.state_ptr[inner.stop]))
+        theta = replace(self.theta, node=self.theta.node[states], const=self.theta.const[i : i + 1])
+        made = Repair(program.example(i), theta, self.labels[inner])
+        made._score, made._number, made._worth = self._score[states].copy(), self._number, self._worth
+        return made
 
     def _broken(self) -> Iterator[tuple[ConstraintGroup, int]]:
         """Yield the constraints that are broken."""
@@ -64,12 +82,11 @@ class Repair:
             for k in np.flatnonzero(group.broken(self.labels, self.program.var_ptr)).tolist():
                 yield group, k
 
-    def _order(self, broken: list[tuple[ConstraintGroup, int]], number: int) -> list[int]:
-        """Return an order of constraints: large ones first, later any."""
-        if number > 1:
+    def _order(self, broken: list[tuple[ConstraintGroup, int]]) -> list[int]:
+        """Return an order of constraints: the rich ones first, later any."""
+        if self._number > 1:
             return [int(one) for one in self._rng.permutation(len(broken))]
-        sizes = [group.literal_ptr[k] - group.literal_ptr[k + 1] for group, k in broken]
-        return [int(one) for one in np.argsort(np.array(sizes, dtype=np.int64), kind="stable")]
+        return sorted(range(len(broken)), key=lambda place: _poverty(broken[place][0]))
 
     def _restart(self, group: ConstraintGroup, k: int) -> None:
         """Take the states that the kind of a constraint proposes for it, if it does."""
@@ -91,18 +108,25 @@ class Repair:
         self.labels[variables] = states
 
 
+def _poverty(group: ConstraintGroup) -> tuple[float, float]:
+    """Return how little a constraint says of its literals, for sorting: bounds on sums leave most to choose."""
+    return -len(group.literal_meta), -len(group.variable) / max(1, group.n_constraints)
+
+
 def scores_of(program: Program, score: F64, group: ConstraintGroup, k: int) -> tuple[I64, ConstraintScores]:
-    """Return (the variables of a constraint of one example, each once; what their states score).
+    """Return (the variables of a constraint, each once; what their states score).
 
     Parameters
     ----------
     program : Program
-        One example.
     score : ndarray of float64, shape (S,)
+    group : ConstraintGroup
+        Of this program.
+    k : int
     """
     part = group.literals(k)
     variables, place = np.unique(group.variable[part], return_inverse=True)
-    number: I64 = variables.astype(np.int64)
+    number: I64 = program.var_ptr[group.example_of[k]] + variables.astype(np.int64)
     card = program.card[number]
     ptr = np.zeros(len(number) + 1, dtype=np.int64)
     np.cumsum(card, out=ptr[1:])

@@ -33,6 +33,9 @@ T = TypeVar("T")
 #: Examples answered together.
 CHUNK = 1024
 
+#: Seconds kept back for the starting labelling of an example with hard constraints.
+START_SECONDS = 5e-4
+
 
 @dataclass(frozen=True, eq=False)
 class PredictionRequest:
@@ -95,6 +98,9 @@ class PredictionRequest:
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
         session = self._session(grounded, first, n)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
+        if grounded.program.constraints and mine.limit < np.inf:  # a labelling of every example, should all time go
+            mine = mine.share(1.0)
+            mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
         k = min(self.k, most_labellings(grounded.program))
         asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
         return grounded, solve_batch(*asked)
