@@ -223,13 +223,25 @@ def test_refusals_are_listed_with_their_reasons(capsys, tmp_path):
     assert "chain: handles disjoint chains" in inside(capsys, "solve", path, "--all")[1]
 
 
+def test_no_time_at_all_ends_in_a_labelling_and_a_bound(capsys, tmp_path):
+    path = tmp_path / "loop.uai"
+    path.write_text("MARKOV 3 2 2 2 3 2 0 1 2 1 2 2 2 0" + " 4 1 2 3 4" * 3)
+    for backend in ("auto", "combi", "icm"):
+        status, out, _ = inside(capsys, "solve", path, "--backend", backend, "--time-limit", "1e-9", "--json")
+        told = json.loads(out)
+        assert (status, told["status"], len(told["labels"])) == (0, "feasible", 3)
+        assert told["score"] <= 3 * math.log(4) <= told["bound"] + 1e-9
+    status, out, _ = inside(capsys, "solve", path, "--task", "marginals", "--time-limit", "1e-9", "--json")
+    assert (status, json.loads(out)["status"]) == (1, "no answer")
+
+
 def test_a_status_is_derived_from_the_verified_answer(odd):
     best = math.log(0.5 * 0.5 * 0.1 * 1)  # the labelling of zeros
     expected = {
         "loose": (0, "feasible", best, best + 4),
         "reporter": (0, "optimal", math.log(0.5), math.log(0.5)),
-        "bounder": (1, "bound only", None, best + 4),
-        "silent": (1, "no answer", None, None),
+        "bounder": (0, "feasible", math.log(0.25), best + 4),  # the labelling is the one that every search begins with
+        "silent": (0, "feasible", math.log(0.25), None),
         "stopper": (0, "interrupted", best, best + 4),
     }
     for name, (code, status, score, bound) in expected.items():

@@ -19,13 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.starting.session import StartingSession
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
+from ssvm_dsl.pausing import pause, within
 
 #: Statuses that answer the question.
 ANSWERED = ("optimal", "feasible", "exact", "approximate")
@@ -43,13 +46,17 @@ class SolveRequest:
     clamp : ndarray of int32, shape (V,), optional
         Observed states, -1 where free.
     time_limit : float, optional
-        Seconds, opening the backend included, compiling its kernels not.
+        Seconds, planning and opening the backend included, compiling its kernels not.
     """
 
     problem: GraphProblem
     marginals: bool = False
     clamp: I32 | None = None
     time_limit: float | None = None
+
+    def deadline(self) -> Deadline:
+        """Return the end of a call that begins now."""
+        return Deadline(inf if self.time_limit is None else self.time_limit)
 
     @property
     def task(self) -> Task:
@@ -115,17 +122,31 @@ class SolveAnswer:
         return facts
 
 
-def ask(plan: Plan, request: SolveRequest, progress: Callable[[float, float], None] | None = None) -> SolveAnswer:
+def ask(
+    plan: Plan,
+    request: SolveRequest,
+    progress: Callable[[float, float], None] | None = None,
+    deadline: Deadline | None = None,
+) -> SolveAnswer:
     """Return a backend's answer; an interrupt that the backend does not catch leaves no labelling.
+
+    Parameters
+    ----------
+    plan : Plan
+    request : SolveRequest
+    progress : callable, optional
+        Told scores and bounds.
+    deadline : Deadline, optional
+        Of the whole call, where planning has taken a part of it; the request's limit, from now on, by default.
 
     Raises
     ------
     SsvmError
         The backend broke its contract.
     """
-    deadline = Deadline(inf if request.time_limit is None else request.time_limit)
+    deadline = request.deadline() if deadline is None else deadline
     try:
-        session = open_plan(plan, request.problem.program)
+        session = _opened(plan, request, deadline)
         solution = _solve(session, request, progress, deadline)
     except KeyboardInterrupt:
         return SolveAnswer(plan, "interrupted", deadline.spent, log_partition=nan if request.marginals else None)
@@ -133,6 +154,17 @@ def ask(plan: Plan, request: SolveRequest, progress: Callable[[float, float], No
     if request.marginals:
         return _of_marginals(plan, session.guarantee is Guarantee.EXACT, solution, seconds)
     return _of_labels(plan, request.problem, solution, seconds)
+
+
+def _opened(plan: Plan, request: SolveRequest, deadline: Deadline) -> PlannedSession:
+    """Return the opened plan; what answers at once where time is up before that."""
+    program = request.problem.program
+    try:
+        with within(deadline):
+            pause()
+            return open_plan(plan, program)
+    except OutOfTime:
+        return StartingSession(plan.backend, program, outwards=True)
 
 
 def _solve(

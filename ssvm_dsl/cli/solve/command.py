@@ -15,6 +15,7 @@ from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
+    from ssvm_dsl.inference.deadline import Deadline
     from ssvm_dsl.inference.plans import Plan
     from ssvm_dsl.io.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
@@ -94,15 +95,21 @@ def _need(request: SolveRequest) -> Need:
 
 def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
     from ssvm_dsl.cli.solve.show import show_answer
-    from ssvm_dsl.errors import NoBackendError
+    from ssvm_dsl.errors import NoBackendError, OutOfTime
+    from ssvm_dsl.inference.plans import Plan
+    from ssvm_dsl.pausing import within
 
-    need = _need(request)
+    deadline = request.deadline()
     try:
-        plan = _plan(request.problem, need, args.backend, dict(args.option))
+        with within(deadline):
+            need = _need(request)
+            plan = _plan(request.problem, need, args.backend, dict(args.option))
     except NoBackendError as err:
         complain(str(err) + _weaker(need, args.backend))
         return UNSOLVED
-    answer = _ask(plan, request)
+    except OutOfTime:  # what is asked then answers at once
+        plan = Plan(args.backend, "", "time was up before there was a plan")
+    answer = _ask(plan, request, deadline)
     if args.json:
         write_json(answer.summary())
     else:
@@ -170,7 +177,7 @@ def _run_all(args: Namespace, request: SolveRequest, read: float) -> int:
     return SOLVED if any(answer.answered for answer in answers) else UNSOLVED
 
 
-def _ask(plan: Plan, request: SolveRequest) -> SolveAnswer:
+def _ask(plan: Plan, request: SolveRequest, deadline: Deadline | None = None) -> SolveAnswer:
     """Ask one backend, with a live line where standard error is a terminal."""
     from ssvm_dsl.cli.solve.answer import ask
     from ssvm_dsl.report.compiling import announce_compiling
@@ -180,7 +187,7 @@ def _ask(plan: Plan, request: SolveRequest) -> SolveAnswer:
     announce_compiling()
     live = SolveProgress(plan.backend, screen) if screen.is_terminal else nullcontext()
     with live as progress:
-        return ask(plan, request, progress)
+        return ask(plan, request, progress, deadline)
 
 
 COMMAND = Command("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)

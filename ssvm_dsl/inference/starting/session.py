@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.inference.checked_session import round_outwards
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.starting.fill_in import unanswered
@@ -29,9 +30,14 @@ class StartingSession:
     program : Program
     plugins : Registry, optional
         The installed plug-ins by default.
+    outwards : bool
+        Whether bounds are rounded outwards.
     """
 
-    def __init__(self, backend: str, program: Program, plugins: Registry | None = None) -> None:
+    def __init__(
+        self, backend: str, program: Program, plugins: Registry | None = None, outwards: bool = False
+    ) -> None:
+        self._outwards = outwards
         self.program = with_rules(program, registry() if plugins is None else plugins)
         reason = "time was up before a backend was opened: labellings are those that a search begins with"
         self.plan = Plan(backend, "", reason)
@@ -45,7 +51,8 @@ class StartingSession:
             nothing.labels, nothing.score = np.zeros(0, np.int32), np.full(n, np.nan)
             nothing.log_partition = np.full(n, np.nan)
             return nothing
-        return self._verify(question, nothing, known)
+        found = self._verify(question, nothing, known)
+        return round_outwards(self.program, question, found) if self._outwards else found
 
     @property
     def guarantee(self) -> Guarantee:
