@@ -53,18 +53,18 @@ class Graph:
         true[literals] = True
         return self.scores.labels(true)
 
-    def shortest(self, source: int, target: int, barred: set[int]) -> list[int] | None:
-        """Return the arcs of a path of the fewest arcs that avoids some nodes; ``None`` without one."""
+    def shortest(self, source: int, targets: set[int], barred: set[int]) -> list[int] | None:
+        """Return the arcs of a shortest path to one of some nodes that avoids others; ``None`` without one."""
         came: dict[int, int] = {source: -1}
-        queue = deque([source])
-        while queue and target not in came:
-            for v, l in self.out[queue.popleft()]:
+        queue, node = deque([source]), source
+        while queue and (node := queue.popleft()) not in targets:
+            for v, l in self.out[node]:
                 if v not in came and v not in barred:
                     came[v] = l
                     queue.append(v)
-        if target not in came:
+        if node not in targets:
             return None
-        found, node = [], target
+        found = []
         while node != source:
             found.append(came[node])
             node = self.tail[came[node]]
@@ -88,23 +88,23 @@ class Graph:
         return found if len(found) == self.n else None
 
     def chained(self, source: int, target: int) -> list[int] | None:
-        """Return a path through all arcs that must be taken, joined by shortest paths in some order; ``None`` if stuck.
+        """Return a path through all arcs that must be taken, the nearest first; ``None`` if stuck.
 
         It avoids nodes that it has been at, and those of arcs that come later.
         """
-        left, found, node, seen = set(self.must), list[int](), source, {source}
+        left = {self.tail[l]: l for l in self.must}
+        heads, found, node, seen = {self.head[l] for l in self.must}, list[int](), source, {source}
         while left:
-            ends = {self.tail[l] for l in left} | {self.head[l] for l in left}
-            routes = [(l, self.shortest(node, self.tail[l], (seen | ends) - {self.tail[l]})) for l in sorted(left)]
-            able = [(len(route), l, route) for l, route in routes if route is not None]
-            if not able:
+            inner = heads - left.keys()
+            route = self.shortest(node, set(left), (seen | inner) - ({node} & left.keys()))
+            if route is None:
                 return None
-            _, l, route = min(able)
+            l = left.pop(self.head[route[-1]] if route else node)
             found += [*route, l]
             seen |= {self.head[one] for one in (*route, l)}
             node = self.head[l]
-            left.remove(l)
-        rest = self.shortest(node, target, seen - {target})
+            heads.discard(node)
+        rest = self.shortest(node, {target}, seen - {target})
         return None if rest is None else found + rest
 
 
@@ -157,12 +157,26 @@ def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
         graph.must.discard(first)
         back = graph.chained(graph.head[first], graph.tail[first])
         return graph.states(None if back is None else [first, *back])
-    for u in range(graph.n):
-        for v, l in graph.out[u]:
-            back = graph.shortest(v, u, set())
-            if back is not None:
-                return graph.states([l, *back])
-    return None
+    first = _within_component(graph)
+    if first is None:
+        return None
+    back = graph.shortest(graph.head[first], {graph.tail[first]}, set())
+    return graph.states(None if back is None else [first, *back])
+
+
+def _within_component(graph: Graph) -> int | None:
+    """Return an arc between nodes that lead to each other: it is in a circuit, and no other arc is."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    arcs = [(u, v, l) for u, out in enumerate(graph.out) for v, l in out]
+    if not arcs:
+        return None
+    tail, head, literal = np.array(arcs).T
+    matrix = csr_array((np.ones(len(arcs)), (tail, head)), shape=(graph.n, graph.n))
+    of = connected_components(matrix, connection="strong")[1]
+    inside = literal[of[tail] == of[head]]
+    return int(inside[graph.gain[inside].argmax()]) if len(inside) else None
 
 
 def _tour(graph: Graph) -> list[int] | None:

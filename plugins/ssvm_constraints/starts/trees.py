@@ -10,6 +10,9 @@ from ssvm_dsl.plugin_api import ConstraintScores
 #: Up to so many tokens the best projective tree is found, for more a star is taken where there is one.
 FEW_TOKENS = 60
 
+#: Up to so many tokens it is looked for where there is no star: its tables take 64 bytes for each pair of tokens.
+MOST_TOKENS = 1000
+
 
 class Arcs:
     """The arcs of one tree as matrices (head, dependent) over the tokens 0..n.
@@ -126,6 +129,8 @@ def projective_tree(group: ConstraintGroup, k: int, scores: ConstraintScores) ->
     if not arcs.n:
         return scores.labels(np.zeros(len(scores.place), dtype=bool))
     heads = _star(arcs) if arcs.n > FEW_TOKENS else None
+    if heads is None and arcs.n > MOST_TOKENS:
+        return None
     return arcs.states(_best_projective(arcs.gain, arcs.single) if heads is None else heads)
 
 

@@ -368,7 +368,7 @@ class Learner(Predictor):
         """Return the planned backend, opened, and what the fit is expected to take; one that is unplanned in time."""
         risk, loss, need, chosen = goal.risk, goal.loss, None, None
         try:
-            with within(deadline.check):
+            with within(deadline):
                 check_factored(spec, risk, self.power, grounded.parameters, loss)
                 tasks, abilities = risk.asks(loss, spec.needs.messages, spec.needs.asks_marginals)
                 tasks |= {Task.MAP_CLAMPED} if completes else frozenset()

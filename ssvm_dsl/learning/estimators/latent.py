@@ -255,7 +255,7 @@ def complete(
     assert grounded.truth is not None
     need = need_of(parameters, frozenset({Task.MAP}), accepted_guarantee(backend, guarantee))
     try:
-        with within(deadline.check):
+        with within(deadline):
             plan = plan_program(parameters.program, need, backend, options)
             session = open_plan(plan, parameters.program, outwards=False)
         found = solve_batch(parameters, session, executor, w, deadline=deadline)
