@@ -38,6 +38,7 @@ class Graph:
         self.tail, self.head = tail.tolist(), head.tolist()
         self.must = set(np.flatnonzero(self.gain == np.inf).tolist())
         leaves, enters = {self.tail[l] for l in self.must}, {self.head[l] for l in self.must}
+        self.impossible = len(leaves) < len(self.must) or len(enters) < len(self.must)  # two leave, or enter, one node
         self.out: list[list[tuple[int, int]]] = [[] for _ in range(self.n)]
         for l in np.argsort(-self.gain, kind="stable").tolist():
             u, v = self.tail[l], self.head[l]
@@ -47,7 +48,7 @@ class Graph:
 
     def states(self, literals: list[int] | None) -> I32 | None:
         """Return the states that take these arcs alone; ``None`` without them."""
-        if literals is None:
+        if literals is None or self.impossible:
             return None
         true = np.zeros(len(self.tail), dtype=bool)
         true[literals] = True
@@ -95,8 +96,9 @@ class Graph:
         left = {self.tail[l]: l for l in self.must}
         heads, found, node, seen = {self.head[l] for l in self.must}, list[int](), source, {source}
         while left:
-            inner = heads - left.keys()
-            route = self.shortest(node, set(left), (seen | inner) - ({node} & left.keys()))
+            goals = {u for u, l in left.items() if self.head[l] != target} or set(left)  # what ends there comes last
+            inner = (heads | {target} | left.keys()) - goals
+            route = self.shortest(node, goals, (seen | inner) - ({node} & goals))
             if route is None:
                 return None
             l = left.pop(self.head[route[-1]] if route else node)
@@ -157,11 +159,11 @@ def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
         graph.must.discard(first)
         back = graph.chained(graph.head[first], graph.tail[first])
         return graph.states(None if back is None else [first, *back])
-    first = _within_component(graph)
-    if first is None:
+    able = _within_component(graph)
+    if able is None:
         return None
-    back = graph.shortest(graph.head[first], {graph.tail[first]}, set())
-    return graph.states(None if back is None else [first, *back])
+    back = graph.shortest(graph.head[able], {graph.tail[able]}, set())
+    return graph.states(None if back is None else [able, *back])
 
 
 def _within_component(graph: Graph) -> int | None:
