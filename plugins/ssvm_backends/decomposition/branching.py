@@ -14,6 +14,7 @@ import numpy as np
 
 from ssvm_backends.decomposition.descent import Descent
 from ssvm_backends.decomposition.incumbents import Incumbents
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I64, Bools, Program, Stop, Theta
 from ssvm_dsl.plugin_api import Clock
 
@@ -100,6 +101,8 @@ class Branching:
                 self.descent.run(ids, scores, self.best, clock, most, found, stop, SHARE if n_nodes > 1 else 0.0)
             except KeyboardInterrupt:
                 stop[ids] = Stop.INTERRUPTED
+            except OutOfTime:  # raised within an oracle, which was preparing
+                stop[ids] = Stop.TIME
             for i, node in zip(ids, parents, strict=True):
                 self._expand(int(i), node, found[i], stop)
                 bound[i] = self._bound(i)
