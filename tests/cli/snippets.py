@@ -18,7 +18,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?)( (ms|s|min)\b)?")
+NUMBER = re.compile(r"-?(\d+(\.\d*)?(e[+-]?\d+)?)( (us|ms|s|min)\b)?")
 
 
 @dataclass
@@ -36,13 +36,10 @@ class Shown:
 
 
 def tidy(text, language):
-    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks.
-
-    What a first run compiles is not told either: it depends on what ran before.
-    """
+    """Lines without trailing blanks; in ``output`` blocks without numbers, units of time and runs of blanks."""
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if language == "output":
-        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)).removesuffix("; and loading code #") for line in lines]
+        lines = [re.sub(r" +", " ", NUMBER.sub("#", line)) for line in lines]
     return "\n".join(lines)
 
 
