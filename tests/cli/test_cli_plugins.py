@@ -148,7 +148,7 @@ def test_pairs_is_a_table_that_fits_a_screen(capsys):
     status, out, _ = inside(capsys, "plugins", "pairs")
     assert status == 0
     rows = [line.split() for line in out.splitlines() if line.startswith("one-slack ")]
-    expected = [["EBh^q", "EB^q", "E^q", "EBh^q"], ["B^q", "-", "-", "-"], ["-", "-"]]
+    expected = [["EBh^q", "EB^q", "E^q", "EBh^q"], ["B^q", "-", "-", "-"], ["-", "-", "-"]]
     assert rows == [["one-slack", *row] for row in expected]
     assert ["n-slack", "EBh^2"] in [line.split()[:2] for line in out.splitlines()]
     assert ["perceptron", "ebh"] in [line.split()[:2] for line in out.splitlines()]
