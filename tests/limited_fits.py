@@ -66,7 +66,8 @@ class Outcome:
     @property
     def unknown(self) -> bool:
         """Whether there is no certificate although the oracle bounds."""
-        return not self.error and self.bounding and not np.isfinite([self.primal, self.dual]).all()
+        wanted = [self.primal, self.dual] if self.reason == "seconds" else [self.primal]
+        return not self.error and self.bounding and not np.isfinite(wanted).all()
 
     @property
     def crossed(self) -> bool:
