@@ -96,7 +96,7 @@ def test_certificates_of_unfinished_fits_are_true_bounds(case):
 
 def test_the_cases_use_every_exact_backend():
     used = {fitted(case.make(0), max_passes=1).plan_.backend for case in CASES}
-    assert used == {"chain", "tree", "brute-force"}
+    assert used == {"chain", "tree", "junction-tree", "brute-force"}
     assert any(case.make(0).problem().compiled() is not None for case in CASES)
 
 
