@@ -156,7 +156,7 @@ def test_the_relaxed_risk_bounds_the_margin_risk():
         (
             {"trainer": "lbfgs", "risk": "log", "backend": "chain"},
             NoBackendError,
-            r"(?s)it finds best labellings only.*these would fit: brute-force, junction-tree through counts-to-states",
+            r"(?s)finds best labellings only.*would fit: brute-force, junction-tree through (counts|logic)-to-",
         ),
         ({"trainer": "bcfw", "backend": "assignment"}, NoBackendError, "does not handle constraints count"),
     ],
@@ -235,7 +235,11 @@ LONG = long_sequences()
 @pytest.mark.parametrize("backend", ["auto", "combi"])
 def test_two_counts_on_a_chain_train_behind_a_bridge(backend, tmp_path):
     svm = fit(Twice, LONG, backend)
-    assert svm.plan_.title == f"{'junction-tree' if backend == 'auto' else backend} through counts-to-states"
+    if backend == "auto":  # both bridges fit so few variables; which is quicker, the costs say
+        assert svm.plan_.backend == "junction-tree"
+        assert svm.plan_.bridges in {("counts-to-states",), ("logic-to-tables",)}
+    else:
+        assert svm.plan_.title == f"{backend} through counts-to-states"
     assert svm.report_.certified
     assert svm.report_.primal == pytest.approx(fit(Twice, LONG, "ilp").report_.primal, rel=1e-3)
     assert all(1 <= list(y).count("b") <= 2 for y in svm.predict(LONG[0]))
@@ -247,7 +251,7 @@ def test_log_loss_under_counts():
     """Objective and gradient by enumeration at the weights found: the gradient is zero there."""
     X, Y = LONG
     svm = StructuredSVM(Twice, C=1.0, risk="log", trainer="lbfgs", backend="junction-tree", tol=1e-6).fit(X, Y)
-    assert svm.plan_.bridges == ("counts-to-states",)
+    assert svm.plan_.bridges in {("counts-to-states",), ("logic-to-tables",)}
 
     def value(w):
         emit, trans = w[:6].reshape(2, 3), w[6:].reshape(2, 2)

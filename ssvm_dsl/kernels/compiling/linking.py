@@ -298,9 +298,10 @@ class Callback(CFunc):
     signature : numba signature
     """
 
+    _sig: Any
+
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
-        self.signature = normalize_signature(signature)
-        super().__init__(function, self.signature, locals={}, options={})
+        super().__init__(function, normalize_signature(signature), locals={}, options={})
         self._cache: Any = Store(function, "callback", kept_kernel)
 
     def compile(self) -> None:
@@ -312,7 +313,7 @@ class Callback(CFunc):
             with held_interrupts, _FEW_COLLECTIONS:
                 super().compile()
         finally:
-            self._cache.release(self.signature)
+            self._cache.release(self._sig)
 
 
 def cfunc(signature: Any) -> Callable[[Callable[..., Any]], Callback]:
