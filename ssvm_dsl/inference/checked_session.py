@@ -134,7 +134,7 @@ class CheckedSession:
         """
         plan, begin = self.plan, perf_counter()
         try:
-            solution = self._ask(question)
+            solution = self._ask(question, begin)
         except OutOfTime:
             if question.task not in LABELLED:
                 raise
@@ -146,9 +146,8 @@ class CheckedSession:
         solution = self._verify(question, solution, known)
         return round_outwards(self.program, question, solution) if self._outwards else solution
 
-    def _ask(self, question: Question) -> Any:
-        """Return what the backend answers; waiting for its turn counts against the time limit."""
-        begin = perf_counter()
+    def _ask(self, question: Question, begin: float) -> Any:
+        """Return what the backend answers; waiting for its turn, since ``begin``, counts against the time limit."""
         with self._contained, self._turn:
             asked = question if self.spec.caps.thread_safe else _left(question, begin)
             if asked.limits.time is None:
