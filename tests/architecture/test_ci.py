@@ -41,7 +41,7 @@ def test_ci_runs_checks_and_tests():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     lines = script.read_text().splitlines()
-    assert lines[-4:] == ["make check", "make test", "make test-plugins", "make test-sensitive"]
+    assert lines[-5:] == ["make check", "make test", "make test-plugins", "make test-sensitive", "make test-numba"]
     assert "set -euo pipefail" in lines
 
 
