@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.ir import Group, Need, Program
+from ssvm_dsl.ir.analysis import treewidth
 from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, MAX_MIN_FILL, eliminate, eliminations, largest_table, width_order
 from ssvm_dsl.testing.problems import Recipe, seeded
 
@@ -97,6 +98,30 @@ def test_sizes_are_those_of_the_order(seed):
     card = rng.integers(1, 6, size=n)
     scopes = [tuple(rng.permutation(n)[: rng.integers(2, 4)].tolist()) for _ in range(int(rng.integers(2 * n)))]
     found = order_of(n, scopes, card)
+    expected = replay(n, scopes, card, found.order.tolist())
+    assert (found.width, found.log2_largest, found.log2_total) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_large_graphs_lose_the_variable_of_the_smallest_table_first(seed, monkeypatch):
+    monkeypatch.setattr(treewidth, "MAX_MIN_FILL", -1)
+    monkeypatch.setattr(treewidth, "_AT_A_TIME", 3)
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 40))
+    card = 2 ** rng.integers(0, 4, size=n)  # logarithms are whole numbers, so that sums of them are exact
+    scopes = [tuple(rng.permutation(n)[: rng.integers(2, 4)].tolist()) for _ in range(int(rng.integers(2 * n)))]
+    found = order_of(n, scopes, card)
+    near = {v: set() for v in range(n)}
+    for scope in scopes:
+        for u, v in itertools.permutations([v for v in scope if card[v] > 1], 2):
+            near[u].add(v)
+    for v in found.order.tolist():
+        assert v == min(near, key=lambda u: (card[u] * np.prod([card[w] for w in near[u]]), u))
+        for u in near[v]:
+            near[u] |= near[v] - {u}
+            near[u].discard(v)
+        del near[v]
+    assert not near
     expected = replay(n, scopes, card, found.order.tolist())
     assert (found.width, found.log2_largest, found.log2_total) == pytest.approx(expected)
 

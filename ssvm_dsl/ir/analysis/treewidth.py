@@ -16,7 +16,8 @@ Sizes are logarithms to base 2 of numbers of table entries.  A search stops as s
 
 Only the structure of an example matters, so orders are remembered by structure: a batch of identical graphs is
 looked at once.  Neighbourhoods are bit sets in Python integers, which makes counting missing edges a few operations
-on whole machine words; graphs of more than ``MAX_MIN_FILL`` variables use plain sets and min-weight alone.
+on whole machine words; graphs of more than ``MAX_MIN_FILL`` variables are ordered by min-weight alone, compiled
+(:mod:`ssvm_dsl.kernels.min_weight`).
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ MAX_MIN_FILL = 5000
 
 #: Sets of more members than ``_MANY`` are listed by numpy; priorities may lag by one neighbour in ``_PATIENCE``.
 _MANY, _PATIENCE = 64, 16
+
+#: Variables of a large graph that are eliminated between two looks at the clock.
+_AT_A_TIME = 10_000
 
 #: Base-2 logarithm of the table size from which on the order from end to end is tried as well.
 _HARD = 14.0
@@ -177,9 +181,9 @@ def eliminate(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     scope : ndarray of int32
         The variables ``scope[slot_ptr[f]:slot_ptr[f + 1]]`` of factor f share an edge each.
     """
-    bits = np.log2(np.maximum(card, 1)).tolist()
     if len(card) > MAX_MIN_FILL:
-        return _greedy_sets(_neighbour_sets(card, slot_ptr, scope), bits)
+        return _lightest_first(card, slot_ptr, scope)
+    bits = np.log2(np.maximum(card, 1)).tolist()
     neighbours = _neighbours(card, slot_ptr, scope)
     found = [_greedy(neighbours, bits, _min_fill)]
     if found[0].width > 1:
@@ -222,17 +226,6 @@ def _neighbours(card: I32, slot_ptr: I64, scope: I32) -> list[int]:
         for v in members:
             sets[v] |= together
     return [one & ~(1 << v) for v, one in enumerate(sets)]
-
-
-def _neighbour_sets(card: I32, slot_ptr: I64, scope: I32) -> list[set[int]]:
-    """Return the neighbours of each variable as a set."""
-    sets: list[set[int]] = [set() for _ in range(len(card))]
-    for members in _scopes(card, slot_ptr, scope):
-        for v in members:
-            sets[v].update(members)
-    for v, one in enumerate(sets):
-        one.discard(v)
-    return sets
 
 
 def _members(bitset: int) -> list[int]:
@@ -338,26 +331,40 @@ def _connect(around: list[int], v: int, members: list[int], by_fill: bool) -> in
     return changed & ~me
 
 
-def _greedy_sets(around: list[set[int]], bits: list[float]) -> Elimination:
+def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     """Eliminate the variable of the smallest table again and again: min-weight for large sparse graphs."""
-    n, tally = len(around), _Tally()
-    now = [bits[v] + sum(bits[u] for u in around[v]) for v in range(n)]
-    heap = [(now[v], v) for v in range(n)]
-    heapq.heapify(heap)
-    gone = [False] * n
-    while heap:
-        at, v = heapq.heappop(heap)
-        if gone[v] or at != now[v]:
-            continue
-        gone[v] = True
-        clique = around[v]
-        if not tally.add(v, len(clique), at):
-            break
-        for u in clique:
-            fresh = now[u] - bits[v] + sum(bits[w] for w in clique - around[u] if w != u)
-            around[u] |= clique
-            around[u] -= {u, v}
-            if fresh != now[u]:
-                now[u] = fresh
-                heapq.heappush(heap, (fresh, u))
-    return tally.result(n)
+    from ssvm_dsl.kernels.min_weight import DONE, LARGEST, LEFT, TOP, TOTAL, WIDTH, build_heap, eliminate_lightest
+
+    n, bits = len(card), np.log2(np.maximum(card, 1))
+    ptr, pool = _adjacency(card, slot_ptr, scope)
+    start, length = ptr[:-1].copy(), np.diff(ptr)
+    weight = bits + np.bincount(np.repeat(np.arange(n), length), bits[pool], n)
+    heap, place = np.arange(n, dtype=np.int64), np.arange(n, dtype=np.int64)
+    build_heap(heap, place, weight)
+    counts, sizes, room = np.zeros(5, dtype=np.int64), np.zeros(2), length.copy()
+    counts[LEFT], counts[TOP] = n, len(pool)
+    order, mark = np.empty(n, dtype=np.int32), np.full(n, -1, dtype=np.int64)
+    while counts[LEFT]:
+        pause()
+        pool = eliminate_lightest(
+            bits, start, length, room, pool, weight, heap, place, mark, order, counts, sizes, GIVE_UP, _AT_A_TIME
+        )
+    largest, total = float(sizes[LARGEST]), float(sizes[TOTAL])
+    done = int(counts[DONE])
+    complete = done == n and largest <= GIVE_UP
+    return Elimination(order[:done], int(counts[WIDTH]), largest, math.log2(total) if total else 0.0, complete)
+
+
+def _adjacency(card: I32, slot_ptr: I64, scope: I32) -> tuple[I64, I32]:
+    """Return (pointers, the neighbours of each variable); variables of one state have none."""
+    from scipy.sparse import csr_array
+
+    owner = np.repeat(np.arange(len(slot_ptr) - 1), np.diff(slot_ptr))
+    free = card[scope] > 1
+    shape = len(slot_ptr) - 1, len(card)
+    rows = csr_array((np.ones(int(free.sum()), dtype=np.int32), (owner[free], scope[free])), shape=shape)
+    pairs = (rows.T @ rows).tocoo()
+    apart = pairs.coords[0] != pairs.coords[1]
+    ends = pairs.coords[0][apart], pairs.coords[1][apart]
+    graph = csr_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(len(card), len(card)))
+    return graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
