@@ -3,7 +3,7 @@
 A user's seconds are those of the work.  What it takes to compile kernels, or to load them and solver libraries, is a
 cost of the first call on a machine or in a process; it is measured apart (:mod:`ssvm_dsl.plugin_api.loading`) and
 counts against no limit.  Backends keep their own time on the wall, so that loading inside a call can end it early:
-:func:`answer_within` asks again then.
+:func:`answer_within` asks again then, and keeps the better of both answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir.need import Limits
+from ssvm_dsl.ir.need import Limits, Task
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution, Stop
 from ssvm_dsl.plugin_api.loading import loading_time
@@ -24,6 +25,8 @@ from ssvm_dsl.plugin_api.loading import loading_time
 
 class Answering(Protocol):
     """What answers questions, within the time that they say: an opened plan."""
+
+    program: Program
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question."""
@@ -108,13 +111,41 @@ def answer_within(
     known : ndarray of float64, shape (n,), optional
         Scores that labellings are known to have; see :class:`~ssvm_dsl.inference.session.PlannedSession`.
     """
+    found: Solution | None = None
     while True:
         before = deadline.loaded
         limits = replace(question.limits, time=deadline.limits.time)
         solution = session.solve(question.but(limits=limits), known)
+        found = solution if found is None else better_of(session.program, question, found, solution)
         early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
         if not early or deadline.loaded == before or deadline.over:
-            return solution
+            return found
+
+
+def better_of(program: Program, question: Question, first: Solution, second: Solution) -> Solution:
+    """Return the better of two answers to a question: for each example, where it asks for best labellings.
+
+    Parameters
+    ----------
+    program : Program
+    question : Question
+    first, second : Solution
+        Both verified; where they are equally good, and for all that is said besides, the second counts.
+    """
+    worse = second.best < first.best
+    if question.task not in (Task.MAP, Task.MAP_CLAMPED):
+        return first if worse.any() and not (second.best > first.best).any() else second
+    there = np.repeat(worse, np.diff(question.label_ptr(program)))
+    bound = np.fmin(first.bound, second.bound)  # both hold
+    score = np.where(worse, first.score, second.score)
+    return replace(
+        second,
+        labels=np.where(there, first.labels, second.labels),
+        score=score,
+        bound=np.maximum(bound, score),  # apart by no more than the rounding of sums
+        stop=np.where(worse & (first.stop != Stop.TIME), first.stop, second.stop),
+        primal=np.where(worse, first.primal, second.primal),
+    )
 
 
 def refuse_interrupted(solution: Solution) -> Solution:
