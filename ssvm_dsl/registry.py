@@ -93,7 +93,7 @@ class PluginInfo:
     def __str__(self) -> str:
         return f"plug-in '{self.name}', {self.distribution}"
 
-    def whose(self, spec: Spec) -> str:
+    def describe_owner(self, spec: Spec) -> str:
         """Return what errors call one of its specs: ``"backend 'x' (plug-in 'y', z 1.0)"``."""
         return f"{word(type(spec))} '{spec.name}'" + ("" if self.bundled else f" ({self})")
 
@@ -164,9 +164,9 @@ class Registry:
         spelt = (spec for kind in NAMED for spec in self.specs(kind) if _bare(spec.name) == _bare(name))
         return next((_settings(spec, {}) for spec in spelt), "")
 
-    def whose(self, spec: Spec) -> str:
+    def describe_owner(self, spec: Spec) -> str:
         """Return what errors call a spec, with the plug-in it came from."""
-        return self.owner(spec).whose(spec)
+        return self.owner(spec).describe_owner(spec)
 
     def load(self, spec: Spec) -> Any:
         """Return what a spec's factory names.
@@ -176,9 +176,9 @@ class Registry:
         PluginError
             It cannot be imported; names the plug-in, says why and what to install.
         """
-        return spec.load(self.whose(spec))
+        return spec.load(self.describe_owner(spec))
 
-    def turn(self, spec: Spec) -> Any:
+    def call_lock(self, spec: Spec) -> Any:
         """Return the lock of a backend that takes one call at a time."""
         return self._turns[spec.name]
 

@@ -93,7 +93,7 @@ def limited_fit(model, X, Y, seconds, **parameters):
         except SsvmError as err:
             return Outcome(time.perf_counter() - begin - seconds, error=f"{type(err).__name__}: {str(err)[:200]}")
     late = time.perf_counter() - begin - report.loading_seconds - seconds
-    used = {part.backend for part in (report.plan, *report.plan.parts)}  # none where time was up before the plan
+    used = {part.backend for part in (report.plan, *report.plan.components)}  # none where time was up before the plan
     specs = [spec for spec in registry().specs(BackendSpec) if spec.name in used]
     bounding = all(spec.caps.guarantee is not Guarantee.HEURISTIC for spec in specs)
     return Outcome(late, report.primal, report.dual, report.n_late, report.reason, bounding)

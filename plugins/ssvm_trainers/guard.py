@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api import Iterate
 HUGE = 1e12
 
 
-class Runaway(TrainingError):
+class Divergence(TrainingError):
     """Weights that have lost their digits, or are no longer numbers."""
 
 
@@ -33,7 +33,7 @@ def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[
 
     Raises
     ------
-    Runaway
+    Divergence
         The weights ran away.
     """
     try:
@@ -41,11 +41,11 @@ def steps_of(trainer: str, weights: Callable[[], F64], advice: str) -> Iterator[
     except SsvmError as err:
         if _largest(weights()) <= HUGE:
             raise
-        raise _runaway(trainer, weights(), advice) from err
+        raise _divergence(trainer, weights(), advice) from err
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.dot(weights(), weights())
     if not np.isfinite(square):
-        raise _runaway(trainer, weights(), advice)
+        raise _divergence(trainer, weights(), advice)
 
 
 def checked(iterate: Iterate, trainer: str, advice: str) -> Iterate:
@@ -53,11 +53,11 @@ def checked(iterate: Iterate, trainer: str, advice: str) -> Iterate:
 
     Raises
     ------
-    Runaway
+    Divergence
         It overflows.
     """
     if np.isinf(iterate.primal):
-        raise _runaway(trainer, iterate.w, advice)
+        raise _divergence(trainer, iterate.w, advice)
     return iterate
 
 
@@ -67,7 +67,7 @@ def _largest(w: F64) -> float:
     return np.inf if np.isnan(most) else most
 
 
-def _runaway(trainer: str, w: F64, advice: str) -> Runaway:
+def _divergence(trainer: str, w: F64, advice: str) -> Divergence:
     size = _largest(w)
     grown = f"have grown to {size:.1g}" if np.isfinite(size) else "are no longer finite"
-    return Runaway(f"trainer '{trainer}': its weights {grown}: steps are too long for these risks; {advice}")
+    return Divergence(f"trainer '{trainer}': its weights {grown}: steps are too long for these risks; {advice}")

@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_dsl.array_types import I8, I32, Bools
 from ssvm_dsl.compiler.features.encode import Rows
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import lay
+from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
@@ -27,7 +27,7 @@ def roles(layout: Layout) -> I8 | None:
     return np.where(layout.auxiliary, AUXILIARY, layout.latent).astype(np.int8)
 
 
-def settle(layout: Layout, examples: Examples, states: I32, unknown: Bools | None) -> Bools | None:
+def set_auxiliary(layout: Layout, examples: Examples, states: I32, unknown: Bools | None) -> Bools | None:
     """Write the states of auxiliary variables; return which variables are not known, these among them.
 
     Parameters
@@ -43,7 +43,7 @@ def settle(layout: Layout, examples: Examples, states: I32, unknown: Bools | Non
     for one in layout.agreements:
         if one.of.label in layout.declaration.latents:
             continue
-        sets, own = lay(one.of, layout, examples).shapes.variables(), layout.variables(one)
+        sets, own = ground_scopes(one.of, layout, examples).shapes.variables(), layout.variables(one)
         states[own] = one.states_of(states[sets])
         hidden[own] = hidden[sets].any(axis=1)
     return hidden if hidden.any() else None

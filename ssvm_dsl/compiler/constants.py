@@ -13,7 +13,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.ruled_out import ruled_out_error
-from ssvm_dsl.compiler.scopes import Scopes, lay
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.compiler.validate import Examples, read_scores
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.parameters.constants import Constants
@@ -32,7 +32,7 @@ RowIndex = Callable[[Given, Scopes, Rows], tuple[I32, I64] | None]
 
 
 @dataclass(eq=False)
-class Laid:
+class GroundedConstants:
     """What rules and given scores become.
 
     Parameters
@@ -62,7 +62,7 @@ class Laid:
         return Constants(self.node, self.tables, frozenset(g for g in self.tables if g < n_weighted))
 
 
-def lay_constants(
+def ground_constants(
     declaration: Declaration,
     layout: Layout,
     examples: Examples,
@@ -73,7 +73,7 @@ def lay_constants(
     shared: dict[Target, int],
     truth: I32 | None = None,
     clamp: I32 | None = None,
-) -> Laid:
+) -> GroundedConstants:
     """Return what the rules and given scores of a model become on a batch.
 
     Parameters
@@ -85,7 +85,7 @@ def lay_constants(
     row_index : callable
         Finds the rows of scores that belong to factors.
     groups, shared
-        Those of the factors, as :class:`Laid` has them.
+        Those of the factors, as :class:`GroundedConstants` has them.
     truth : ndarray of int32, shape (V,), optional
         Labels that are to be learnt from, negative where they are not known: refused where they are ruled out.
     clamp : ndarray of int32, shape (V,), optional
@@ -98,16 +98,16 @@ def lay_constants(
     InfeasibleError
         A variable has no state left.
     """
-    laid = Laid(groups, shared)
+    laid = GroundedConstants(groups, shared)
     work = _Work(layout, laid, encoder.first, ignored, truth)
     for label in declaration.labels:
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
     for rule in declaration.rules:
-        work.rule(rule, lay(rule.target, layout, examples))
+        work.rule(rule, ground_scopes(rule.target, layout, examples))
     for given in declaration.given:
         rows = None if given.features is None else _score_rows(given, examples, encoder)
-        work.give(given, lay(given.target, layout, examples), rows, row_index)
+        work.give(given, ground_scopes(given.target, layout, examples), rows, row_index)
     if clamp is not None:
         work.clamp(clamp)
     work.require_states()
@@ -126,7 +126,9 @@ def _score_rows(given: Given, examples: Examples, encoder: Encoder) -> Rows:
 class _Work:
     """Lays one rule after the other over a batch."""
 
-    def __init__(self, layout: Layout, laid: Laid, first: int, ignored: Bools | None, truth: I32 | None) -> None:
+    def __init__(
+        self, layout: Layout, laid: GroundedConstants, first: int, ignored: Bools | None, truth: I32 | None
+    ) -> None:
         self.layout, self.laid, self.first, self.ignored, self.truth = layout, laid, first, ignored, truth
         self.state_ptr: I64 = pointers(layout.card)
 

@@ -257,7 +257,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
 
 
 def _lay_bytes(target: Target, counts: I64, n: int, r: int) -> float:
-    """Return the most bytes that :func:`ssvm_dsl.compiler.scopes.lay` holds at once, for one example of each shape."""
+    """Return the most bytes that :func:`~ssvm_dsl.compiler.scopes.ground_scopes` holds, one example a shape."""
     longest = int(counts.max(initial=0))
     if target.kind in ("each", "indicator", "at", "starts"):
         return 36.0 * n

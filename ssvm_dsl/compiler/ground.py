@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.agreements import require_nonnegative, roles, settle
-from ssvm_dsl.compiler.constants import lay_constants
+from ssvm_dsl.compiler.agreements import require_nonnegative, roles, set_auxiliary
+from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.declared import declared_words
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_lea
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
-from ssvm_dsl.compiler.scopes import Scopes, lay
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.compiler.validate import Examples, read_examples
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
@@ -33,7 +33,7 @@ from ssvm_dsl.lang.features import JointFeature, row_target
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.agreements import Part
+from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
@@ -125,7 +125,7 @@ def ground(
         _require_memory(declaration, examples, layout, judged=Y is not None)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
-            ignored = settle(layout, examples, truth, ignored)
+            ignored = set_auxiliary(layout, examples, truth, ignored)
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
         encoder = Encoder(declaration, examples, fitted, first)
@@ -189,7 +189,7 @@ def _parameters(
     shared: dict[Target, int] = {}
     for factor in declaration.factors:
         for part in factor.parts:
-            scopes = lay(part.target, layout, examples)
+            scopes = ground_scopes(part.target, layout, examples)
             counts = scopes.shapes.counts
             if ignored is not None:
                 scopes = scopes.without(ignored, layout.var_ptr)
@@ -207,7 +207,7 @@ def _parameters(
     owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
     learnt = None if whole else truth
     n_weighted = len(groups)
-    laid = lay_constants(
+    laid = ground_constants(
         declaration, layout, examples, encoder, ignored, _row_index, groups, shared, learnt, clamp
     )  # fmt: skip
     constants = laid.constants(n_weighted)
@@ -292,7 +292,9 @@ def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64)
     return encoder.rows(source)
 
 
-def _feature_map(factor: Factor, part: Part, scopes: Scopes, rows: Rows | None, block: Block, group: int) -> FeatureMap:
+def _feature_map(
+    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int
+) -> FeatureMap:
     index, shapes = _row_index(factor, scopes, rows), scopes.shapes
     features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
     cards = part.target.table_cards

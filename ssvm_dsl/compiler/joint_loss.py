@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import Scopes, lay
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.program import Group
@@ -41,7 +41,7 @@ def loss_factors(
     weights : mapping of str to ndarray
         Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.loss.node_weights`.
     """
-    scopes = lay(term.target, layout, examples)
+    scopes = ground_scopes(term.target, layout, examples)
     if ignored is not None:
         scopes = scopes.without(ignored, layout.var_ptr)
     group, shapes = _group(term, scopes), scopes.shapes
@@ -66,7 +66,7 @@ def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossF
     found = []
     for weight, term in loss.terms:
         if isinstance(term, Cost) and term.of_factors:
-            group = _group(term, lay(term.target, layout, examples))
+            group = _group(term, ground_scopes(term.target, layout, examples))
             nothing = np.zeros(group.n_factors, dtype=np.int32)
             found.append(LossFactors(group, weight * term.prices(), nothing, np.ones(group.n_factors)))
     return tuple(found)

@@ -115,7 +115,7 @@ class _Laid:
     number: I64 | None = None
 
 
-def lay(target: Target, layout: Layout, examples: Examples) -> Scopes:
+def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
     of, chosen = shapes_of(target, layout, examples)
     lists: Lists = () if target.edges is None else examples.raw[target.edges.name]

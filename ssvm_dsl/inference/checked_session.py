@@ -14,13 +14,13 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
+from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.bridging.bridged_session import BridgedSession
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
-from ssvm_dsl.inference.bridging.ways import way_through
 from ssvm_dsl.inference.candidates import consider
+from ssvm_dsl.inference.chunked_session import open_session
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.plans import Plan
-from ssvm_dsl.inference.portioned_session import open_session
 from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
 from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
@@ -80,24 +80,24 @@ class CheckedSession:
         owner = plugins.owner(spec)
         way, asked = None, program
         if plan.bridges:
-            way = way_through(self._given, plan.bridges, plugins)
+            way = bridge_chain_through(self._given, plan.bridges, plugins)
             asked = with_rules(way.program, plugins)
         owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
         origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
         self._foreign = not owner.bundled
         self._fault = partial(BackendFault, plan.title, origin=origin)
-        self._contained = contained(plugins.whose(spec), self._fault)
-        self._turn = nullcontext() if spec.caps.thread_safe else plugins.turn(spec)
-        with self._contained, self._turn:
+        self._contained = contained(plugins.describe_owner(spec), self._fault)
+        self._call_lock = nullcontext() if spec.caps.thread_safe else plugins.call_lock(spec)
+        with self._contained, self._call_lock:
             if owner.bundled:
                 self._session: Any = open_session(plugins.load(spec)(), asked, plan.options)
             else:
                 make, told = plugins.load(spec), set[str]()
-                with kept_surroundings(plugins.whose(spec), told, thorough=True):
+                with kept_surroundings(plugins.describe_owner(spec), told, thorough=True):
                     opened = make().open(read_only(asked), dict(plan.options))
                 if lacking := missing_methods(opened, spec.caps):
                     raise self._fault(lacking)
-                self._session = ForeignSession(opened, asked, self._fault, plugins.whose(spec), told)
+                self._session = ForeignSession(opened, asked, self._fault, plugins.describe_owner(spec), told)
         if way is not None:
             self._session = BridgedSession(self._session, way.lowerings)
         rounded = "none" not in plan.options.values()
@@ -142,13 +142,13 @@ class CheckedSession:
         except (TooLargeError, MemoryError) as err:
             if not self._move_on(plan, err):
                 raise
-            return self.solve(_left(question.but(warm=None), begin), known)
+            return self.solve(_left(question.replace(warm=None), begin), known)
         solution = self._verify(question, solution, known)
         return round_outwards(self.program, question, solution) if self._outwards else solution
 
     def _ask(self, question: Question, begin: float) -> Any:
         """Return what the backend answers; waiting for its turn, since ``begin``, counts against the time limit."""
-        with self._contained, self._turn:
+        with self._contained, self._call_lock:
             asked = question if self.spec.caps.thread_safe else _left(question, begin)
             if asked.limits.time is None:
                 return self._session.solve(asked)
@@ -182,7 +182,7 @@ class CheckedSession:
         BackendFault
             The backend crashed, or its answer breaks the contract.
         """
-        with self._contained, self._turn:
+        with self._contained, self._call_lock:
             solution: Solution = self._session.best_by_count(question, tables)
         return self._verify.counted(question, solution, tables, known)
 
@@ -214,7 +214,7 @@ class CheckedSession:
         """Return where the dual bound is attained (see :class:`~ssvm_dsl.plugin_api.MessageSession`), where known."""
         if Ability.MESSAGES not in self.abilities:
             return None
-        with self._contained, self._turn:
+        with self._contained, self._call_lock:
             found: Marginals | None = self._session.slope(question)
             return found
 
@@ -227,7 +227,7 @@ class CheckedSession:
         """
         if Ability.SUMMED_MARGINALS not in self.abilities:
             return None
-        with self._contained, self._turn:
+        with self._contained, self._call_lock:
             log_z: F64 | None = self._session.expect(question, coef, node, tables)
         if log_z is not None and (log_z.shape != coef.shape or np.isnan(log_z).any() or (log_z == np.inf).any()):
             raise self._fault(f"expect returned log partitions of shape {log_z.shape}, nan or inf")
@@ -241,7 +241,7 @@ def _left(question: Question, begin: float) -> Question:
     limits = question.limits
     if limits.time is None:
         return question
-    return question.but(limits=replace(limits, time=max(0.0, limits.time - (perf_counter() - begin))))
+    return question.replace(limits=replace(limits, time=max(0.0, limits.time - (perf_counter() - begin))))
 
 
 def _answered(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.inference.own_structures import OwnStructure
+from ssvm_dsl.inference.custom_rules import CustomRules
 from ssvm_dsl.inference.verification.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
@@ -40,7 +40,7 @@ def with_rules(program: Program, plugins: Registry) -> Program:
 
 def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
     if group.oracle is not None:
-        return replace(group, rules=OwnStructure(group.oracle))
+        return replace(group, rules=CustomRules(group.oracle))
     spec = plugins.find(ConstraintSpec, group.kind)
     for given, expected in ((group.meta, spec.parameters), (group.literal_meta, spec.literal_parameters)):
         if set(given) != set(expected):
@@ -49,7 +49,7 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
             found = ", ".join(sorted(given)) or "none"
             what = f"constraint '{group.name}' of the kind '{spec.name}'"
             raise OptionError(f"{what}: its parameters for {of} are {listed}, got {found}")
-    whose = plugins.whose(spec)
+    whose = plugins.describe_owner(spec)
     with contained(whose):
         rules = plugins.load(spec)()
     if not isinstance(rules, ConstraintKind):

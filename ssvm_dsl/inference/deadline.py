@@ -115,7 +115,7 @@ def answer_within(
     while True:
         before = deadline.loaded
         limits = replace(question.limits, time=deadline.limits.time)
-        solution = session.solve(question.but(limits=limits), known)
+        solution = session.solve(question.replace(limits=limits), known)
         found = solution if found is None else better_of(session.program, question, found, solution)
         early = limits.time is not None and bool((solution.stop == Stop.TIME).any())
         if not early or deadline.loaded == before or deadline.over:

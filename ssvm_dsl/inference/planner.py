@@ -12,8 +12,8 @@ from ssvm_dsl.array_types import I8
 from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
 from ssvm_dsl.inference.bridging.choices import bridged
 from ssvm_dsl.inference.candidates import consider, consider_resolved
+from ssvm_dsl.inference.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.parts import SEPARABLE, one_kind, parts_of
 from ssvm_dsl.inference.plans import Candidate, Plan, by_cost, joined_plan
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
@@ -167,7 +167,7 @@ def plan_program(
         return plan(need, backend, options, plugins)
     if one_kind(program):
         return plan(need, plugins=plugins)
-    parts = parts_of(program)
+    parts = component_groups(program)
     needs = [Need.of(part.program, need.tasks, need.guarantee, properties=need.properties) for part in parts]
     plans = [plan(one, plugins=plugins) for one in needs]
     if len({one.backend for one in plans}) == 1:

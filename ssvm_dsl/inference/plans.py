@@ -65,8 +65,8 @@ class Plan(Value):
         Every backend's answer.
     options : mapping
         Options the backend is opened with.
-    parts : tuple of Plan
-        When different components of a problem take different backends: a plan for each part.
+    components : tuple of Plan
+        When different components of a problem take different backends: a plan for each kind of component.
     seconds : float
         Expected time of one answer for every example, ``nan`` where nothing is known: within a few times, as a rule.
     n_bytes : float
@@ -80,7 +80,7 @@ class Plan(Value):
     reason: str
     candidates: tuple[Candidate, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    parts: tuple[Plan, ...] = ()
+    components: tuple[Plan, ...] = ()
     seconds: float = np.nan
     n_bytes: float = 0.0
     bridges: tuple[str, ...] = ()
@@ -121,16 +121,17 @@ class Plan(Value):
             "candidates": {c.title: "; ".join([*(["fits"] if c.ok else []), *c.reasons]) for c in self.candidates},
         }
         facts |= {"bridges": list(self.bridges)} if self.bridges else {}
-        return facts | {"parts": [part.summary() for part in self.parts]} if self.parts else facts
+        return facts | {"components": [one.summary() for one in self.components]} if self.components else facts
 
     @classmethod
     def of_summary(cls, stored: Mapping[str, Any]) -> Plan:
         """Return the plan of a stored summary (costs are not stored)."""
         candidates = tuple(_stored_candidate(name, text) for name, text in stored["candidates"].items())
-        parts = tuple(cls.of_summary(part) for part in stored.get("parts", ()))
+        inner = stored.get("components", stored.get("parts", ()))  # "parts" in files of earlier versions
+        components = tuple(cls.of_summary(one) for one in inner)
         seconds, n_bytes = stored.get("seconds"), float(stored.get("n_bytes", 0.0))
         return cls(
-            stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], parts,
+            stored["backend"], stored["need"], stored["reason"], candidates, stored["options"], components,
             np.nan if seconds is None else float(seconds), n_bytes, tuple(stored.get("bridges", ())),
         )  # fmt: skip
 
@@ -166,4 +167,4 @@ def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -
     facts = [f"{n} components to {one.reason}" for n, one in zip(n_components, plans, strict=True)]
     seconds, n_bytes = sum(one.seconds for one in plans), sum(one.n_bytes for one in plans)
     names = " + ".join(one.backend for one in plans)
-    return Plan(names, need, "; ".join(facts), parts=tuple(plans), seconds=seconds, n_bytes=n_bytes)
+    return Plan(names, need, "; ".join(facts), components=tuple(plans), seconds=seconds, n_bytes=n_bytes)

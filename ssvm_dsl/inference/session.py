@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.inference.parted_session import PartedSession
+from ssvm_dsl.inference.component_session import ComponentSession
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
@@ -80,5 +80,5 @@ def open_plan(plan: Plan, program: Program, plugins: Registry | None = None, out
         training and prediction, which do not depend on the last digits, go without.
     """
     known = registry() if plugins is None else plugins
-    kind = PartedSession if plan.parts else CheckedSession
+    kind = ComponentSession if plan.components else CheckedSession
     return kind(plan, program, known, outwards)

@@ -110,11 +110,11 @@ class MissingAnswers:
         """Return what to do; never what is done already."""
         assert self._plan is not None
         plan = self._plan
-        options = [pair for one in (plan, *plan.parts) for pair in one.options.items()]
+        options = [pair for one in (plan, *plan.components) for pair in one.options.items()]
         off = [f"{name}='none'" for name, value in options if value == "none"]
         advice = ["raise time_limit"] if self._late else []
         advice += [f"leave out the option {', '.join(off)}"] if off else []
-        chosen = bool(plan.parts) or any(one.name != plan.backend for one in plan.candidates)
+        chosen = bool(plan.components) or any(one.name != plan.backend for one in plan.candidates)
         if not chosen:
             advice.append("set backend='auto', which takes exact ones that always find a labelling if they finish")
         elif self._guarantee is not Guarantee.EXACT:

@@ -27,7 +27,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.fixed_tables import fixed_tables
 from ssvm_dsl.ir.program import AUXILIARY, Group, Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, stretches
+from ssvm_dsl.ir.ragged import bounded_slices, members, owners, pointers, positions, runs, slices
 from ssvm_dsl.ir.solution import (
     Marginals,
     Primal,
@@ -109,7 +109,7 @@ __all__ = [
     "score_marginals",
     "segment_links",
     "segment_variables",
-    "stretches",
+    "slices",
     "structure_keys",
     "width_order",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I64
-from ssvm_dsl.ir.analysis.portions import portion_share
+from ssvm_dsl.ir.analysis.chunks import chunk_share
 from ssvm_dsl.ir.analysis.segments import SEGMENTATION, are_segmented
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import largest_table
@@ -163,7 +163,7 @@ class Need:
     doubts : tuple of (str, str)
         Properties that are not known, and why, in words.
     share : float
-        Which share of the factors a backend has before it at a time (:mod:`ssvm_dsl.ir.analysis.portions`).
+        Which share of the factors a backend has before it at a time (:mod:`ssvm_dsl.ir.analysis.chunks`).
     n_slots : int
         Variables of all factors together.
     n_shapes : int
@@ -245,7 +245,7 @@ class Need:
             n_shapes=program.representatives.n_examples,
             max_clique_table=_clique_table(program),
             properties=properties,
-            share=portion_share(program),
+            share=chunk_share(program),
             constraints=program.constraints,
         )
 

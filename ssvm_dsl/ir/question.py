@@ -53,7 +53,7 @@ class Question:
         """Return where the labels of each example asked for start in the answer; ``shape (n + 1,)``."""
         return label_ptr(program, self.examples)
 
-    def open_node(self, program: Program) -> F64:
+    def masked_node(self, program: Program) -> F64:
         """Return the unary scores of all states, ``-inf`` where a mask or a clamp rules a state out.
 
         It is ``theta.node`` itself where there are neither; not to be written to.  Only the states of the examples
@@ -91,6 +91,6 @@ class Question:
             parts.append(str(self.limits))
         return ", ".join(parts)
 
-    def but(self, **changes: Any) -> Question:
+    def replace(self, **changes: Any) -> Question:
         """Return the question with some fields changed."""
         return replace(self, **changes)

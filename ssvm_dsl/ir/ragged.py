@@ -1,4 +1,4 @@
-"""Index arithmetic on packed ragged arrays: pointers, runs, the parts of a selection of examples, and stretches."""
+"""Index arithmetic on packed ragged arrays: pointers, runs, the parts of a selection of examples, and slices."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def positions(ptr: I64, examples: I64 | None) -> slice | I64:
     return members(ptr, examples)
 
 
-def stretches(size: int) -> Iterator[slice]:
+def slices(size: int) -> Iterator[slice]:
     """Yield the parts of a vector of this size, in order: sums of them leave no temporary vectors behind.
 
     Parameters
@@ -88,7 +88,7 @@ def stretches(size: int) -> Iterator[slice]:
 
     Examples
     --------
-    >>> for part in stretches(len(w)):
+    >>> for part in slices(len(w)):
     ...     w[part] += step * (v[part] - w[part])
     """
     return (slice(lo, lo + STRETCH) for lo in range(0, size, STRETCH))

@@ -20,7 +20,7 @@ from ssvm_dsl.array_types import I32, I64
 from ssvm_dsl.ir.ragged import bounded_slices, members, pointers
 
 #: Factors of as many examples as are looked at together.
-PORTION = 2**18
+CHUNK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Shapes:
         """The number of each factor in its shape; ``ndarray of int32, shape (m,)``."""
         return np.asarray(np.arange(len(self.scope)) - np.repeat(self.start[:-1], np.diff(self.start)), dtype=np.int32)
 
-    def portions(self, examples: I64, most: int = PORTION) -> Iterator[slice]:
+    def chunks(self, examples: I64, most: int = CHUNK) -> Iterator[slice]:
         """Return parts of a selection, in order, whose examples have at most so many factors together (or are one)."""
         return bounded_slices(self.counts[examples], most)
 

@@ -13,7 +13,7 @@ from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.custom import Custom
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
-from ssvm_dsl.lang.constraints.pointers import OneEach, PointerStructure
+from ssvm_dsl.lang.constraints.pointers import ExactlyOneState, PointerStructure
 from ssvm_dsl.lang.constraints.segments import Segmentation
 from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.dims import Dim
@@ -71,10 +71,10 @@ class Declaration:
         read |= {edges.name for one in self.constraints for edges in one.edge_lists}
         judging: tuple[Input | Edges, ...] = (*self.loss.inputs, *self.loss.edge_lists)
         spare = [given for given in judging if given.name not in read]
-        told = {id(dim) for given in self.inputs if given not in spare for dim in _axes_told(given)}
+        told = {id(dim) for given in self.inputs if given not in spare for dim in axes_sized_by(given)}
         laid: tuple[Label | Constraint, ...] = (*self.labels, *self.constraints)
         asked_for = {id(dim) for one in laid for dim in _axes_of(one)} - told
-        needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in _axes_told(one))]
+        needless = [one for one in spare if not any(dim.ragged and id(dim) in asked_for for dim in axes_sized_by(one))]
         return tuple(given for given in self.inputs if given not in needless)
 
     @cached_property
@@ -116,7 +116,7 @@ class Declaration:
         shaped = {id(one.pointers) for one in declared if isinstance(one, PointerStructure)}
         bare = (label for label in self.outputs if label.pointer and id(label) not in shaped)
         segmented = (label for label in self.outputs if label.segments is not None)
-        return (*declared, *map(OneEach, bare), *map(Segmentation, segmented))
+        return (*declared, *map(ExactlyOneState, bare), *map(Segmentation, segmented))
 
     @cached_property
     def given(self) -> tuple[Given, ...]:
@@ -228,8 +228,8 @@ def _pointer_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Yield second structures of the same pointers, and inputs of pairs of positions that no pointers are between."""
     between = {tuple(map(id, label.dims)) for label in declaration.outputs if label.pointer}
     for given in declaration._of(Input):
-        twins = [dim for dim in given.dims if dim.origin is not dim]
-        if twins and not any((id(dim.origin), id(dim)) in between for dim in twins):
+        paired = [dim for dim in given.dims if dim.origin is not dim]
+        if paired and not any((id(dim.origin), id(dim)) in between for dim in paired):
             text = "the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
             yield given.where, f"{given.name}: Input: {text}"
     seen: dict[int, str] = {}
@@ -371,14 +371,14 @@ def _axes_of(one: Label | Constraint) -> tuple[Dim, ...]:
     return one.dims if isinstance(one, Label) else one.axes
 
 
-def _axes_told(given: Input | Attributes | Edges) -> tuple[Dim, ...]:
+def axes_sized_by(given: Input | Attributes | Edges) -> tuple[Dim, ...]:
     """Return the axes whose sizes an input tells."""
     return (given.dim,) if isinstance(given, Edges) else given.dims
 
 
 def _axis_mistakes(declaration: Declaration) -> Iterator[tuple[str, str]]:
     """Yield ragged axes of labels whose size no input tells."""
-    told = {id(dim) for given in declaration.inputs for dim in _axes_told(given)}
+    told = {id(dim) for given in declaration.inputs for dim in axes_sized_by(given)}
     if not declaration.inputs:
         return
     for label in declaration.labels:

@@ -44,8 +44,8 @@ class Dim(Symbol):
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
-        if "_twin" in self.__dict__:
-            self.twin._follow()
+        if "_paired" in self.__dict__:
+            self.paired._follow()
 
     @property
     def ragged(self) -> bool:
@@ -53,20 +53,20 @@ class Dim(Symbol):
         return self.size is None
 
     @property
-    def twin(self) -> Twin:
+    def paired(self) -> PairedDim:
         """The same axis once more, for what has a number for each pair of its positions."""
-        if "_twin" not in self.__dict__:
-            object.__setattr__(self, "_twin", Twin(self))
-        made: Twin = self.__dict__["_twin"]
+        if "_paired" not in self.__dict__:
+            object.__setattr__(self, "_paired", PairedDim(self))
+        made: PairedDim = self.__dict__["_paired"]
         return made
 
     @property
     def origin(self) -> Dim:
-        """The axis that was declared: the one that a twin is of, else this one."""
+        """The axis that was declared: the one that a paired is of, else this one."""
         return self
 
 
-class Twin(Dim):
+class PairedDim(Dim):
     """An axis in the second place of ``Input(T, T, 20)``, or of a pointer label: as long as the first.
 
     Parameters
@@ -92,9 +92,9 @@ class Twin(Dim):
         object.__setattr__(self, "name", f"{self.of.name}'" if self.of.name else "")
 
 
-def with_twins(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Return axes where the second use of one is its twin."""
-    return tuple(axis.twin if any(axis is other for other in axes[:k]) else axis for k, axis in enumerate(axes))
+def with_paired(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Return axes where the second use of one is its paired."""
+    return tuple(axis.paired if any(axis is other for other in axes[:k]) else axis for k, axis in enumerate(axes))
 
 
 def with_origins(axes: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -119,7 +119,7 @@ def check_axes(
     mistakes : list
         Where to note them.
     twice : bool
-        Whether an axis may be used twice: once for positions, once for what they point to (its twin).
+        Whether an axis may be used twice: once for positions, once for what they point to (its paired).
     second : str
         What to do about an axis that is used too often.
     """
@@ -131,7 +131,7 @@ def check_axes(
             mistakes.append(f"{what}: an axis is made by calling Dim: write T = Dim(), then {what}(T, ...)")
         else:
             mistakes.append(got(f"{what}: axes are Dims", axis))
-    found = with_twins(tuple(good)) if twice else tuple(good)
+    found = with_paired(tuple(good)) if twice else tuple(good)
     if len(set(map(id, found))) != len(found):
         mistakes.append(f"{what}: the same Dim is used {'three times' if twice else 'twice'}{second}")
     return found

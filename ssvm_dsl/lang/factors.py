@@ -15,7 +15,7 @@ from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_source
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, Part, agreements_of, parts_of
+from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, FactorTerm, agreements_of, factor_terms
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
@@ -158,14 +158,14 @@ class Factor(Symbol):
         return made
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[FactorTerm, ...]:
         """What the compiler lays over data: the factors themselves, or those of their auxiliary variables."""
         if self.agreements:
-            return parts_of(self.agreements)
+            return factor_terms(self.agreements)
         basis = None if self.joint else self.form.matrix(self.target.cards)
         if self.target.of_segments and not self.joint:
             basis = in_tables(self.target, np.eye(prod(self.target.cards)) if basis is None else basis)
-        return (Part(self.name, self.target, basis),)
+        return (FactorTerm(self.name, self.target, basis),)
 
     @property
     def joint(self) -> bool:
@@ -279,8 +279,8 @@ def feature_mistakes(factor: Factor | Given) -> Iterator[str]:
             yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
             return
     axes = target.feature_axes
-    twins = [dim for dim in source.dims if dim.origin is not dim]
-    if twins and not target.label.pointer:
+    paired = [dim for dim in source.dims if dim.origin is not dim]
+    if paired and not target.label.pointer:
         yield f"features: {source!r} has numbers for pairs of positions, which only a pointer label has"
         return
     foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]

@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.ragged import stretches
+from ssvm_dsl.ir.ragged import slices
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.factors import Factor
 
@@ -76,7 +76,7 @@ class RegularizedRisk:
         """Return ``lam/2 sum_j scale_j w_j^2``."""
         if self.plain:
             return 0.5 * self.lam * self.plain * float(np.dot(w, w))
-        return 0.5 * self.lam * sum(float(np.dot(self.scale[p] * w[p], w[p])) for p in stretches(len(w)))
+        return 0.5 * self.lam * sum(float(np.dot(self.scale[p] * w[p], w[p])) for p in slices(len(w)))
 
     def primal(self, w: F64, risks: F64) -> float:
         """Return P(w) for given risks of all examples."""

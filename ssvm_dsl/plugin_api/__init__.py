@@ -22,7 +22,7 @@ from ssvm_dsl.plugin_api.protocols import (
     Verdict,
     missing_methods,
 )
-from ssvm_dsl.plugin_api.risks import GradientRisk, PlaneRisk, RiskWorld
+from ssvm_dsl.plugin_api.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     AddedLoss,
@@ -92,10 +92,10 @@ __all__ = [
     "Question",
     "ResumableTrainer",
     "Rewrite",
+    "RiskContext",
     "RiskForm",
     "RiskGradient",
     "RiskSpec",
-    "RiskWorld",
     "Session",
     "SizedKind",
     "StartingKind",

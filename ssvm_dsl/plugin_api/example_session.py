@@ -108,7 +108,7 @@ class PlainExample:
 
     @classmethod
     def of(cls, program: Program, question: Question, node: F64, number: int) -> PlainExample:
-        """Return an example of a program; ``node`` is ``question.open_node(program)``."""
+        """Return an example of a program; ``node`` is ``question.masked_node(program)``."""
         first, stop = program.var_ptr[number : number + 2].tolist()
         ends = program.state_ptr[first : stop + 1]
         unary = [node[lo:hi] for lo, hi in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
@@ -195,7 +195,7 @@ class ExampleSession(ABC):
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, clock = self.program, Clock.start(question.limits)
-        ids, node = question.ids(program), question.open_node(program)
+        ids, node = question.ids(program), question.masked_node(program)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
 
         def one(place: int, number: int, mine: Clock) -> ExampleAnswer:

@@ -13,7 +13,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.training import Objective, Planes, RiskGradient
 
 
-class RiskWorld(Protocol):
+class RiskContext(Protocol):
     """What a risk is made with: the data, the objective, and the backend."""
 
     @property

@@ -205,7 +205,7 @@ class AddedLoss(StrEnum):
 class RiskSpec(NamedSpec):
     """A risk for ``StructuredSVM(risk=...)``.
 
-    ``factory`` names a class that is made once for a fit, with a :class:`~ssvm_dsl.plugin_api.RiskWorld`: a
+    ``factory`` names a class that is made once for a fit, with a :class:`~ssvm_dsl.plugin_api.RiskContext`: a
     :class:`~ssvm_dsl.plugin_api.PlaneRisk` for the forms ``PLANES`` and ``SCALED``, else a
     :class:`~ssvm_dsl.plugin_api.GradientRisk`.
 

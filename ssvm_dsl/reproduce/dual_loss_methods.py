@@ -213,7 +213,7 @@ class Oracle:
         """Answer."""
         if question.task is not Task.RELAXED:
             return self.session.solve(question, known)
-        found = self.session.solve(question.but(warm=self.warm) if self.keep else question, known)
+        found = self.session.solve(question.replace(warm=self.warm) if self.keep else question, known)
         self.warm.update(found.warm or {})
         self.pivots += int(found.stats.get("lp_iterations", 0))
         self.inside += float(found.stats.get("solver_seconds", 0.0))

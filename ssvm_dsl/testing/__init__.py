@@ -20,7 +20,7 @@ _HOMES = {
     "ssvm_dsl.testing.constraints.problems": ("kind_problem",),
     "ssvm_dsl.testing.corner_cases": ("catalogue",),
     "ssvm_dsl.testing.output_spaces": ("check_output_space",),
-    "ssvm_dsl.testing.own_oracles": ("check_oracle",),
+    "ssvm_dsl.testing.custom_oracles": ("check_oracle",),
     "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
     "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
 }
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.constraints.conformance import check_constraint as check_constraint
     from ssvm_dsl.testing.constraints.problems import kind_problem as kind_problem
     from ssvm_dsl.testing.corner_cases import catalogue as catalogue
+    from ssvm_dsl.testing.custom_oracles import check_oracle as check_oracle
     from ssvm_dsl.testing.output_spaces import check_output_space as check_output_space
-    from ssvm_dsl.testing.own_oracles import check_oracle as check_oracle
     from ssvm_dsl.testing.problems import Problem as Problem
     from ssvm_dsl.testing.problems import Recipe as Recipe
     from ssvm_dsl.testing.problems import Scores as Scores

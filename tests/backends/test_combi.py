@@ -396,6 +396,6 @@ def test_k_best_of_grids_are_those_of_elimination(height, width, card, scale):
     right = JunctionTree().open(program, {"max_entries": 2**22, "marginals": "all"}).solve(question)
     found = Combi().open(program, OPTIONS).solve(question)
     np.testing.assert_allclose(found.score, right.score, rtol=1e-12)
-    late = Combi().open(program, OPTIONS).solve(question.but(limits=Limits(time=1e-9)))
+    late = Combi().open(program, OPTIONS).solve(question.replace(limits=Limits(time=1e-9)))
     assert late.stop.tolist() == [Stop.TIME]
     assert late.primal.tolist() == [Primal.NONE]

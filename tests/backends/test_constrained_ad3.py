@@ -147,7 +147,7 @@ def holds(program, question):
     assert (found.primal[there] == Primal.FEASIBLE).all()
     assert (found.bound >= best.score - 1e-12 * size)[there].all()
     assert (found.score <= best.score + 1e-12 * size)[there].all()
-    relaxed = question.but(task=Task.RELAXED, clamp=None)
+    relaxed = question.replace(task=Task.RELAXED, clamp=None)
     ours, theirs = (asked(program, relaxed, name) for name in ("ad3", "lp"))
     none = theirs.primal == Primal.INFEASIBLE
     assert (ours.primal[none] == Primal.INFEASIBLE).all()

@@ -87,7 +87,7 @@ def test_a_cluster_takes_off_what_its_cycle_promises():
     """The criterion by which clusters are chosen is the fall of the bound by one update."""
     problem = complete(6, 2, seed=4)
     question = Question(problem.theta)
-    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.open_node(problem.program), 0))
+    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.masked_node(problem.program), 0))
     dual.sweep(500)
     before, (_, gains) = dual.bound(), dual.cycles(1e-9)
     assert gains.max() > 1e-3
@@ -110,7 +110,7 @@ def ring(n, card, seed):
 
 def dual_at_rest(problem, n=300):
     question = Question(problem.theta)
-    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.open_node(problem.program), 0))
+    dual = ClusterDual.of(PlainExample.of(problem.program, question, question.masked_node(problem.program), 0))
     dual.sweep(n)
     dual.bound()
     return dual

@@ -29,7 +29,7 @@ def test_time_limits_are_kept(name, task):
     question = Question(problem.theta, task=task, k=2 if task is Task.KBEST else 1)
     whole = session.solve(question)
     assert (whole.stop == Stop.FINISHED).all()
-    limited, looks = looks_of(lambda: session.solve(question.but(limits=Limits(time=0.006))))
+    limited, looks = looks_of(lambda: session.solve(question.replace(limits=Limits(time=0.006))))
     assert looks <= 8
     late = limited.stop == Stop.TIME
     assert 0 < late.sum() < 3000

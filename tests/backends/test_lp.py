@@ -203,7 +203,7 @@ def test_warm_state_of_another_solver_is_left_alone():
     problem = complete(5, 2)
     warm = session(problem, "pdlp").solve(Question(problem.theta)).warm
     question = Question(problem.theta)
-    assert session(problem).solve(question.but(warm=warm)).bound == session(problem).solve(question).bound
+    assert session(problem).solve(question.replace(warm=warm)).bound == session(problem).solve(question).bound
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

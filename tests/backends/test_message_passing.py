@@ -222,7 +222,7 @@ def test_time_limits_do_not_wait_for_a_sweep_to_end(name, options):
     solution, in_all = looks_of(partial(session.solve, one))
     assert solution.stop[0] == Stop.ITERATIONS
     assert in_all >= 8
-    solution, looks = looks_of(partial(session.solve, one.but(limits=Limits(time=0.004))))
+    solution, looks = looks_of(partial(session.solve, one.replace(limits=Limits(time=0.004))))
     assert looks < in_all
     assert solution.stop[0] == Stop.TIME
     assert solution.score[0] > -np.inf
@@ -272,7 +272,7 @@ def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
             patch.setattr("ssvm_backends.dual.pieces.PIECE", 500.0)
-            patch.setattr("ssvm_backends.dual.pieces.SETTLE_PIECE", 2000)
+            patch.setattr("ssvm_backends.dual.pieces.SEARCH_PIECE", 2000)
             pieces = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
         assert near(pieces.bound, whole.bound, 1e-12)
         assert pieces.stats == whole.stats

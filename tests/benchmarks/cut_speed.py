@@ -222,7 +222,7 @@ def relaxations() -> None:
         sizes = {"alone": 1, "lp": len(some)}
         us = {name: 1e6 * seconds / sizes.get(name, 200) for name, seconds in interleaved(calls, 5).items()}
         question = Question(theta, task=Task.RELAXED)
-        found, exact = cut.solve(question), lp.solve(question.but(examples=some))
+        found, exact = cut.solve(question), lp.solve(question.replace(examples=some))
         np.testing.assert_allclose(found.bound[some], exact.bound, rtol=1e-6)
         assert found.marginals is not None
         row = [str(n), f"{strength}", f"{np.mean(found.marginals.node == 0.5):.0%}"]

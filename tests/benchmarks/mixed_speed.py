@@ -96,7 +96,7 @@ def timed(problem: Problem, backend: str, **question: Any) -> tuple[Solution, fl
     program, theta = problem
     asked = Question(theta, **question)
     session = open_plan(plan(Need.of(program, frozenset({asked.task}), Guarantee.BOUND), backend), program)
-    session.solve(asked.but(examples=np.arange(1)))
+    session.solve(asked.replace(examples=np.arange(1)))
     start = process_time()
     return session.solve(asked), process_time() - start
 

@@ -13,7 +13,7 @@ import pytest
 
 from constraints import few_runs
 from ssvm_dsl.errors import NoBackendError, PluginError
-from ssvm_dsl.inference.bridging.ways import way_through
+from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.plans import Plan
@@ -179,9 +179,10 @@ def test_selected_examples_clamps_and_their_own_tables():
 def test_what_was_lowered_goes_with_its_program():
     program, _ = counted([5], [0], [2], np.random.default_rng(0))
     plan = asked(program, "combi")
-    assert way_through(program, plan.bridges, registry()) is way_through(program, plan.bridges, registry())
+    first, second = (bridge_chain_through(program, plan.bridges, registry()) for _ in range(2))
+    assert first is second
     gone = weakref.ref(program)
-    del program
+    del program, first, second
     gc.collect()
     assert gone() is None
 

@@ -87,7 +87,7 @@ def ask(rng, judge, name, spec):
             continue
         asked, tried = question(rng, judge, task), tried + 1
         if name in ("trws", "msd", "mplp", "tbcd", "ad3"):
-            asked = asked.but(limits=Limits(iterations=int(rng.integers(1, 200))))
+            asked = asked.replace(limits=Limits(iterations=int(rng.integers(1, 200))))
         solution = session.solve(asked)
         try:
             judge.everything(asked, solution)

@@ -73,7 +73,7 @@ class Session:
         self.session, self.deaf = session, deaf
 
     def solve(self, question):
-        whole, seconds = self.session.solve(question.but(limits=Limits())), question.limits.time
+        whole, seconds = self.session.solve(question.replace(limits=Limits())), question.limits.time
         end = np.inf if self.deaf or seconds is None else time.perf_counter() + seconds
         stop = np.full(len(whole.score), Stop.TIME, np.int8)
         try:

@@ -53,7 +53,7 @@ class Exact(BruteForce):
         task = question.task
         if task is Task.MARGINALS:
             return session.solve(question)
-        found = self.ranked(session.solve(question.but(task=Task.KBEST, k=question.k + 1)))
+        found = self.ranked(session.solve(question.replace(task=Task.KBEST, k=question.k + 1)))
         if task is Task.KBEST:
             return found
         labels, score = found.labels[0], found.score[0]

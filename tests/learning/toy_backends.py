@@ -49,7 +49,7 @@ class Heuristic(BruteForce):
         return Wrapped(super().open(program, options), self)
 
     def answer(self, session, question):
-        ranked = session.solve(question.but(task=Task.KBEST, k=question.k + 1))
+        ranked = session.solve(question.replace(task=Task.KBEST, k=question.k + 1))
         ids, task = question.ids(session.program), question.task
         later = (ids % 3 != 0) & (ranked.score[question.k] > -np.inf)
         sizes = np.diff(session.program.var_ptr)[ids]

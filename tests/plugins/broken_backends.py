@@ -101,7 +101,7 @@ class SecondBest(Honest):
     """Gives the second best labelling and its score as the bound: consistent, but the bound is a lie."""
 
     def solve(self, session, question):
-        two = session.inner.solve(question.but(task=Task.KBEST, k=2))
+        two = session.inner.solve(question.replace(task=Task.KBEST, k=2))
         there = two.score[1] > -np.inf
         counts = np.diff(label_ptr(session.program, question.examples))
         labels = np.where(np.repeat(there, counts), two.labels[1], two.labels[0]).astype(np.int32)
@@ -120,8 +120,8 @@ class FirstStates(Honest):
 
     def solve(self, session, question):
         zeros = np.zeros(session.program.n_variables, dtype=np.int32)
-        question = question.but(task=Task.MAP_CLAMPED, clamp=zeros)
-        found, best = session.inner.solve(question), session.inner.solve(question.but(clamp=None))
+        question = question.replace(task=Task.MAP_CLAMPED, clamp=zeros)
+        found, best = session.inner.solve(question), session.inner.solve(question.replace(clamp=None))
         return found if (found.primal == Primal.FEASIBLE).all() else best
 
 
@@ -188,7 +188,7 @@ class IgnoresMasks(Honest):
 
 class IgnoresClamps(Honest):
     def solve(self, session, question):
-        return session.inner.solve(question.but(clamp=None))
+        return session.inner.solve(question.replace(clamp=None))
 
 
 class CapsInfinities(Honest):
@@ -198,7 +198,7 @@ class CapsInfinities(Honest):
         finite = question.theta.copy()
         for scores in (finite.node, finite.pool):
             scores[np.isneginf(scores)] = -1e3
-        return session.inner.solve(question.but(theta=finite))
+        return session.inner.solve(question.replace(theta=finite))
 
 
 class NeedsVariables(Honest):
@@ -217,7 +217,7 @@ class OwnOrder(Honest):
 
     def solve(self, session, question):
         examples = question.examples
-        return super().solve(session, question.but(examples=None if examples is None else np.sort(examples)))
+        return super().solve(session, question.replace(examples=None if examples is None else np.sort(examples)))
 
 
 class ReadsAllScores(Honest):
@@ -265,7 +265,7 @@ class Moody(Honest):
     def solve(self, session, question):
         self.calls["all"] += 1
         first = session.inner.solve(question)
-        two = session.inner.solve(question.but(task=Task.KBEST, k=2))
+        two = session.inner.solve(question.replace(task=Task.KBEST, k=2))
         if self.calls["all"] % 2 and np.array_equal(two.score[0], two.score[1]):
             first.labels = two.labels[1]
         return first
@@ -278,7 +278,7 @@ class OneAtATime(Honest):
         session.memory["examples"] = question.examples
         if threading.current_thread() is not threading.main_thread():
             time.sleep(5e-3)  # long beside what it takes to begin, on any machine
-        return super().solve(session, question.but(examples=session.memory["examples"]))
+        return super().solve(session, question.replace(examples=session.memory["examples"]))
 
 
 class StuckToWarm(Honest):
@@ -313,7 +313,7 @@ class IgnoresLimits(Honest):
 
     def solve(self, session, question):
         time.sleep(1e-4 * len(select(session.program, question.examples)))
-        return session.inner.solve(question.but(limits=Limits()))
+        return session.inner.solve(question.replace(limits=Limits()))
 
 
 # -- wrong form ------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class Integral(Honest):
     """A relaxation that is always tight: the best labelling as a fractional solution."""
 
     def solve(self, session, question):
-        solution = session.inner.solve(question.but(task=Task.MAP))
+        solution = session.inner.solve(question.replace(task=Task.MAP))
         if question.task is Task.RELAXED:
             solution.marginals = indicators(session.program, solution, question.examples)
         return solution
@@ -458,7 +458,7 @@ class CountsAnyhow(Honest):
         session, honest = super().open(program, options), BruteForceSession(program)
 
         def best_by_count(question, tables):
-            found = honest.best_by_count(question.but(theta=Theta.zeros(program)), tables)
+            found = honest.best_by_count(question.replace(theta=Theta.zeros(program)), tables)
             offset, scale = tables.terms(program, found.labels, question.examples)
             own = worth(offset, scale, score_labels(program, question.theta, found.labels, question.examples))
             return Solution.exact(found.labels, np.where(found.score > -np.inf, own, -np.inf))
@@ -474,7 +474,7 @@ class SumsAnyhow(Honest):
         session = super().open(program, options)
 
         def expect(question, coef, node, tables):
-            found = session.inner.solve(question.but(theta=Theta.zeros(program)))
+            found = session.inner.solve(question.replace(theta=Theta.zeros(program)))
             add_marginals(program, found.marginals, coef, question.examples, node, tables)
             return session.inner.solve(question).log_partition
 
@@ -499,7 +499,7 @@ class SameSlope(Honest):
         session = spec.load()().open(program, spec.resolve(None))
 
         def slope(question):
-            solution = session.solve(question.but(warm=None))
+            solution = session.solve(question.replace(warm=None))
             solution.labels[:] = 0
             return indicators(program, solution, question.examples)
 

@@ -37,8 +37,8 @@ def compared(program, theta, clamp=None):
     assert not (broken & there).any()
     scores = score_labels(program, theta, found.labels)
     assert np.allclose(scores[there], found.score[there])
-    open_node = question.open_node(program)[program.state_ptr[:-1] + found.labels]
-    assert (open_node[np.repeat(there, np.diff(program.var_ptr))] > -np.inf).all()
+    masked_node = question.masked_node(program)[program.state_ptr[:-1] + found.labels]
+    assert (masked_node[np.repeat(there, np.diff(program.var_ptr))] > -np.inf).all()
     return best, found.score
 
 

@@ -109,7 +109,7 @@ def test_one_at_a_time_holds_and_the_wait_counts_against_the_limit(opened, monke
     session = opened(Backend(before=count), thread_safe=False)
     monkeypatch.setattr("ssvm_dsl.inference.checked_session.perf_counter", clock)
     question, threads = Question(PROBLEM.theta, limits=Limits(time=10.0)), Threads(3)
-    threads.map(lambda ids: session.solve(question.but(examples=ids)), [np.array([i]) for i in range(3)])
+    threads.map(lambda ids: session.solve(question.replace(examples=ids)), [np.array([i]) for i in range(3)])
     threads.close()
     assert max(most) == 1
     assert seen == [10.0, 9.0, 8.0]

@@ -399,7 +399,7 @@ def test_parts_whose_backend_refuses_go_on_with_the_next():
     problem, known = catalogue()["star"], known_with(spec(Cheap), spec(Shut))
     inner = plan(Need.of(problem.program), plugins=known)
     assert inner.backend == "shut"
-    session = open_plan(Plan("shut", inner.need, "", parts=(inner,)), problem.program, known)
+    session = open_plan(Plan("shut", inner.need, "", components=(inner,)), problem.program, known)
     assert session.plan.backend == "cheap"
     assert "cheap took over from shut" in session.plan.reason
 

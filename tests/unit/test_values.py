@@ -78,7 +78,7 @@ def test_two_records_with_unknown_numbers_are_equal(record):
 def test_plans_within_plans_are_compared_by_value():
     def plan(cost=float("nan"), **options):
         parts = (Plan("chain", "map", "cheapest", (Candidate("chain", True, cost, ()),), options),)
-        return Plan("chain + tree", "map", "parts", parts=parts, options={"time": float("nan")})
+        return Plan("chain + tree", "map", "parts", components=parts, options={"time": float("nan")})
 
     assert plan(tol=float("nan")) == plan(tol=np.float32("nan"))
     assert plan() != plan(cost=1.0)

@@ -236,7 +236,7 @@ def pairwise_step(bundle: Bundle, k: int, i: int, step: float, prices: F64, valu
     ----------
     bundle : Bundle
     k, i : int
-        Part and example.
+        Subproblem and example.
     step : float
     prices : ndarray of float64, shape (S,)
         Work space.

@@ -23,7 +23,7 @@ from ssvm_dsl.plugin_api import Clock, Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends.decomposition.incumbents import Incumbents
-    from ssvm_backends.decomposition.parts import Part
+    from ssvm_backends.decomposition.parts import DualSubproblem
 
 #: Labellings that each part of an example keeps; a mixture of few variables of a count needs as many.
 MOST_PLANES = 48
@@ -77,10 +77,10 @@ class DecomposeSession:
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
         self.program, self.options = program, options
-        self._constrained: tuple[list[Part], Program] | None = None
-        self._parts: list[Part] | None = None
+        self._constrained: tuple[list[DualSubproblem], Program] | None = None
+        self._parts: list[DualSubproblem] | None = None
 
-    def constrained(self, clock: Clock) -> tuple[list[Part], Program]:
+    def constrained(self, clock: Clock) -> tuple[list[DualSubproblem], Program]:
         """Return the parts that hold constraints, and what is left; the first question that has the time makes them.
 
         Raises
@@ -93,7 +93,7 @@ class DecomposeSession:
             self._constrained = split_constraints(self.program, clock)
         return self._constrained
 
-    def parts(self, clock: Clock) -> list[Part]:
+    def parts(self, clock: Clock) -> list[DualSubproblem]:
         """Return all parts; the first question that has the time makes them.
 
         Raises
@@ -118,7 +118,7 @@ class DecomposeSession:
 
         program, clock = self.program, Clock.start(question.limits)
         ids, n = question.ids(program), program.n_examples
-        theta = Theta(question.open_node(program), question.theta.pool, question.theta.tables, question.theta.const)
+        theta = Theta(question.masked_node(program), question.theta.pool, question.theta.tables, question.theta.const)
         bound, stop, stats = np.full(n, np.inf), np.full(n, Stop.TIME, dtype=np.int8), dict[str, int]()
         labels, score = np.zeros(program.n_variables, np.int32), np.full(n, -np.inf)
         with suppress(OutOfTime):  # what is known by then is the answer

@@ -15,7 +15,7 @@ from ssvm_backends.decomposition.bundle import (
     write_scores,
 )
 from ssvm_backends.decomposition.incumbents import Incumbents, oracle_limits
-from ssvm_backends.decomposition.parts import Part
+from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools, Program, Question, Stop, Terms, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
@@ -61,7 +61,7 @@ class Descent:
     Parameters
     ----------
     program : Program
-    parts : list of Part
+    parts : list of DualSubproblem
     bundle : Bundle
     terms : Terms
         Of all examples.
@@ -69,7 +69,7 @@ class Descent:
         Ends where the planes promise less, relative to what scores can differ by.
     """
 
-    def __init__(self, program: Program, parts: list[Part], bundle: Bundle, terms: Terms, tol: float) -> None:
+    def __init__(self, program: Program, parts: list[DualSubproblem], bundle: Bundle, terms: Terms, tol: float) -> None:
         self.program, self.parts, self.bundle, self.terms, self.tol = program, parts, bundle, terms, tol
         self.step = terms.spread / np.maximum(terms.count, 1)
         self.calls = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.decomposition.parts import Part
+from ssvm_backends.decomposition.parts import DualSubproblem
 from ssvm_backends.graphs.graph import Graph
 from ssvm_backends.graphs.states import top_states
 from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Theta, pointers, positions, score_labels
@@ -30,7 +30,7 @@ class Incumbents:
     program : Program
     graph : Graph
         Of the program.
-    parts : list of Part
+    parts : list of DualSubproblem
     theta : Theta
         Scores, with ``-inf`` at the states that masks and clamps rule out.
     clock : Clock
@@ -43,7 +43,7 @@ class Incumbents:
         ``-inf`` without a labelling.
     """
 
-    def __init__(self, program: Program, graph: Graph, parts: list[Part], theta: Theta, clock: Clock) -> None:
+    def __init__(self, program: Program, graph: Graph, parts: list[DualSubproblem], theta: Theta, clock: Clock) -> None:
         self.program, self.graph, self.parts, self.theta, self.clock = program, graph, parts, theta, clock
         self.labels = np.zeros(program.n_variables, dtype=np.int32)
         self.score = np.full(program.n_examples, -np.inf)

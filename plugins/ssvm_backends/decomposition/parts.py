@@ -73,7 +73,7 @@ MANY_FORESTS, HUB_ENTRIES = 4, 2**10
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DualSubproblem:
     """One part.
 
     Parameters
@@ -115,7 +115,7 @@ def _theta(node: F64, tables: list[F64], const: F64) -> Theta:
     return Theta(node, pool, tuple(views), const)
 
 
-def split_constraints(program: Program, clock: Clock) -> tuple[list[Part], Program]:
+def split_constraints(program: Program, clock: Clock) -> tuple[list[DualSubproblem], Program]:
     """Return the parts of a program that hold constraints, and the program with the factors that are in none of them.
 
     Raises
@@ -131,7 +131,9 @@ def split_constraints(program: Program, clock: Clock) -> tuple[list[Part], Progr
     return list(_constraint_parts(program, layers, linked, clock)), replace(program, groups=rest)
 
 
-def split_tables(rest: Program, constrained: list[Part], max_entries: int, clock: Clock) -> list[Part]:
+def split_tables(
+    rest: Program, constrained: list[DualSubproblem], max_entries: int, clock: Clock
+) -> list[DualSubproblem]:
     """Return all parts of a program, those with constraints first; every variable is in one of them at least.
 
     Parameters
@@ -152,10 +154,10 @@ def split_tables(rest: Program, constrained: list[Part], max_entries: int, clock
     if covered.all() and parts:
         return parts
     bare = _bare(rest)
-    return [*parts, Part(CardinalitySession(bare), ~covered, True, ())]
+    return [*parts, DualSubproblem(CardinalitySession(bare), ~covered, True, ())]
 
 
-def constraint_parts(program: Program, clock: Clock) -> list[Part]:
+def constraint_parts(program: Program, clock: Clock) -> list[DualSubproblem]:
     """Return the parts of a program that hold its constraints, without any of its factors.
 
     Raises
@@ -165,11 +167,11 @@ def constraint_parts(program: Program, clock: Clock) -> list[Part]:
     return list(_constraint_parts(program, _layered(program, clock), {}, clock))
 
 
-def joint_part(program: Program, theta: Theta) -> Part:
+def joint_part(program: Program, theta: Theta) -> DualSubproblem:
     """Return all constraints of a program, and the factors that forbid joint states, as one part by rows."""
     groups = tuple(g for g, tables in enumerate(theta.tables) if (tables == -np.inf).any())
     part = replace(program, groups=tuple(program.groups[g] for g in groups), allowed=None)
-    return Part(ORACLES[BY_ROWS](part), np.ones(program.n_variables, dtype=bool), True, groups)
+    return DualSubproblem(ORACLES[BY_ROWS](part), np.ones(program.n_variables, dtype=bool), True, groups)
 
 
 @dataclass(eq=False)
@@ -247,13 +249,13 @@ def _linked(program: Program, layers: list[Layer]) -> dict[int, int]:
 
 def _constraint_parts(
     program: Program, layers: list[Layer], linked: Mapping[int, int], clock: Clock
-) -> Iterator[Part]:
+) -> Iterator[DualSubproblem]:
     """Yield the parts that hold constraints, with the groups of factors that their oracles take."""
     for number, layer in enumerate(layers):
         clock.afford(0.0)
         mine = tuple(g for g, place in linked.items() if place == number)
         part = replace(_bare(program, *layer.groups), groups=tuple(program.groups[g] for g in mine))
-        yield Part(ORACLES[layer.oracle](part), layer.member, True, mine)
+        yield DualSubproblem(ORACLES[layer.oracle](part), layer.member, True, mine)
 
 
 def _variables(program: Program, group: ConstraintGroup) -> I64:
@@ -293,13 +295,13 @@ def _first_fit(
     return where
 
 
-def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[Part]:
+def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[DualSubproblem]:
     """Yield parts that hold the factors."""
     if not any(group.n_factors for group in program.groups):
         return
     bare = replace(program, constraints=(), allowed=None)
     if 2.0 ** Need.of(bare).max_clique_table <= max_entries:
-        yield Part(_opened(bare), _scoped(bare), False)
+        yield DualSubproblem(_opened(bare), _scoped(bare), False)
         return
     layer_of = _layers(program, max_entries, clock)
     for layer in range(1 + max(int(one.max(initial=-1)) for one in layer_of)):
@@ -309,7 +311,7 @@ def _table_parts(program: Program, max_entries: int, clock: Clock) -> Iterator[P
             for group, one in zip(program.groups, layer_of, strict=True)
         )
         part = replace(bare, groups=groups)
-        yield Part(_opened(part), _scoped(part), False)
+        yield DualSubproblem(_opened(part), _scoped(part), False)
 
 
 def _opened(program: Program) -> Session:

@@ -48,7 +48,7 @@ from ssvm_dsl.plugin_api import Clock
 
 if TYPE_CHECKING:
     from ssvm_backends.decomposition.incumbents import Incumbents
-    from ssvm_backends.decomposition.parts import Part
+    from ssvm_backends.decomposition.parts import DualSubproblem
 #: Work of an iteration for each entry of a table, state and entry of a row.
 PRICE = 8.0
 
@@ -94,7 +94,7 @@ class Run:
         place[here] = np.arange(len(here))
         return place[self.entry]
 
-    def portions(self) -> Iterator[tuple[int, int, float]]:
+    def chunks(self) -> Iterator[tuple[int, int, float]]:
         """Yield (first, stop, work of an iteration) of parts of the batch of about a call's work each."""
         graph, rows = self.reduced.instance.graph, self.rows
         tables = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
@@ -120,7 +120,7 @@ class ConstrainedSession:
         self.program, self.options = program, options
         self.graph = build_graph(program)
         self._rows: ProgramRows | None = None
-        self._oracles: list[Part] | None = None
+        self._oracles: list[DualSubproblem] | None = None
 
     @property
     def rows(self) -> ProgramRows:
@@ -181,7 +181,7 @@ class ConstrainedSession:
             with suppress(OutOfTime):  # labellings are held against the constraints all the same
                 self._oracles = constraint_parts(self.program, clock)
         theta = question.theta
-        open_theta = Theta(question.open_node(self.program), theta.pool, theta.tables, theta.const)
+        open_theta = Theta(question.masked_node(self.program), theta.pool, theta.tables, theta.const)
         return Incumbents(self.program, self.graph, self._oracles or [], open_theta, clock)
 
     def _run(self, run: Run, best: Incumbents | None) -> Stop:
@@ -189,15 +189,15 @@ class ConstrainedSession:
         limits, most = run.clock.limits, int(self.options["max_iterations"])
         most = most if limits.iterations is None else min(most, limits.iterations)
         message_ptr = message_pointers(run.reduced.instance.graph, run.reduced.ids)
-        portions, at = list(run.portions()), 0
+        chunks, at = list(run.chunks()), 0
         stop, until = Stop.ITERATIONS, PHASE
         try:
-            for lo, hi, _ in portions:
+            for lo, hi, _ in chunks:
                 part = ExampleRange(lo, hi, run.reduced, message_ptr, run.messages, run.progress, run.question.task)
                 part.state = _primal_side(run, part)
                 run.parts.append(part)
             while not run.progress.done.all() and at < most:
-                for part, (_, _, work) in zip(run.parts, portions, strict=True):
+                for part, (_, _, work) in zip(run.parts, chunks, strict=True):
                     while not part.progress.done.all() and part.reached < min(until, most):
                         if run.clock.over:
                             self._look(run, best)

@@ -90,11 +90,11 @@ class CycleSession(ExampleSession):
         if not self._pays(question):
             return self.relaxation.solve(question)
         shorter = limits if limits.time is None else replace(limits, time=FIRST * limits.time)
-        found = self.relaxation.solve(question.but(limits=shorter))
+        found = self.relaxation.solve(question.replace(limits=shorter))
         if clock.over or (found.stop == Stop.INTERRUPTED).any():
             return found
         left = limits if limits.time is None else replace(limits, time=clock.left)
-        solution = super().solve(question.but(limits=left, warm=self._starts(question, found)))
+        solution = super().solve(question.replace(limits=left, warm=self._starts(question, found)))
         self._fill_in(question, solution, found)
         solution.warm = found.warm
         solution.stats["iterations"] = solution.stats.get("iterations", 0) + found.stats["iterations"]

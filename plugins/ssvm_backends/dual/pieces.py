@@ -33,14 +33,14 @@ from ssvm_backends.dual.kernels import (
 )  # fmt: skip
 from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
 from ssvm_backends.graphs.graph import Instance
-from ssvm_backends.local.search import score_of, settle
+from ssvm_backends.local.search import local_search, score_of
 from ssvm_dsl.ir import F64, I32
 
 #: Work between two pauses, in table entries; 2 to 5 ms of message passing.
 PIECE = 2e6
 
 #: The same for local search, in table entries.
-SETTLE_PIECE = 200_000
+SEARCH_PIECE = 200_000
 
 #: Work of the parts of :meth:`Pieces.finish`, as multiples of the work of a sweep in one direction (measured).
 BOUND_SHARE, DECODE_SHARE, ANSWER_SHARE = 1.3, 0.9, 0.4
@@ -186,9 +186,9 @@ class Pieces(ABC):
     def _settle(self, labels: I32, pairs: bool, budget: int) -> Steps:
         self.settling, stale = labels, np.ones(2 * len(labels), np.bool_)
         while budget > 0:
-            if settle(self.g, self.node, self.pool, self.example, labels, stale, pairs, SETTLE_PIECE):
+            if local_search(self.g, self.node, self.pool, self.example, labels, stale, pairs, SEARCH_PIECE):
                 break
-            budget -= SETTLE_PIECE
+            budget -= SEARCH_PIECE
             yield 0.0
         self._take(labels)
         self.settling = None

@@ -3,7 +3,7 @@
 A kernel works on a batch of examples for some iterations and can be called again to go on, so the session decides
 how much to ask for at a time: about :data:`CALL` of work, several small examples or some iterations of one.  Large
 examples are iterated on piece by piece (:mod:`ssvm_backends.dual.pieces`).  Between two calls or pieces it looks at
-the clock, reports progress and can be interrupted.  The portions depend on sizes only, so answers do not depend on
+the clock, reports progress and can be interrupted.  The chunks depend on sizes only, so answers do not depend on
 the speed of the machine.
 
 Messages are kept for the next call in the layout of the whole program.  They reparametrise any scores, so they may
@@ -219,13 +219,13 @@ class DualSession(ABC):
         """Iterate until all is done or a limit is reached, part by part; return which limit ends what is not done."""
         most = self.most_iterations(clock.limits)
         message_ptr = message_pointers(reduced.instance.graph, reduced.ids)
-        portions = list(self._portions(reduced, most))
+        chunks = list(self._chunks(reduced, most))
         stop = Stop.ITERATIONS
         try:
-            for number, (lo, hi, at_a_time) in enumerate(portions):
+            for number, (lo, hi, at_a_time) in enumerate(chunks):
                 if clock.over:
                     return Stop.TIME
-                end = perf_counter() + clock.left / (len(portions) - number)
+                end = perf_counter() + clock.left / (len(chunks) - number)
                 part = ExampleRange(lo, hi, reduced, message_ptr, messages, progress, task)
                 parts.append(part)
                 run = self._in_pieces if at_a_time == 0 else self._in_calls
@@ -269,7 +269,7 @@ class DualSession(ABC):
         part.tell(reduced, clock)
         return False
 
-    def _portions(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, int]]:
+    def _chunks(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, int]]:
         """Yield (first, stop, iterations of a call) of parts of the batch; 0 for a large example by itself."""
         graph, ids = reduced.instance.graph, reduced.ids
         entries = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]

@@ -15,7 +15,7 @@ UNLIMITED = Clock.start(Limits())
 PART, PACE = 1, 0.02
 
 
-def parts_within(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
+def chunks_until(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
     """Yield ``(lo, hi)`` ranges that cover ``0..n``; stop early when time is up."""
     if limits.time is None:
         yield 0, n

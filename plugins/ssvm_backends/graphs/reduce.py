@@ -86,7 +86,7 @@ def reduce_problem(program: Program, graph: Graph, question: Question, always: b
     always : bool
         Make a compact instance of these examples even when nothing can be taken out.
     """
-    theta, ids, node = question.theta, question.ids(program), question.open_node(program)
+    theta, ids, node = question.theta, question.ids(program), question.masked_node(program)
     instance = Instance(graph, node, theta.pool, theta.const)
     # fmin: scores of examples that are not asked for may be nan
     lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))

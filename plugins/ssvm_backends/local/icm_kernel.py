@@ -6,7 +6,7 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
 from ssvm_backends.graphs.random_numbers import STEP, mixed
-from ssvm_backends.local.search import score_of, settle
+from ssvm_backends.local.search import local_search, score_of
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import assign, njit
 
@@ -57,7 +57,7 @@ def icm_steps(
                 draw(graph, lo, seed, numbers[i], run, mine)
             cursor[2] = 1
         # always the same budget: where a long run is interrupted must not depend on the examples before it
-        if not settle(graph, node, pool, ids[i], mine, stale[: 2 * (hi - lo)], pairs, budget):
+        if not local_search(graph, node, pool, ids[i], mine, stale[: 2 * (hi - lo)], pairs, budget):
             return
         reached = score_of(graph, node, pool, ids[i], mine)
         if run == 0 or reached > score[i]:

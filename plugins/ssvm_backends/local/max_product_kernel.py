@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
-from ssvm_backends.local.search import score_of, settle
+from ssvm_backends.local.search import local_search, score_of
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools
 from ssvm_dsl.kernels import assign, borrow, njit
 
@@ -88,7 +88,7 @@ def bp_steps(
         best, now = labels[label_ptr[i] : label_ptr[i + 1]], z.now[: hi - lo]
         first, n_factors = g.factor_ptr[e], g.factor_ptr[e + 1] - g.factor_ptr[e]
         if cursor[1] < 0:
-            if not settle(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
+            if not local_search(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
                 return
             score[i] = score_of(g, node, pool, e, best)
             cursor[0], cursor[1] = i + 1, 0

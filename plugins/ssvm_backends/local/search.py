@@ -10,8 +10,8 @@ Forbidden joint states count first: a move is taken when it leaves fewer ``-inf`
 raises the sum of the finite ones.  So the search repairs labellings as well, and a labelling of finite score never
 becomes worse.  All moves are strict improvements by more than rounding, and capped in number, so it ends.
 
-Use :func:`improve` on whole batches; :func:`settle` works on one example within a budget, so that callers may look
-at the clock in between, as :func:`improve_within` does.
+Use :func:`improve` on whole batches; :func:`local_search` works on one example within a budget, so that callers may
+look at the clock in between, as :func:`improve_within` does.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def improve(graph: Graph, node: F64, pool: F64, ids: I64, labels: I32) -> F64:
         n = graph.var_ptr[ids[i] + 1] - graph.var_ptr[ids[i]]
         mine = labels[at : at + n]
         stale = np.ones(2 * n, np.bool_)
-        settle(graph, node, pool, ids[i], mine, stale, np.bool_(True), np.int64(1) << 62)
+        local_search(graph, node, pool, ids[i], mine, stale, np.bool_(True), np.int64(1) << 62)
         out[i] = score_of(graph, node, pool, ids[i], mine)
         at += n
     return out
@@ -75,11 +75,11 @@ def improve_within(
     Parameters
     ----------
     graph, node, pool, example, labels, pairs
-        As for :func:`settle`.
+        As for :func:`local_search`.
     clock : Clock
     """
     stale = np.ones(2 * len(labels), np.bool_)
-    while not settle(graph, node, pool, example, labels, stale, pairs, LOOK_PART) and not clock.over:
+    while not local_search(graph, node, pool, example, labels, stale, pairs, LOOK_PART) and not clock.over:
         pass
 
 
@@ -99,7 +99,7 @@ def score_of(graph: Graph, node: F64, pool: F64, example: int, labels: I32) -> f
 
 
 @njit(cache=True, nogil=True)
-def settle(
+def local_search(
     graph: Graph, node: F64, pool: F64, example: int, labels: I32, stale: Bools, pairs: bool, budget: int
 ) -> bool:
     """Improve one example's labelling in place until nothing helps or the budget is spent; return whether it is done.
@@ -245,7 +245,7 @@ def _move(g: Graph, node: F64, pool: F64, v: int, lo: int, labels: I32, stale: B
     labels : ndarray of int32, shape (n,)
         The example's labelling, changed in place.
     stale : ndarray of bool, shape (2 n,)
-        As for :func:`settle`; after a change all neighbours are marked.
+        As for :func:`local_search`; after a change all neighbours are marked.
     value, bad : ndarray
         Work space for the states of v.
     """
@@ -278,7 +278,7 @@ def _move_pair(
     labels : ndarray of int32, shape (n,)
         The example's labelling, changed in place.
     stale : ndarray of bool, shape (2 n,)
-        As for :func:`settle`; after a change the neighbours of the variables that changed are marked.
+        As for :func:`local_search`; after a change the neighbours of the variables that changed are marked.
     value, bad : ndarray
         Work space for the states of both variables, those of v first.
     joint, joint_bad : ndarray

@@ -137,7 +137,7 @@ class PolytopeSession(ABC):
         """
         theta, ids, clock = question.theta, question.ids(self.program), Clock.start(question.limits)
         known: Mapping[int, Any] = question.warm if isinstance(question.warm, Mapping) else {}
-        node = question.open_node(self.program)
+        node = question.masked_node(self.program)
 
         def one(place: int, example: int, mine: Clock) -> ProgramAnswer:
             answer = self._one(theta, node, example, mine, known.get(example), question.task)

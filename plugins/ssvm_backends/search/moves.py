@@ -154,7 +154,7 @@ def assign(core: Core, st: State, v: int, s: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def settle(core: Core, st: State, v: int) -> bool:
+def project_unary(core: Core, st: State, v: int) -> bool:
     """Move the smallest unary cost of v to ``c0``, remove states that cost too much; return False on failure."""
     first = core.state_ptr[v]
     base = core.n_messages + first
@@ -221,7 +221,7 @@ def move(core: Core, st: State, f: int, slot: int, what: int) -> bool:
         return False
     if changed:
         grown(core, st, target)
-    return settle(core, st, target)
+    return project_unary(core, st, target)
 
 
 @njit(cache=True, nogil=True)

@@ -30,7 +30,7 @@ from ssvm_backends.search.core import (
     Core,
     State,
 )  # fmt: skip
-from ssvm_backends.search.moves import DIRECT, LOOK, PROJECT, ZERO, factor_least, move, settle, wake
+from ssvm_backends.search.moves import DIRECT, LOOK, PROJECT, ZERO, factor_least, move, project_unary, wake
 from ssvm_backends.search.pointers import pointed
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import njit
@@ -177,7 +177,7 @@ def check_states(core: Core, st: State) -> bool:
             first = core.state_ptr[v]
             for i in range(st.size[v]):
                 if st.value[core.n_messages + first + st.domain[first + i]] >= slack:
-                    if not settle(core, st, v):
+                    if not project_unary(core, st, v):
                         return False
                     break
     return slack > 0.0
@@ -196,7 +196,7 @@ def _revise(core: Core, st: State, v: int) -> bool:
         for k in range(core.slot_ptr[f], core.slot_ptr[f + 1]):
             if k != slot and st.size[core.scope[k]] > 1 and not move(core, st, f, k, PROJECT):
                 return False
-    return settle(core, st, v)
+    return project_unary(core, st, v)
 
 
 @njit(cache=True, nogil=True)

@@ -38,7 +38,7 @@ ROUNDS, ITERATIONS, ENOUGH = 10, 4, 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Subspace:
     """Labellings that agree with one on the variables ``:first`` and avoid some states at the next.
 
     Parameters
@@ -89,7 +89,7 @@ class Ranking:
         self.ptr = instance.graph.state_ptr
         self.n = instance.graph.n_variables
         self.numbers = count()  # of equal bounds the part that was found first
-        self.heap: list[tuple[float, int, Part]] = []
+        self.heap: list[tuple[float, int, Subspace]] = []
         self.most, self.messages = np.zeros(0), np.zeros(0)
         self.slack = slack_of(instance, setup.whole)
         self.found: list[I32] = []
@@ -103,7 +103,7 @@ class Ranking:
             while self.heap and len(self.found) < k:
                 part = heappop(self.heap)[2]
                 if not part.solved:
-                    self._settle(part, k - len(self.found))
+                    self._solve_subspace(part, k - len(self.found))
                     continue
                 assert part.labels is not None
                 self.found.append(part.labels)
@@ -119,25 +119,26 @@ class Ranking:
         one = self.instance
         return float(score_of(one.graph, one.node, one.pool, 0, labels) + one.const[0])
 
-    def _whole(self) -> Part | None:
+    def _whole(self) -> Subspace | None:
         """Solve the whole problem, and bound every state of it."""
         whole = Subproblem(self.instance, -np.inf, self.setup, lambda labels, bound: None, solve_task)
         self.messages = whole.relax()
         bound, _, slack = reparametrised(self.instance.graph, self.instance.node, self.instance.pool, self.messages)
         self.most = bound[0] + self.instance.const[0] - slack
-        part = Part(np.zeros(self.n, np.int32), 0, frozenset(), np.inf, whole.labels, whole.best, whole.closed())
+        part = Subspace(np.zeros(self.n, np.int32), 0, frozenset(), np.inf, whole.labels, whole.best, whole.closed())
         return part if part.solved else self._solved(part, whole.best, np.ones(len(self.most), dtype=bool))
 
-    def _push(self, part: Part) -> None:
+    def _push(self, part: Subspace) -> None:
         """Put a part on the heap: by its score when it is solved, else by its bound."""
         heappush(self.heap, (-(part.score if part.solved else part.bound), next(self.numbers), part))
 
-    def _settle(self, part: Part, wanted: int) -> None:
+    def _solve_subspace(self, part: Subspace, wanted: int) -> None:
         """Solve a part as far as it can be among the best ones that are still wanted, and put it back."""
         scores = [part.score, *(other.score for _, _, other in self.heap)]
         floor = float(np.partition(scores, len(scores) - wanted)[-wanted]) if len(scores) >= wanted else -np.inf
         cutoff = max(part.score, floor)
-        solved: Part | None = Part(part.agreed, part.first, part.shut, part.bound, part.labels, part.score, True)
+        solved: Subspace | None
+        solved = Subspace(part.agreed, part.first, part.shut, part.bound, part.labels, part.score, True)
         if part.bound > cutoff:
             solved = self._solved(part, cutoff, self._open(part))
         elif part.score < floor:
@@ -145,7 +146,7 @@ class Ranking:
         if solved is not None:
             self._push(solved)
 
-    def _solved(self, part: Part, cutoff: float, open_: Bools) -> Part | None:
+    def _solved(self, part: Subspace, cutoff: float, open_: Bools) -> Subspace | None:
         """Solve a part; ``None`` where nothing beats the cutoff, nor attains it by the labelling that is known."""
         reduced = condition(self.instance, FIRST, open_)
         best, score = part.labels, part.score
@@ -163,7 +164,7 @@ class Ranking:
                 solve_task(reduced.instance, max(cutoff, score), self.setup, listen, start)
         if best is None or score < cutoff:
             return None
-        return Part(part.agreed, part.first, part.shut, part.bound, best, score, True)
+        return Subspace(part.agreed, part.first, part.shut, part.bound, best, score, True)
 
     def _relaxed(self, reduced: Reduced, cutoff: float, tell: Listener) -> float:
         """Return a bound on a part from a few more iterations on the messages of the whole problem."""
@@ -190,7 +191,7 @@ class Ranking:
         states = runs(left.state_ptr[left.scope], left.card[left.scope])
         return self.messages[np.repeat(whole.message_ptr[reduced.slot], left.card[left.scope]) + reduced.state[states]]
 
-    def _open(self, part: Part) -> Bools:
+    def _open(self, part: Subspace) -> Bools:
         """Return the states that labellings of a part may take."""
         open_ = np.ones(len(self.most), dtype=bool)
         open_[: self.ptr[part.first]] = False
@@ -198,7 +199,7 @@ class Ranking:
         open_[[self.ptr[part.first] + s for s in part.shut]] = False
         return open_
 
-    def _split(self, part: Part) -> None:
+    def _split(self, part: Subspace) -> None:
         """Put the parts of the other labellings of a solved part on the heap."""
         assert part.labels is not None
         one, labels = self.instance, part.labels
@@ -214,7 +215,7 @@ class Ranking:
             changed[v] = max(states, key=lambda s: beside[self.ptr[v] + s])
             score = self._score(changed)
             known = changed if score > -np.inf else None
-            self._push(Part(labels, v, shut, max(bound, score), known, score))
+            self._push(Subspace(labels, v, shut, max(bound, score), known, score))
 
 
 @cache

@@ -23,7 +23,7 @@ import numpy as np
 
 from ssvm_backends.graphs.graph import Instance, make_graph
 from ssvm_backends.graphs.reduce import condition
-from ssvm_backends.local.search import LOOK_PART, improve_within, score_of, settle
+from ssvm_backends.local.search import LOOK_PART, improve_within, local_search, score_of
 from ssvm_backends.search.branch import Branch
 from ssvm_backends.search.core import C0, make_core, make_state
 from ssvm_backends.search.eliminate import eliminate, untouched
@@ -61,7 +61,7 @@ def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, 
 
     Raises
     ------
-    TimeUp, GaveUp
+    TimeUp, BudgetExceeded
     """
     size = instance.graph.n_variables + instance.graph.n_factors
     if setup.clock.left < ELIMINATION * size:
@@ -156,7 +156,7 @@ def quick_labelling(instance: Instance, example: int = 0) -> I32:
     g = instance.graph
     labels = best_states(instance.node, g.state_ptr[g.var_ptr[example] : g.var_ptr[example + 1] + 1])
     stale = np.ones(2 * len(labels), dtype=bool)
-    settle(g, instance.node, instance.pool, example, labels, stale, False, LOOK_PART)
+    local_search(g, instance.node, instance.pool, example, labels, stale, False, LOOK_PART)
     return labels
 
 

@@ -58,7 +58,7 @@ class TimeUp(Exception):
     """The clock has run out; what was found is with the listeners."""
 
 
-class GaveUp(Exception):
+class BudgetExceeded(Exception):
     """A brief attempt has come to its end; what was found is with the listeners."""
 
 
@@ -76,7 +76,7 @@ class Setup:
     whole : bool
         Whether all scores are integers that double precision adds up exactly: then 1/2 more is no better.
     slices : float
-        Most slices of branch and bound; then :class:`GaveUp` is raised.
+        Most slices of branch and bound; then :class:`BudgetExceeded` is raised.
     """
 
     clock: Clock
@@ -257,11 +257,11 @@ class Subproblem:
         self.offer(labels)
 
     def pause(self, slices: int = 0) -> None:
-        """Raise TimeUp when time is up, GaveUp when an attempt was brief enough."""
+        """Raise TimeUp when time is up, BudgetExceeded when an attempt was brief enough."""
         if self.setup.clock.over:
             raise TimeUp
         if slices >= self.setup.slices:
-            raise GaveUp
+            raise BudgetExceeded
 
     def restart(self, core: Core, state: State, setup: Setup, smaller: float = np.inf) -> bool:
         """Solve what is left of the reparametrised problem as a new task.
@@ -305,6 +305,6 @@ class Subproblem:
 
         try:
             self.solve(reduced.instance, self.best, replace(self.setup, slices=BRIEF_SLICES), listen, None)
-        except GaveUp:
+        except BudgetExceeded:
             return False
         return True

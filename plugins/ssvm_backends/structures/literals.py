@@ -125,7 +125,7 @@ def write_gains(literals: Literals, node: F64, lo: int, k: int, soft: bool, gain
 
 
 @njit(cache=True, nogil=True)
-def settle(literals: Literals, node: F64, lo: int, k: int, chosen: Bools, labels: I32) -> None:
+def set_literals(literals: Literals, node: F64, lo: int, k: int, chosen: Bools, labels: I32) -> None:
     """Write the best states of the variables of constraint k, given which of its literals are true.
 
     Parameters

@@ -43,7 +43,7 @@ def k_best(session: _Oracle, question: Question) -> Solution:
         The lists of an example do not fit into what is allowed.
     """
     program, clock = session.program, Clock.start(question.limits)
-    ids, node, ptr = question.ids(program), question.open_node(program).copy(), question.label_ptr(program)
+    ids, node, ptr = question.ids(program), question.masked_node(program).copy(), question.label_ptr(program)
     check_lists(np.diff(ptr), question.k)
 
     def one(place: int, example: int, mine: Clock) -> Ranked:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.literals import Literals
 from ssvm_backends.structures.ranking import k_best
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Program, Question, Solution, Task, score_labels
@@ -89,10 +89,10 @@ class StructureSession(ABC):
         if question.task is Task.KBEST:
             return k_best(self, question)
         program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, excess = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids))
         feasible, reached = np.zeros(len(ids), dtype=bool), 0
-        for lo, hi in parts_within(len(ids), question.limits):
+        for lo, hi in chunks_until(len(ids), question.limits):
             part = ids[lo:hi]
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
             for number in range(len(self.literals)):

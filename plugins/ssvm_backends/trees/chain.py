@@ -88,7 +88,7 @@ class ViterbiSession(ChainSession):
         if len(given) > 64:
             rows = groups[0].table_rows(ids).astype(np.int64)
         linear_tables(given, rows, shift, factor)
-        own_node, log_z = question.open_node(self.program), np.empty(len(ids))
+        own_node, log_z = question.masked_node(self.program), np.empty(len(ids))
         most = int(np.sum(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])) if shared else 0
         left, right = np.empty((most, c)), np.empty((most, c))
         edges = expect_chains(

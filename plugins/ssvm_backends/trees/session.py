@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.trees.constrained import count_tables
 from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_dsl.errors import TooLargeError
@@ -44,7 +44,7 @@ class ForestSession:
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         program, theta, task = self.program, question.theta, question.task
-        ids, node = question.ids(program), question.open_node(program)
+        ids, node = question.ids(program), question.masked_node(program)
         if self._tables is not None:
             return self._constrained(question, self._tables, node)
         if task is Task.MARGINALS:
@@ -57,7 +57,7 @@ class ForestSession:
         labels = np.zeros((n_best, int(ptr[-1])), dtype=np.int32)
         score = np.full((n_best, len(ids)), -np.inf)
         reached = 0
-        for lo, hi in parts_within(len(ids), question.limits):
+        for lo, hi in chunks_until(len(ids), question.limits):
             if task is Task.KBEST:
                 self._k_best(theta, node, ids[lo:hi], ptr[lo:], labels, score[:, lo:hi])
             else:
@@ -70,13 +70,13 @@ class ForestSession:
 
     def best_by_count(self, question: Question, tables: CountTables) -> Solution:
         """Return the labelling worth most by its counts; see :class:`~ssvm_dsl.plugin_api.CountingSession`."""
-        node = question.open_node(self.program)
+        node = question.masked_node(self.program)
         return self._counted(question, tables, node, [(0, len(question.ids(self.program)))])
 
     def _constrained(self, question: Question, tables: CountTables, node: F64) -> Solution:
         """Return best labellings whose number of true literals is within the bounds of each example."""
         ids = question.ids(self.program)
-        return self._counted(question, tables.select(ids), node, parts_within(len(ids), question.limits))
+        return self._counted(question, tables.select(ids), node, chunks_until(len(ids), question.limits))
 
     def _counted(
         self, question: Question, tables: CountTables, node: F64, parts: Iterable[tuple[int, int]]
@@ -129,7 +129,7 @@ class ForestSession:
         log_z = np.full(len(ids), -np.inf)
         widths = np.array([g.n_configs for g in program.groups] or [1], dtype=np.int64)
         reached = 0
-        for lo, hi in parts_within(len(ids), limits):
+        for lo, hi in chunks_until(len(ids), limits):
             sum_product(
                 self.forest, theta.pool, factor, shift, node, ids[lo:hi], state_ptr[lo:], out_node,
                 first[:, lo:], rows, widths, pool, log_z[lo:hi],

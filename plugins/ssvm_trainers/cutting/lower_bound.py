@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, stretches
+from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS, Rule
@@ -48,7 +48,7 @@ class PlaneHull(Stateful):
             self.v, self.b = v.copy(), b
         else:
             share = best_share(self.objective, self.v, v, b - self.b)
-            for part in stretches(len(v)):  # not v + share (other - v): a large v would leave its rounding behind
+            for part in slices(len(v)):  # not v + share (other - v): a large v would leave its rounding behind
                 self.v[part] *= 1.0 - share
                 self.v[part] += share * v[part]
             self.b = (1.0 - share) * self.b + share * b
@@ -79,7 +79,7 @@ def best_share(objective: Objective, v: F64, other: F64, rise: float) -> float:
     """
     if is_plain(objective):
         fall, bend = 0.0, 0.0
-        for part in stretches(len(v)):
+        for part in slices(len(v)):
             direction = other[part] - v[part]
             curve = direction / (objective.lam * objective.scale[part])
             fall += float(np.dot(v[part], curve))

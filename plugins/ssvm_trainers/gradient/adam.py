@@ -18,7 +18,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, stretches
+from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator
 from ssvm_trainers.guard import checked, steps_of
@@ -111,7 +111,7 @@ class AdamRun(Run):
         self.t += 1
         length, after, n = self.length / np.sqrt(self.passes), 1.0 - SECOND**self.t, len(found.value)
         length /= 1.0 - FIRST**self.t
-        for part in stretches(len(self.w)):
+        for part in slices(len(self.w)):
             w, mean, square = self.w[part], self.mean[part], self.square[part]
             grad = objective.lam * objective.scale[part] * w + found.vector[part] / n
             mean += (1.0 - FIRST) * (grad - mean)

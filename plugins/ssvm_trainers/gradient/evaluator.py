@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, stretches
+from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers.cutting.lower_bound import PlaneHull
 from ssvm_trainers.resumable import Stateful
@@ -53,7 +53,7 @@ class Evaluator(Stateful):
         grad = found.vector
         grad /= -n
         self.add(grad, found.offset / n)
-        for part in stretches(len(grad)):
+        for part in slices(len(grad)):
             grad[part] = objective.lam * objective.scale[part] * w[part] - grad[part]
         return Point(w, objective.primal(w, found.value), objective.primal(w, found.bound), grad)
 

@@ -27,7 +27,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, Bools, stretches
+from ssvm_dsl.ir import F64, Bools, slices
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.curvature import inverse_curvature
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
@@ -146,7 +146,7 @@ class Pair:
         along = float(np.dot(step, bend))
         if not along > TINY * float(np.linalg.norm(step)) * float(np.linalg.norm(bend)):
             return None
-        size = sum(float(np.dot(bend[part], metric[part] * bend[part])) for part in stretches(len(bend)))
+        size = sum(float(np.dot(bend[part], metric[part] * bend[part])) for part in slices(len(bend)))
         return cls(step, bend, along, size)
 
     def free(self, at_bound: Bools, metric: F64) -> Pair | None:

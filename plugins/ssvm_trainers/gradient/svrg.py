@@ -23,7 +23,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
-from ssvm_trainers.guard import Runaway, steps_of
+from ssvm_trainers.guard import Divergence, steps_of
 from ssvm_trainers.resumable import Resumable, Run
 from ssvm_trainers.state_rules import COUNTS, PART
 
@@ -93,7 +93,7 @@ class SVRGRun(Run):
             with steps_of(NAME, lambda: self.w, ADVICE):
                 self._round(self.random.permutation(self.problem.n))
                 return self.now if np.array_equal(self.w, self.now.w) else self.evaluate(self.w)
-        except Runaway:
+        except Divergence:
             return None
 
     def _round(self, order: I64) -> None:

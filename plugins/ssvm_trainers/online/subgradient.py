@@ -29,7 +29,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError, TrainingError
-from ssvm_dsl.ir import F64, I64, stretches
+from ssvm_dsl.ir import F64, I64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
 from ssvm_trainers.cutting.lower_bound import PlaneHull
 from ssvm_trainers.guard import checked, steps_of
@@ -268,7 +268,7 @@ class Descent(Stateful):
         for lo in range(0, problem.n, size):
             batch = np.sort(order[lo : lo + size])
             found = problem.gradient(self.w, batch)
-            for part in stretches(problem.dim):
+            for part in slices(problem.dim):
                 v[part] -= found.vector[part] / problem.n
             b += found.offset / problem.n
             self._move(problem, found)
@@ -311,7 +311,7 @@ class Descent(Stateful):
         if share == 0.0:  # time was up before the first step
             return
         self.average_weight += share
-        for part in stretches(len(summed)):
+        for part in slices(len(summed)):
             self.average[part] += (summed[part] - share * self.average[part]) / self.average_weight
 
     def _move(self, problem: TrainProblem, found: RiskGradient) -> None:
@@ -322,7 +322,7 @@ class Descent(Stateful):
         lengths, shares = self.next_steps(1, problem)
         step, share, n = float(lengths[0]), float(shares[0]), len(found.value)
         if self.newton is None and self.schedule(problem) != DISTANCE:
-            for part in stretches(problem.dim):
+            for part in slices(problem.dim):
                 self.w[part] *= 1.0 - step * objective.lam * objective.scale[part]
                 self.w[part] -= step / n * found.vector[part]
         else:
@@ -330,7 +330,7 @@ class Descent(Stateful):
             if adaptive and self.reach == 0.0:
                 slope = float(np.linalg.norm(grad))
                 self.reach = max(found.offset + float(np.dot(grad, self.w)), 0.0) / slope if slope > 0.0 else 0.0
-            for part in stretches(problem.dim):
+            for part in slices(problem.dim):
                 grad[part] /= n
                 grad[part] += objective.lam * objective.scale[part] * self.w[part]
             direction = grad if self.newton is None else self.newton.direction(grad)
@@ -355,7 +355,7 @@ class Descent(Stateful):
         if self.start is None:
             return float(np.linalg.norm(self.w))
         square = 0.0
-        for part in stretches(len(self.w)):
+        for part in slices(len(self.w)):
             moved = self.w[part] - self.start[part]
             square += float(np.dot(moved, moved))
         return float(np.sqrt(square))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, fixed_tables, stretches
+from ssvm_dsl.ir import F64, I32, I64, fixed_tables, slices
 from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.certify import count_calls
@@ -72,7 +72,7 @@ def compiled_pass(
             done += len(piece)
     finally:  # the weights are whole again, whatever ended the pass
         if add_to_average is not None:
-            for part in stretches(problem.dim):
+            for part in slices(problem.dim):
                 v[part] = state[1] * w[part] - v[part]
             add_to_average(v, float(shares[:done].sum()))
         w *= state[0]

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, stretches
+from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers.certify import CertificationSchedule, count_calls
@@ -195,7 +195,7 @@ class BCFWRun(Run):
         if self.options.averaging:
             self.averaged += 1
             share = max(1.0 / self.averaged, NEWEST)
-            for part in stretches(len(self.average)):
+            for part in slices(len(self.average)):
                 self.average[part] += share * (self.planes.w[part] - self.average[part])
 
     def seed(self, w: F64) -> Iterate:
@@ -370,7 +370,7 @@ def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
             work = float(len(fmap.features.data) * max(fmap.n_basis, CACHE_LINE))
             if fmap.observed is not None:  # as many as the feature has weights
                 columns, n_weights = fmap.features.indices, np.maximum(np.diff(fmap.observed.ptr), CACHE_LINE)
-                work = float(sum(n_weights[columns[part]].sum() for part in stretches(len(columns))))
+                work = float(sum(n_weights[columns[part]].sum() for part in slices(len(columns))))
             width = work / max(len(fmap.features.ptr) - 1, 1)
         total += fmap.n_factors * (width + tables)  # a compiled oracle reads each table once
         n_scores += fmap.n_factors * tables

@@ -11,7 +11,7 @@ import numpy as np
 
 from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.scopes import lay
+from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
@@ -75,7 +75,7 @@ def _units(factor: Factor, declaration: Declaration) -> tuple[Sequence[Any], ...
         return tuple(range(size) for size in factor.unit_shape)
     sizes = {dim.name: np.array([dim.size or 0]) for dim in (*declaration.dims, *declaration.fixed_dims)}
     layout = Layout(declaration, 1, sizes)
-    scopes = lay(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
+    scopes = ground_scopes(factor.target, layout, Examples(1, sizes, {})).shapes.variables()
     labels = factor.target.labels * (scopes.shape[1] if len(factor.target.labels) == 1 else 1)
     columns = [_positions(label, layout, scopes[:, k]) for k, label in enumerate(labels) if label.dims]
     return (list(zip(*columns, strict=True)),)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ssvm_dsl.inference.bridging.ways import Way, ways_of
+from ssvm_dsl.inference.bridging.bridge_chains import BridgeChain, bridge_chains_of
 from ssvm_dsl.inference.candidates import consider_resolved
 from ssvm_dsl.inference.plans import Candidate
 from ssvm_dsl.ir.need import Ability, Need, Task
@@ -24,7 +24,7 @@ Refusals = list[tuple[str, tuple[str, ...]]]
 
 
 @dataclass(eq=False)
-class Bridged:
+class BridgeCandidates:
     """What fits behind bridges.
 
     Parameters
@@ -47,7 +47,7 @@ def bridged(
     backends: Iterable[tuple[BackendSpec, Mapping[str, Any]]],
     plugins: Registry,
     strangers: bool = True,
-) -> Bridged:
+) -> BridgeCandidates:
     """Return the backends that fit behind bridges, and why others do not.
 
     Parameters
@@ -63,7 +63,7 @@ def bridged(
         Whether bridges that ``auto`` may not take are looked at: where others do, they are not.
     """
     if need.tasks - TASKS or need.abilities - ABILITIES:
-        return Bridged()
+        return BridgeCandidates()
     known = plugins.specs(BridgeSpec)
     usual = [spec for spec in known if plugins.owner(spec).allowed]
     choice = list(backends)
@@ -79,15 +79,15 @@ def _behind(
     backends: list[tuple[BackendSpec, Mapping[str, Any]]],
     bridges: list[BridgeSpec],
     plugins: Registry,
-) -> Bridged:
+) -> BridgeCandidates:
     """Return what fits behind these bridges."""
-    ways = ways_of(program, bridges, plugins)
-    out = Bridged(bridges=list(ways.refusals))
-    for way in ways.found:
-        after = need_after(way, need)
+    chains = bridge_chains_of(program, bridges, plugins)
+    out = BridgeCandidates(bridges=list(chains.refusals))
+    for chain in chains.found:
+        after = need_after(chain, need)
         for spec, options in backends:
             one, _ = consider_resolved(after, spec, dict(options))
-            one = replace(one, bridges=way.bridges, cost=one.cost + way.cost, seconds=one.seconds + way.seconds)
+            one = replace(one, bridges=chain.bridges, cost=one.cost + chain.cost, seconds=one.seconds + chain.seconds)
             if one.ok:
                 out.fitting.append(one)
             else:
@@ -95,10 +95,10 @@ def _behind(
     return out
 
 
-def need_after(way: Way, need: Need) -> Need:
-    """Return what is asked of a backend at the end of a way."""
-    program = way.program
-    added = sum(len(one.tables) for one in way.lowerings)
+def need_after(chain: BridgeChain, need: Need) -> Need:
+    """Return what is asked of a backend at the end of a chain."""
+    program = chain.program
+    added = sum(len(one.tables) for one in chain.lowerings)
     properties = need.properties if not added else frozenset[str]()
     made = Need.of(program, need.tasks, need.guarantee, need.abilities, properties)
     why = "hard constraints have become tables"

@@ -82,7 +82,7 @@ class Lowering:
         if given is not None and self.grown:
             clamp = np.full(self.program.n_variables, -1, dtype=np.int32)
             clamp[self.variables] = given
-        return question.but(theta=self.theta(question.theta, question.examples), clamp=clamp)
+        return question.replace(theta=self.theta(question.theta, question.examples), clamp=clamp)
 
     def theta(self, theta: Theta, examples: I64 | None) -> Theta:
         """Return the scores laid over the lowered program, for some examples; the others' mean nothing."""

@@ -29,7 +29,7 @@ def trivial_bound(program: Program, question: Question) -> F64:
     """
     ids = question.ids(program)
     total = question.theta.const[ids].copy()
-    node, variables = question.open_node(program), positions(program.var_ptr, ids)
+    node, variables = question.masked_node(program), positions(program.var_ptr, ids)
     states = positions(program.state_ptr[program.var_ptr], ids)
     starts = pointers(program.card[variables])[:-1]
     best = np.maximum.reduceat(node[states], starts) if len(starts) else np.zeros(0)

@@ -60,10 +60,10 @@ def filled_in(
         primal=solution.primal.copy(),
     )  # fmt: skip
     if len(missing):
-        some = question.but(examples=ids[missing], task=Task.MAP)
+        some = question.replace(examples=ids[missing], task=Task.MAP)
         _add_labels(program, question, made, missing, starting_labelling(program, some))
     if len(open_ended):
-        most = trivial_bound(program, question.but(examples=ids[open_ended]))
+        most = trivial_bound(program, question.replace(examples=ids[open_ended]))
         score = made.best[open_ended]
         made.bound[open_ended] = np.maximum(most, score)  # apart by no more than the rounding of sums
     return made

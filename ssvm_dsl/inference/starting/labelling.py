@@ -65,7 +65,7 @@ def starting_labelling(program: Program, question: Question) -> Start:
         Its scores, examples and clamp count.
     """
     ids, ptr = question.ids(program), question.label_ptr(program)
-    labels, node = best_states(program, question), question.open_node(program)
+    labels, node = best_states(program, question), question.masked_node(program)
     states = positions(program.state_ptr[program.var_ptr], ids)
     own, at = node[states], _entries(program, ids, labels)
     bad = score_labels(program, question.theta, labels, ids) == -np.inf

@@ -48,7 +48,7 @@ def read_only(value: Any) -> Any:
 def _shown(question: Question) -> Question:
     """Return a question whose arrays cannot be written through; what it is to start from is the session's own."""
     theta, examples, clamp = read_only(question.theta), read_only(question.examples), read_only(question.clamp)
-    return question.but(theta=theta, examples=examples, clamp=clamp)
+    return question.replace(theta=theta, examples=examples, clamp=clamp)
 
 
 class ForeignSession:

@@ -29,7 +29,7 @@ from ssvm_dsl.io.formats.number_text import MAX_WHOLE, NumberText
 from ssvm_dsl.io.graph_problem import unique_rows
 
 #: (positions in the scope of each factor, shape (m, r); numbers of states; makes the costs, the same for all)
-Part = tuple[I64, list[int], Callable[[], F64]]
+KeywordFactor = tuple[I64, list[int], Callable[[], F64]]
 
 #: The positions of the one factor of two variables.
 PAIR: I64 = np.array([[0, 1]])
@@ -114,10 +114,10 @@ class Keyword:
         return out
 
 
-def _ordering(turned: bool, sign: int, strict: int) -> Callable[[Keyword], Iterable[Part]]:
+def _ordering(turned: bool, sign: int, strict: int) -> Callable[[Keyword], Iterable[KeywordFactor]]:
     """Return the reader of ``x >= y + c`` and its kin; ``turned`` says y >= x - c."""
 
-    def read(keyword: Keyword) -> Iterable[Part]:
+    def read(keyword: Keyword) -> Iterable[KeywordFactor]:
         c, d = keyword.whole("the constant"), keyword.cost()
         x, y = keyword.states()
         late, early = (y, x) if turned else (x, y)
@@ -131,19 +131,19 @@ def _excess(lack: I64, most: float) -> F64:
     return np.where(lack > most, np.inf, np.maximum(lack, 0)).ravel()
 
 
-def _equality(keyword: Keyword) -> Iterable[Part]:
+def _equality(keyword: Keyword) -> Iterable[KeywordFactor]:
     c, d = keyword.whole("the constant"), keyword.cost()
     x, y = keyword.states()
     yield PAIR, keyword.shape, lambda: _excess(np.abs(y + c - x), d)
 
 
-def _disjunction(keyword: Keyword) -> Iterable[Part]:
+def _disjunction(keyword: Keyword) -> Iterable[KeywordFactor]:
     a, b, penalty = keyword.whole("a constant"), keyword.whole("a constant"), keyword.cost()
     x, y = keyword.states()
     yield PAIR, keyword.shape, lambda: np.where((x >= y + b) | (y >= x + a), 0.0, penalty).ravel()
 
 
-def _soft_disjunction(keyword: Keyword) -> Iterable[Part]:
+def _soft_disjunction(keyword: Keyword) -> Iterable[KeywordFactor]:
     a, b = keyword.whole("a constant"), keyword.whole("a constant")
     last_x, last_y = keyword.whole("the last state", low=0), keyword.whole("the last state", low=0)
     cost_x, cost_y = keyword.cost(), keyword.cost()
@@ -158,7 +158,7 @@ def _soft_disjunction(keyword: Keyword) -> Iterable[Part]:
     yield PAIR, keyword.shape, costs
 
 
-def _all_different(keyword: Keyword) -> Iterable[Part]:
+def _all_different(keyword: Keyword) -> Iterable[KeywordFactor]:
     measure, cost = keyword.measure(("var", "dec", "decbi")), keyword.cost()
     card = np.array(keyword.shape, dtype=np.int64)
     if measure == "var" and cost < keyword.top:
@@ -185,7 +185,7 @@ def _n_distinct(states: I64) -> F64:
     return fresh
 
 
-def _cardinalities(keyword: Keyword) -> Iterable[Part]:
+def _cardinalities(keyword: Keyword) -> Iterable[KeywordFactor]:
     measure, cost = keyword.measure(("var", "dec")), keyword.cost()
     n_rows, at = keyword.whole("the number of values", low=0), keyword.text.at
     rows = keyword.text.wholes(3 * n_rows, "the rows value, lower, upper of 'sgcc'", low=-MAX_WHOLE).reshape(n_rows, 3)
@@ -214,7 +214,7 @@ def _cardinalities(keyword: Keyword) -> Iterable[Part]:
 
 
 #: How each keyword is read.
-KEYWORDS: dict[str, Callable[[Keyword], Iterable[Part]]] = {
+KEYWORDS: dict[str, Callable[[Keyword], Iterable[KeywordFactor]]] = {
     ">=": _ordering(turned=False, sign=1, strict=0),
     ">": _ordering(turned=False, sign=1, strict=1),
     "<=": _ordering(turned=True, sign=-1, strict=0),

@@ -111,7 +111,7 @@ def labelling_marginals(program: Program, labels: I32) -> F64:
     mu, first, everyone = np.zeros(n_marginals(program)), program.n_states, np.arange(program.n_examples)
     mu[program.state_ptr[:-1] + labels] = 1.0
     for group in program.groups:
-        for part in group.shapes.portions(everyone):
+        for part in group.shapes.chunks(everyone):
             configs = labels[group.shapes.variables(everyone[part])] @ group.strides
             mu[first + np.arange(len(configs)) * group.n_configs + configs] = 1.0
             first += len(configs) * group.n_configs

@@ -91,7 +91,7 @@ class ParameterMap:
         return tuple(g for g in range(len(self.program.groups)) if g not in filled)
 
     @property
-    def tells_apart(self) -> bool:
+    def has_varying_constants(self) -> bool:
         """Whether labellings that no rule forbids differ in what they score without weights."""
         return self.constants is not None and (self.constants.node is not None or self.constants.of_tables)
 

@@ -82,7 +82,7 @@ class AllDifferent(_Matched):
         self._match(y, 1, [])
 
 
-class OneEach(_Matched):
+class ExactlyOneState(_Matched):
     """Each pointer of a label points to one position (or nowhere): what a pointer label says by itself.
 
     Parameters

@@ -59,7 +59,7 @@ class Agreement(Label):
         return out
 
 
-class Part(NamedTuple):
+class FactorTerm(NamedTuple):
     """Factors that the compiler makes of a template, with its weights.
 
     Parameters
@@ -85,7 +85,7 @@ def agreements_of(target: Target, name: str) -> tuple[Agreement, ...]:
     return (Agreement(target, (*range(k), None), f"{name}: all alike"),)
 
 
-def parts_of(agreements: tuple[Agreement, ...]) -> tuple[Part, ...]:
+def factor_terms(agreements: tuple[Agreement, ...]) -> tuple[FactorTerm, ...]:
     """Return the factors that join auxiliary variables with the variables of their sets."""
     out = []
     for one in agreements:
@@ -94,6 +94,6 @@ def parts_of(agreements: tuple[Agreement, ...]) -> tuple[Part, ...]:
         pair = [[-float(name is not None and name != s) for s in range(label.n_states)] for name in one.named]
         alone = Target("agreement", (one, label), edges=one.of.edges)
         members = Target("members", (one, label), edges=one.of.edges)
-        out.append(Part(one.name, alone, unary))
-        out.append(Part(f"{one.name}, members", members, np.array(pair).reshape(1, -1)))
+        out.append(FactorTerm(one.name, alone, unary))
+        out.append(FactorTerm(f"{one.name}, members", members, np.array(pair).reshape(1, -1)))
     return tuple(out)

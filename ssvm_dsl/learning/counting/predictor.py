@@ -24,7 +24,7 @@ from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stre
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
-from ssvm_dsl.learning.estimators.remarks import warn_of
+from ssvm_dsl.learning.estimators.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.stream import Stream
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, convention, lam_of
 
@@ -167,7 +167,7 @@ class CountingPredictor(Estimator):
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
         self._stream: Stream | None = None
-        warn_of(report.shortfall(self.tol), stacklevel=3)
+        warn_of(report.convergence_warning(self.tol), stacklevel=3)
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:

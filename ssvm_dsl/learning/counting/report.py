@@ -98,7 +98,7 @@ class CountingReport(Value):
             raise ValueError("expected a reason, a certificate, and nothing else")
         return report
 
-    def shortfall(self, tol: float) -> str:
+    def convergence_warning(self, tol: float) -> str:
         """Return what to warn of, in words; empty where the solver came to its end."""
         limit = {"iterations": "max_iter", "seconds": "max_seconds"}.get(self.reason)
         short = limit is not None or (self.reason == "rounding" and self.relative_gap > tol)

@@ -33,7 +33,10 @@ VERSION = 7
 #: Digits of a hash, and most characters of a value, that messages show.
 SHOWN, LONGEST = 16, 60
 
-_NUMBERS = ("primal", "estimate", "rounding", "dual", "offset", "blur", "n_passes", "own_passes", "seconds", "at_start")
+_NUMBERS = (
+    "primal", "estimate", "rounding", "dual", "offset", "rounding_margin", "n_passes", "own_passes", "seconds",
+    "at_start",
+)  # fmt: skip
 
 
 class Checkpoint:
@@ -142,11 +145,11 @@ def _check_progress(progress: Progress, dim: int) -> None:
     w, numbers = progress.w, [getattr(progress, name) for name in _NUMBERS]
     _require(w.shape == (dim,) and w.dtype == np.float64 and np.isfinite(w).all(), f"{dim} finite weights")
     _require(all(type(number) in (int, float) for number in numbers), "numbers")
-    counts = (progress.n_passes, progress.own_passes, progress.seconds, progress.rounding, progress.blur)
+    counts = (progress.n_passes, progress.own_passes, progress.seconds, progress.rounding, progress.rounding_margin)
     _require(all(map(_is_count, counts)), "passes, seconds and roundings of at least 0")
     _require(progress.dual < np.inf, "a lower bound")
     above = progress.dual - progress.primal
-    _require(not above > progress.rounding + progress.blur, "a lower bound that is not above the objective")
+    _require(not above > progress.rounding + progress.rounding_margin, "a lower bound that is not above the objective")
     _require(isinstance(progress.withdrawn, str), "words on why there is no certificate")
     for number, event in enumerate(progress.history):
         facts = asdict(event)

@@ -34,13 +34,13 @@ class Bound:
         The bound, without what rounding may have added.
     offset : float
         The b of its plane.
-    blur : float
+    rounding_margin : float
         What was taken off for rounding.
     """
 
     dual: float = -np.inf
     offset: float = np.nan
-    blur: float = 0.0
+    rounding_margin: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +128,14 @@ class Claims:
         v, b = self._plane(iterate.plane)
         with np.errstate(over="ignore", invalid="ignore"):
             value = problem.objective.dual(v, b)
-            blur = accuracy.of_bound(v, b, value)
-        if not np.isfinite(value - blur):
+            rounding_margin = accuracy.of_bound(v, b, value)
+        if not np.isfinite(value - rounding_margin):
             return Bound()
         if evaluation is not None and np.isfinite(evaluation.upper):
             self._compare(iterate.w, v, b, evaluation.upper)
-        if value <= blur:  # no risk is negative: the plane that is 0 everywhere is always there
+        if value <= rounding_margin:  # no risk is negative: the plane that is 0 everywhere is always there
             return Bound(0.0, 0.0, max(value, 0.0))
-        return Bound(value - blur, b, blur)
+        return Bound(value - rounding_margin, b, rounding_margin)
 
     def _plane(self, plane: Any) -> tuple[F64, float]:
         """Return (v, b) of a plane."""

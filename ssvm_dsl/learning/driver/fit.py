@@ -116,7 +116,7 @@ def train(
     -----
     Time and Ctrl-C end training inside an iteration, too; what is known by then is returned.
     """
-    fit = _Fit(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
+    fit = FitLoop(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
     left = replace(stop, max_seconds=fit.deadline.left)
     steps = _steps(trainer, problem, left, start, state, spec, checkpoint)
@@ -155,7 +155,7 @@ def train(
 
 
 @dataclass(eq=False)
-class _Fit:
+class FitLoop:
     """One call of :func:`train`; parameters are those."""
 
     trainer: Trainer
@@ -231,7 +231,7 @@ class _Fit:
             pass  # what is known stays
         except KeyboardInterrupt:
             progress.reason, progress.interrupted_twice = "interrupt", True
-        progress.settle(self.claims.false, self.stop.tol)
+        progress.compare_bounds(self.claims.false, self.stop.tol)
         progress.oracle_seconds, progress.evaluation_seconds = asked, deadline.spent - begun
         progress.seconds, progress.earlier_seconds = self.earlier + deadline.spent, self.earlier
 
@@ -372,7 +372,7 @@ def _kept(spec: TrainerSpec) -> AbstractContextManager[None]:
     known = registry()
     if spec not in known.specs(TrainerSpec):  # the kit looks at descriptions that nobody has registered
         return kept_surroundings(f"trainer '{spec.name}'", set())
-    return nullcontext() if known.owner(spec).bundled else kept_surroundings(known.whose(spec), set())
+    return nullcontext() if known.owner(spec).bundled else kept_surroundings(known.describe_owner(spec), set())
 
 
 def _take(progress: Progress, claims: Claims, iterate: Any, keep_best: bool, stop: StopRule) -> Checked:

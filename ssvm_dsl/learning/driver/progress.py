@@ -27,7 +27,7 @@ class Progress:
         The objective with the labellings that were found: ``primal`` with an exact oracle, else at most that.
     rounding : float
         What rounding may add to ``primal``.
-    dual, offset, blur : float
+    dual, offset, rounding_margin : float
         The lower bound, the b of its plane, and what was taken off for rounding
         (:class:`~ssvm_dsl.learning.driver.claims.Bound`).
     n_passes, own_passes : float
@@ -61,7 +61,7 @@ class Progress:
     seconds: float = 0.0
     history: list[TrainingEvent] = field(default_factory=list)
     offset: float = np.nan
-    blur: float = 0.0
+    rounding_margin: float = 0.0
     own_passes: float = 0.0
     at_start: float = np.nan
     from_start: bool = False
@@ -83,7 +83,7 @@ class Progress:
         self.n_passes = checked.iterate.n_passes + self.own_passes
         bound, evaluation = checked.bound, checked.evaluation
         if bound.dual > self.dual:
-            self.dual, self.offset, self.blur = bound.dual, bound.offset, bound.blur
+            self.dual, self.offset, self.rounding_margin = bound.dual, bound.offset, bound.rounding_margin
         better = evaluation is not None and evaluation.upper < self.primal
         if better or not keep_best or np.isnan(self.primal):
             np.copyto(self.w, checked.iterate.w)
@@ -99,19 +99,19 @@ class Progress:
 
     def withdraw(self, why: str) -> None:
         """Give up the lower bound."""
-        self.dual, self.offset, self.blur, self.withdrawn = -np.inf, np.nan, 0.0, why
+        self.dual, self.offset, self.rounding_margin, self.withdrawn = -np.inf, np.nan, 0.0, why
 
-    def settle(self, false: str, tol: float) -> None:
+    def compare_bounds(self, false: str, tol: float) -> None:
         """Compare both bounds once training is over; ``false`` says what the trainer claimed in error.
 
         Where time came before a plane of the trainer, the lower bound is that no risk is negative.
         """
         if self.dual == -np.inf and self.reason in ("seconds", "interrupt"):
-            self.dual, self.offset, self.blur = 0.0, 0.0, 0.0
+            self.dual, self.offset, self.rounding_margin = 0.0, 0.0, 0.0
         above = self.dual - self.primal
         if false:
             self.withdraw(false)
-        elif above > self.rounding + self.blur:
+        elif above > self.rounding + self.rounding_margin:
             text = "the lower bound of the optimum came out above the objective of the weights returned"
             self.withdraw(f"{text}, by {above:.2g}, which is more than rounding explains")
         elif above > 0.0:
@@ -159,7 +159,7 @@ class Progress:
 
     def at_rounding(self, tol: float) -> bool:
         """Whether rounding alone keeps the gap above the tolerance, and the rest of it is no larger than that."""
-        lost, enough = self.rounding + self.blur, tol * abs(self.primal)
+        lost, enough = self.rounding + self.rounding_margin, tol * abs(self.primal)
         return bool(np.isfinite(self.gap) and lost > enough and self.gap - lost <= max(enough, lost))
 
 

@@ -25,16 +25,16 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
+from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, fit_cost_estimate, require_fit_memory
 from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
-from ssvm_dsl.learning.driver.outlook import Outlook, fit_outlook, require_fit_memory
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.validation import Validation, scores_of
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
+from ssvm_dsl.learning.estimators.fit_warnings import convergence_warning, refuse_excess, warn_of
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
-from ssvm_dsl.learning.estimators.goal import FitCall, Goal
 from ssvm_dsl.learning.estimators.latent import (
     LatentOptions,
     LatentRun,
@@ -48,9 +48,9 @@ from ssvm_dsl.learning.estimators.latent import (
     objective_in_time,
 )
 from ssvm_dsl.learning.estimators.predictor import Predictor
-from ssvm_dsl.learning.estimators.remarks import refuse_excess, shortfall, warn_of
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
 from ssvm_dsl.learning.estimators.stream import Stream, check_weights
+from ssvm_dsl.learning.estimators.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
@@ -139,10 +139,8 @@ class Learner(Predictor):
         """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
 
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
-    def _learn(
-        self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None, held_out: Any = None
-    ) -> None:
-        """Learn the weights from labelled examples; ``goal_of`` says what is minimised on them."""
+    def _learn(self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None, held_out: Any = None) -> None:
+        """Learn the weights from labelled examples; ``target_of`` says what is minimised on them."""
         self._check()
         announce_compiling()
         deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
@@ -153,57 +151,59 @@ class Learner(Predictor):
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         self._remark(grounded)
-        fit = FitCall(goal_of, spec, options, sample_weight, held_out, deadline)
+        fit = FitRequest(target_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
             if grounded.declaration.latents and spec.completes:
-                progress, problem, goal = self._learn_latent_online(grounded, fit, executor, start)
+                progress, problem, target = self._learn_latent_online(grounded, fit, executor, start)
             elif grounded.declaration.latents:
-                progress, problem, goal = self._learn_latent(grounded, fit, executor, start)
+                progress, problem, target = self._learn_latent(grounded, fit, executor, start)
             else:
-                problem, outlook, goal = self._asked(grounded, fit, executor)
+                problem, estimate, target = self._asked(grounded, fit, executor)
                 grounded = replace(grounded, loss=None)
-                progress = self._fit_once(grounded, problem, outlook, goal, fit, start)
+                progress = self._fit_once(grounded, problem, estimate, target, fit, start)
                 self._take(grounded, progress, problem, options)
             self._stream: Stream | None = None
         self.report_ = fit.times.told(self.report_, deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
-        warn_of(shortfall(self.report_, self.tol, spec, goal.risk, problem, progress))
+        warn_of(convergence_warning(self.report_, self.tol, spec, target.risk, problem, progress))
 
-    def _asked(self, grounded: Grounded, fit: FitCall, executor: Executor) -> tuple[Problem, Outlook, Goal]:
+    def _asked(
+        self, grounded: Grounded, fit: FitRequest, executor: Executor
+    ) -> tuple[Problem, CostEstimate, TrainingTarget]:
         """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
-        goal, n = fit.goal_of(grounded), grounded.n_examples
-        problem, outlook = self._problem(grounded, goal, executor, fit.spec, fit.sample_weight, n, fit.deadline)
+        target, n = fit.target_of(grounded), grounded.n_examples
+        problem, estimate = self._problem(grounded, target, executor, fit.spec, fit.sample_weight, n, fit.deadline)
         # a declared loss that the risk does not look at makes room: it is as large as the scores
-        return problem, outlook, replace(goal, loss=problem.loss)
+        return problem, estimate, replace(target, loss=problem.loss)
 
     def _fit_once(
-        self, grounded: Grounded, problem: Problem, outlook: Outlook, goal: Goal, fit: FitCall, start: F64 | None
-    ) -> Progress:
+        self, grounded: Grounded, problem: Problem, estimate: CostEstimate, target: TrainingTarget, fit: FitRequest,
+        start: F64 | None,
+    ) -> Progress:  # fmt: skip
         """Train on one convex problem."""
         spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
-        if slow := outlook.warning(self.max_seconds):
+        if slow := estimate.warning(self.max_seconds):
             warnings.warn(slow, UserWarning, stacklevel=4)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
-        ahead = compiling_ahead(spec.name, goal.risk.name, problem.session.plan.backend)
-        with self._listeners(outlook) as listeners, ahead:
+        ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
+        with self._listeners(estimate) as listeners, ahead:
             trainer = spec.load()(**options, random_state=self._seed)
             progress = train(
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
                 unit=self._unit(problem), start=start, callbacks=listeners,
-                checkpoint=self._checkpoint(problem, goal, spec, options, start),
+                checkpoint=self._checkpoint(problem, target, spec, options, start),
                 validation=self._validation(grounded, fit.held_out, deadline), deadline=deadline,
             )  # fmt: skip
         fit.times.add(deadline.spent - begun, progress)
         return progress
 
     def _learn_latent(
-        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None
-    ) -> tuple[Progress, Problem, Goal]:
+        self, grounded: Grounded, fit: FitRequest, executor: Executor, start: F64 | None
+    ) -> tuple[Progress, Problem, TrainingTarget]:
         """Complete latent variables and fit in turn, from several beginnings; take the best run."""
-        options = LatentOptions.of(self.latent_options)
-        goal = fit.goal_of(grounded)
-        check_latent(goal.risk, goal.loss, self.checkpoint)
+        options, target = LatentOptions.of(self.latent_options), fit.target_of(grounded)
+        check_latent(target.risk, target.loss, self.checkpoint)
         best: LatentRun | None = None
         for restart in range(options.restarts):
             run = self._latent_run(grounded, fit, executor, start if restart == 0 else None, options, restart)
@@ -214,40 +214,40 @@ class Learner(Predictor):
         self._take(grounded, best.progress, best.problem, fit.options)
         unit = self._unit(best.problem)
         self.report_ = replace(self.report_, latent_objectives=tuple(unit * value for value in best.objectives))
-        return best.progress, best.problem, goal
+        return best.progress, best.problem, target
 
     def _learn_latent_online(
-        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None
-    ) -> tuple[Progress, Problem, Goal]:
+        self, grounded: Grounded, fit: FitRequest, executor: Executor, start: F64 | None
+    ) -> tuple[Progress, Problem, TrainingTarget]:
         """Train once, with latent variables completed at each visit of an example."""
-        options, goal = LatentOptions.of(self.latent_options), fit.goal_of(grounded)
-        check_latent(goal.risk, goal.loss, self.checkpoint)
+        options, target = LatentOptions.of(self.latent_options), fit.target_of(grounded)
+        check_latent(target.risk, target.loss, self.checkpoint)
         options.require_one_start(fit.spec)
         data = self._begun(grounded, options, executor, fit.deadline, start)
-        problem, outlook, goal = self._asked(data, fit, executor)
-        progress = self._fit_once(data, problem, outlook, goal, fit, start)
+        problem, estimate, target = self._asked(data, fit, executor)
+        progress = self._fit_once(data, problem, estimate, target, fit, start)
         self._take(grounded, progress, problem, fit.options)
-        return progress, problem, goal
+        return progress, problem, target
 
     def _latent_run(
-        self, grounded: Grounded, fit: FitCall, executor: Executor, start: F64 | None, options: LatentOptions, seed: int
+        self, grounded: Grounded, fit: FitRequest, executor: Executor, start: F64 | None, how: LatentOptions, seed: int
     ) -> LatentRun:
         """Complete latent variables and fit in turn until neither changes much, or time is up."""
         complete_at = self._completer(grounded, executor, fit.deadline)
-        w, states = start, beginning(grounded, options, seed + (self._seed or 0), start, complete_at)
+        w, states = start, beginning(grounded, how, seed + (self._seed or 0), start, complete_at)
         run: LatentRun | None = None
-        for _ in range(options.rounds):
+        for _ in range(how.rounds):
             if run is not None and fit.deadline.over:
                 run.progress.unsettled = "stopped at max_seconds"
                 break
             data = completed(grounded, states)
-            problem, outlook, goal = self._asked(data, fit, executor)
+            problem, estimate, target = self._asked(data, fit, executor)
             before = np.inf if w is None else objective_in_time(problem, w, fit.deadline)
             if run is not None:
                 run.objectives.append(min(before, run.objectives[-1]))
                 if run.objectives[-2] - before <= self.tol * abs(before):
                     break
-            progress = self._fit_once(data, problem, outlook, goal, fit, w)
+            progress = self._fit_once(data, problem, estimate, target, fit, w)
             if run is not None and progress.comparable > before:  # less than a tolerance was left to gain
                 break
             objectives = [] if run is None else run.objectives
@@ -264,7 +264,7 @@ class Learner(Predictor):
             states = found
         else:
             assert run is not None
-            run.progress.unsettled = f"stopped after rounds={options.rounds} (latent_options)"
+            run.progress.unsettled = f"stopped after rounds={how.rounds} (latent_options)"
         assert run is not None
         return run
 
@@ -282,7 +282,7 @@ class Learner(Predictor):
         return lambda w: complete(grounded, parameters, w, executor, *backend, deadline)
 
     @memory_for("partial_fit", "give it smaller batches")
-    def _learn_more(self, X: Any, Y: Any, goal_of: Callable[[Grounded], Goal], sample_weight: Any = None) -> None:
+    def _learn_more(self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None) -> None:
         """Learn one pass over a batch of a stream of labelled examples."""
         self._check()
         announce_compiling()
@@ -292,9 +292,9 @@ class Learner(Predictor):
             raise TrainingError(f"trainer '{spec.name}' has no partial_fit; these have: {', '.join(able)}")
         stream: Stream | None = getattr(self, "_stream", None)
         grounded = self._ground(X, Y, fitted=None if stream is None else self._fitted)
-        goal, name = goal_of(grounded), spec.name
+        target, name = target_of(grounded), spec.name
         fingerprint: dict[str, Any] = {"trainer": name, "trainer_options": named_options(options)}
-        fingerprint |= {"random_state": self._seed, "risk": goal.risk.name, "power": float(self.power)}
+        fingerprint |= {"random_state": self._seed, "risk": target.risk.name, "power": float(self.power)}
         if stream is not None:
             stream.check(fingerprint)
             if self._blocks != grounded.parameters.blocks:
@@ -308,8 +308,8 @@ class Learner(Predictor):
             if grounded.declaration.latents:
                 latent, old = checked_stream(spec, self.latent_options), None if stream is None else self.coef_
                 grounded = self._begun(grounded, latent, executor, deadline, old)
-                goal = goal_of(grounded)
-            problem, _ = self._problem(grounded, goal, executor, spec, sample_weight, seen, deadline)
+                target = target_of(grounded)
+            problem, _ = self._problem(grounded, target, executor, spec, sample_weight, seen, deadline)
             with contained(f"trainer '{name}'"):
                 trainer = spec.load()(**options, random_state=self._seed)
                 found = trainer.partial(problem, None if stream is None else stream.state())
@@ -335,15 +335,15 @@ class Learner(Predictor):
         return spec, spec.resolve(self.trainer_options)
 
     def _problem(
-        self, grounded: Grounded, goal: Goal, executor: Executor, spec: TrainerSpec, sample_weight: Any, n: int,
-        deadline: Deadline,
-    ) -> tuple[Problem, Outlook]:  # fmt: skip
+        self, grounded: Grounded, target: TrainingTarget, executor: Executor, spec: TrainerSpec, sample_weight: Any,
+        n: int, deadline: Deadline,
+    ) -> tuple[Problem, CostEstimate]:  # fmt: skip
         """Return the training problem, with its oracle, and what it is expected to take."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
         require_feasible_truth(grounded)
-        risk, needs = goal.risk, spec.needs
+        risk, needs = target.risk, spec.needs
         check_pairing(spec, risk, self.power, is_default(self, "trainer"))
         weight = check_sample_weight(sample_weight, grounded.n_examples)
         lam = lam_of(self.C, self.lam, n)
@@ -352,21 +352,21 @@ class Learner(Predictor):
             able = minimisers(risk, self.power, registry(), lambda other: not other.needs.strongly_convex)
             text = f"trainer '{spec.name}' needs every factor regularised (regularization above 0)"
             raise TrainingError(f"{text}; set trainer= to one that does not: {', '.join(able) or 'none'}")
-        parameters, marginals = risk.asked_about(grounded.parameters, goal.loss), needs.asks_marginals
+        parameters, marginals = risk.asked_about(grounded.parameters, target.loss), needs.asks_marginals
         completes = spec.completes and bool(grounded.declaration.latents)
-        session, outlook = self._opened(grounded, parameters, goal, spec, completes, deadline)
-        problem = risk.problem(parameters, goal.loss, objective, session, executor, marginals)
+        session, estimate = self._opened(grounded, parameters, target, spec, completes, deadline)
+        problem = risk.problem(parameters, target.loss, objective, session, executor, marginals)
         if completes and isinstance(problem, MarginProblem):  # as all problems of such trainers are
             problem = CompletingProblem(problem, hidden_variables(grounded))
         refuse_excess(problem.accuracy)
-        return problem, outlook
+        return problem, estimate
 
     def _opened(
-        self, grounded: Grounded, parameters: ParameterMap, goal: Goal, spec: TrainerSpec, completes: bool,
+        self, grounded: Grounded, parameters: ParameterMap, target: TrainingTarget, spec: TrainerSpec, completes: bool,
         deadline: Deadline,
-    ) -> tuple[PlannedSession, Outlook]:  # fmt: skip
+    ) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
         """Return the planned backend, opened, and what the fit is expected to take; one that is unplanned in time."""
-        risk, loss, need, chosen = goal.risk, goal.loss, None, None
+        risk, loss, need, chosen = target.risk, target.loss, None, None
         try:
             with within(deadline):
                 check_factored(spec, risk, self.power, grounded.parameters, loss)
@@ -377,14 +377,14 @@ class Learner(Predictor):
                 need = need_of(parameters, tasks, guarantee, abilities, priced=risk.loss(loss).factors)
                 chosen = plan_program(parameters.program, need, self.backend, self.backend_options)
                 require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
-                outlook = fit_outlook(need, chosen, risk, loss, spec, self.power, self.max_passes)
-                return open_plan(chosen, parameters.program, outwards=False), outlook
+                estimate = fit_cost_estimate(need, chosen, risk, loss, spec, self.power, self.max_passes)
+                return open_plan(chosen, parameters.program, outwards=False), estimate
         except OutOfTime:
             session = UnplannedSession.of(parameters.program, need, chosen)
-            return session, Outlook("this fit", session.plan.backend, grounded.n_examples, np.nan)
+            return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
 
     def _checkpoint(
-        self, problem: Problem, goal: Goal, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
+        self, problem: Problem, target: TrainingTarget, spec: TrainerSpec, options: dict[str, Any], start: F64 | None
     ) -> Checkpoint | None:
         """Return where the fit keeps its state, if it is to."""
         if self.checkpoint is None:
@@ -394,11 +394,11 @@ class Learner(Predictor):
             raise TrainingError(f"trainer '{spec.name}' keeps no checkpoints; these do: {', '.join(able)}")
         facts: dict[str, Any] = {"trainer": spec.name, "trainer_options": named_options(options)}
         chosen = problem.session.plan
-        facts |= {"random_state": self._seed, "risk": goal.risk.name}
+        facts |= {"random_state": self._seed, "risk": target.risk.name}
         facts |= {"backend": chosen.backend, "backend_options": dict(chosen.options)}
         facts |= {"C": float(self.C)} if self.lam is None else {"lam": float(self.lam)}
         facts |= {} if start is None else {"weights to start from": start}
-        facts |= goal.facts
+        facts |= target.facts
         return Checkpoint(Path(self.checkpoint), fingerprint(problem, facts), self.checkpoint_seconds)
 
     def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
@@ -423,7 +423,7 @@ class Learner(Predictor):
         return Validation(score, self.patience)
 
     @contextmanager
-    def _listeners(self, outlook: Outlook) -> Iterator[list[Callback]]:
+    def _listeners(self, estimate: CostEstimate) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
         listeners: list[Callback] = [*(self.callbacks or ()), *registry().listeners()]
         if not self.verbose:
@@ -431,7 +431,7 @@ class Learner(Predictor):
             return
         from ssvm_dsl.report.progress import FitProgress
 
-        expected = str(outlook) if outlook.pass_seconds >= 1.0 else ""
+        expected = str(estimate) if estimate.pass_seconds >= 1.0 else ""
         with FitProgress(self.tol, self.max_passes, expected=expected) as shown:
             yield [*listeners, shown.update]
 

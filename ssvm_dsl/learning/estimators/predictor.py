@@ -32,8 +32,8 @@ from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.risks.answers import (
+    BoundSummary,
     PredictionRequest,
-    Worth,
     labellings,
     latent_states,
     probabilities,
@@ -211,7 +211,7 @@ class Predictor(Estimator):
         time_limit: float | None = None,
         given: Any = None,
         on_missing: str = "raise",
-    ) -> tuple[list[T], Worth]:
+    ) -> tuple[list[T], BoundSummary]:
         """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
 
         Examples without an answer are an error, which carries the others' answers, or ``None`` in lists.  Warns of
@@ -233,18 +233,18 @@ class Predictor(Estimator):
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded
 
-        worths: list[Worth] = []
+        worths: list[BoundSummary] = []
         missing = MissingAnswers(task)
 
         def noted(grounded: Grounded, solution: Solution) -> T:
-            worths.append(Worth.of(solution))
+            worths.append(BoundSummary.of(solution))
             return _readable(read, grounded, solution, without_answer(solution, task))
 
         guarantee, own = Guarantee(self.guarantee), self.backend_options
         request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
         with self._executor() as executor:
             found = request.each(grounder, len(examples), executor, noted)
-        worth = Worth.joined(worths)
+        worth = BoundSummary.joined(worths)
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
         if on_missing == "raise":
@@ -370,7 +370,7 @@ def _custom_loss(kind: str) -> Callable[..., Any]:
     function = known.load(spec)
 
     def prices(*args: Any, **options: Any) -> Any:
-        with contained(known.whose(spec)):
+        with contained(known.describe_owner(spec)):
             return function(*args, **options)
 
     return prices

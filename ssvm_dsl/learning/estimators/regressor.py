@@ -16,8 +16,8 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
-from ssvm_dsl.learning.estimators.goal import Goal
 from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.training_target import TrainingTarget
 from ssvm_dsl.learning.objective import DEFAULT_C
 from ssvm_dsl.learning.risks.kinds import regression_risk
 
@@ -127,7 +127,7 @@ checkpoint_seconds
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        self._learn(X, _given(Y), lambda grounded: self._goal(grounded, values), sample_weight, validation)
+        self._learn(X, _given(Y), lambda grounded: self._target(grounded, values), sample_weight, validation)
         return self
 
     def partial_fit(
@@ -139,7 +139,7 @@ checkpoint_seconds
         """
         self._check()
         check_values(values, len(self._examples(X)))
-        self._learn_more(X, _given(Y), lambda grounded: self._goal(grounded, values), sample_weight)
+        self._learn_more(X, _given(Y), lambda grounded: self._target(grounded, values), sample_weight)
         return self
 
     def predict(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:
@@ -173,7 +173,7 @@ checkpoint_seconds
         tags.estimator_type, tags.regressor_tags, tags.target_tags.required = "regressor", RegressorTags(), True
         return tags
 
-    def _goal(self, grounded: Grounded, values: Any) -> Goal:
+    def _target(self, grounded: Grounded, values: Any) -> TrainingTarget:
         """Return the risk for the given values; the declared loss plays no part."""
         found, epsilon = check_values(values, grounded.n_examples), check_epsilon(self.epsilon)
         if grounded.ignored is not None and grounded.ignored.any():
@@ -182,7 +182,7 @@ checkpoint_seconds
         assert grounded.truth is not None
         program = grounded.program
         loss = LossTerm(grounded.truth, np.zeros(program.n_states), np.zeros(program.n_examples))
-        return Goal(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
+        return TrainingTarget(regression_risk(found, epsilon), loss, {"values": found, "epsilon": epsilon})
 
     def _check(self) -> None:
         super()._check()

@@ -13,10 +13,10 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.estimators.classifier import Classifier
-from ssvm_dsl.learning.estimators.goal import Goal
 from ssvm_dsl.learning.estimators.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
 from ssvm_dsl.learning.estimators.scoring import Scoring
+from ssvm_dsl.learning.estimators.training_target import TrainingTarget
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
@@ -176,7 +176,7 @@ class StructuredSVM(Classifier):
             The model has nothing to score with, or nothing to predict.
         """
         data = self._trainable(X, _given(Y), sample_weight)
-        self._learn(data.X, data.Y, self._goal, data.sample_weight, validation)
+        self._learn(data.X, data.Y, self._target, data.sample_weight, validation)
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -191,7 +191,7 @@ class StructuredSVM(Classifier):
             The trainer cannot learn from a stream; names those that can.
         """
         data = self._trainable(X, _given(Y), sample_weight)
-        self._learn_more(data.X, data.Y, self._goal, data.sample_weight)
+        self._learn_more(data.X, data.Y, self._target, data.sample_weight)
         return self
 
     def _trainable(self, X: Any, Y: Any, sample_weight: Any) -> Trainable:
@@ -204,10 +204,10 @@ class StructuredSVM(Classifier):
         self.infeasible_ = data.examples
         return data
 
-    def _goal(self, grounded: Grounded) -> Goal:
+    def _target(self, grounded: Grounded) -> TrainingTarget:
         """Return the risk by its name, with the declared loss."""
         assert grounded.loss is not None
-        return Goal(find_risk(self.risk), grounded.loss)
+        return TrainingTarget(find_risk(self.risk), grounded.loss)
 
     def _remark(self, grounded: Grounded) -> None:
         warn_of_unknown(grounded, stacklevel=5)

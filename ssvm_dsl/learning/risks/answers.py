@@ -24,7 +24,7 @@ from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution, Stop
-from ssvm_dsl.learning.driver.outlook import predict_outlook
+from ssvm_dsl.learning.driver.cost_estimate import predict_cost_estimate
 from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -113,7 +113,7 @@ class PredictionRequest:
                 pause()
                 need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
                 chosen = plan_program(grounded.program, need, self.backend, self.options)
-                if not first and (slow := predict_outlook(need, chosen, n).warning(self.deadline.limit)):
+                if not first and (slow := predict_cost_estimate(need, chosen, n).warning(self.deadline.limit)):
                     warnings.warn(slow, UserWarning, stacklevel=7)
                 pause()
                 return open_plan(chosen, grounded.program, outwards=False)
@@ -164,7 +164,7 @@ def losses(grounded: Grounded, solution: Solution) -> tuple[NDArray[np.float64],
 
 
 @dataclass(frozen=True, eq=False)
-class Worth:
+class BoundSummary:
     """What is known of answers: scores, and upper bounds of any labelling's.
 
     Parameters
@@ -180,13 +180,13 @@ class Worth:
     open: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, solution: Solution) -> Worth:
+    def of(cls, solution: Solution) -> BoundSummary:
         """Return what is known of the answers of a chunk."""
         late = solution.stop == Stop.TIME
         return cls(solution.best, solution.bound, late & ~solution.optimal() if late.any() else late)
 
     @classmethod
-    def joined(cls, parts: list[Worth]) -> Worth:
+    def joined(cls, parts: list[BoundSummary]) -> BoundSummary:
         """Return what is known of the answers of several chunks."""
         names = (("score", np.float64), ("bound", np.float64), ("open", np.bool_))
         return cls(*(np.concatenate([np.zeros(0, kind), *(getattr(p, name) for p in parts)]) for name, kind in names))

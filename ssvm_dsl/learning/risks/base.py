@@ -141,9 +141,9 @@ class BaseProblem(ABC):
         """
         value, bound, seen = np.zeros(self.n), np.full(self.n, np.nan), np.zeros(self.n, dtype=bool)
         self.cut_short, cut_short = False, False
-        for portion in self.portions():
-            while len(portion) and (size := self._affordable(len(portion))):
-                some, portion = portion[:size], portion[size:]
+        for chunk in self.chunks():
+            while len(chunk) and (size := self._affordable(len(chunk))):
+                some, chunk = chunk[:size], chunk[size:]
                 try:
                     value[some], bound[some] = self.risks(w, some)
                 except OutOfTime:
@@ -155,7 +155,7 @@ class BaseProblem(ABC):
         assert found is not None
         return found
 
-    def portions(self) -> list[I64]:
+    def chunks(self) -> list[I64]:
         """Return all examples, in parts that can be looked at in one go."""
         return [np.arange(self.n, dtype=np.int64)]
 
@@ -244,7 +244,7 @@ class BaseProblem(ABC):
         late = (solution.stop == Stop.TIME) & ~np.isfinite(solution.bound)
         if late.any() and question.task is Task.RELAXED and self.session.guarantee is not Guarantee.HEURISTIC:
             solution.bound = solution.bound.copy()
-            some = question.but(examples=question.ids(self.program)[late])
+            some = question.replace(examples=question.ids(self.program)[late])
             solution.bound[late] = trivial_bound(self.program, some)
         return solution
 

@@ -138,14 +138,14 @@ class Risk:
             raise TrainingError(f"{text}; these risks take this model: {able}")
         known = registry()
         spec = replace(self.spec, factory=self.spec.mixtures) if marginals and self.spec.mixtures else self.spec
-        make: Any = spec.load(known.whose(self.spec))
+        make: Any = spec.load(known.describe_owner(self.spec))
         own = isinstance(make, type) and issubclass(make, BaseProblem)
         parameters, used = self._with_given(parameters, self.loss(loss), own)
         world = (parameters, used, objective, session, executor)
         if own:
             made: Any = make(*world, **self.settings)
             return made  # type: ignore[no-any-return]
-        return given_risk(make, self.spec, known.whose(self.spec), *world)
+        return given_risk(make, self.spec, known.describe_owner(self.spec), *world)
 
     def _with_given(self, parameters: ParameterMap, loss: LossTerm, own: bool) -> tuple[ParameterMap, LossTerm]:
         """Return parameters and loss of the problem: where losses add up, given scores of states are part of the loss.
@@ -159,7 +159,8 @@ class Risk:
         if constants is not None and self.relaxed and constants.tables:
             text = "needs joint states that all have weights (no Forbid or Given of several variables)"
             raise TrainingError(f"risk '{self.name}' {text}; risk='margin' does without")
-        if constants is None or not parameters.tells_apart or self.spec.form in (RiskForm.SMOOTH, RiskForm.CONVEX):
+        subtracts = self.spec.form not in (RiskForm.SMOOTH, RiskForm.CONVEX)
+        if constants is None or not parameters.has_varying_constants or not subtracts:
             return parameters, loss
         if not own:
             raise TrainingError(f"risk '{self.name}' knows nothing of given scores (Given); risk='margin' does")

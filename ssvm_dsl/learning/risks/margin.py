@@ -105,7 +105,7 @@ class MarginProblem(BaseProblem):
 
         ``tables``: whether the caller's kernel adds what joint states score without weights.
         """
-        plain = self.loss.kind == ADDITIVE and not self.parameters.tells_apart
+        plain = self.loss.kind == ADDITIVE and not self.parameters.has_varying_constants
         if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))):
             return None  # other kernels know of losses that add up over variables only
         return self.session.compiled()
@@ -190,7 +190,7 @@ class MarginProblem(BaseProblem):
 
     def _without_weights(self, ids: I64, truth: I32, labels: I32) -> F64 | float:
         """Return what labellings score without weights more than the truth: a part of the offset of their planes."""
-        if not self.parameters.tells_apart:
+        if not self.parameters.has_varying_constants:
             return 0.0
         constants, program = self.parameters.constants, self.program
         assert constants is not None

@@ -35,7 +35,7 @@ from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 
 #: Marginals of as many examples as are kept at a time where their values alone count: 32 MB.
-PORTION = 2**22
+CHUNK = 2**22
 
 #: Marginals this close to 0 and 1 are a labelling.
 WHOLE_ATOL = 1e-6
@@ -87,7 +87,7 @@ class RelaxedProblem(MarginProblem):
         marginals count only where they are a labelling themselves.
         """
         tight, bounded = 0, True
-        for ids in self.portions():
+        for ids in self.chunks():
             planes, program = self.oracle(w, ids), self.program
             assert planes.marginals is not None
             labels = rounded(program if len(ids) == self.n else program.take(ids), planes.marginals)
@@ -101,19 +101,19 @@ class RelaxedProblem(MarginProblem):
     def value(self, w: F64) -> tuple[float, float]:
         """Return (objective, certified upper bound or nan) at w; marginals are kept for some examples at a time."""
         value, bound, cut_short = np.empty(self.n), np.empty(self.n), False
-        for ids in self.portions():
+        for ids in self.chunks():
             planes = self._known(self.oracle(w, ids))
             value[ids], bound[ids], cut_short = planes.value, planes.bound, cut_short or self.cut_short
         self.cut_short = cut_short
         self._remember(w, np.arange(self.n), value, bound)
         return self.objective.primal(w, value), self.objective.primal(w, bound)
 
-    def portions(self) -> list[I64]:
+    def chunks(self) -> list[I64]:
         """Return all examples, in parts whose marginals are few enough to be kept; one part with constraints."""
         everyone = np.arange(self.n, dtype=np.int64)
         if self.program.constraints:
             return [everyone]
-        return [everyone[part] for part in bounded_slices(self._n_scores, PORTION)]
+        return [everyone[part] for part in bounded_slices(self._n_scores, CHUNK)]
 
     def dual_losses(self, w: F64, ids: I64, warm: Any, passes: int) -> tuple[Planes, Any]:
         """Return dual losses, upper bounds of the risks, after a few passes of message passing; and the messages.

@@ -18,7 +18,7 @@ from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import positions, stretches
+from ssvm_dsl.ir.ragged import positions, slices
 from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.risks.ceilings import labelling_logarithms, largest_losses
@@ -80,7 +80,7 @@ class SmoothProblem(GradientProblem):
         """Return a bound of the rounding error of a plane's offset, which is a difference of scores."""
         objective = self.objective
         error = float(np.dot(objective.weight[ids] * objective.slopes(value), size))
-        for part in stretches(len(w)):
+        for part in slices(len(w)):
             error += float(np.dot(np.abs(vector[part]), np.abs(w[part])))
         return ROUNDING * error
 

@@ -115,10 +115,10 @@ def messages(trial: Trial) -> None:
     solution = session.solve(question)
     if not isinstance(solution.warm, Messages) or not np.array_equal(solution.warm.ids, chosen):
         raise Complaint(f"{question}\nclaims messages but Solution.warm is no Messages of these examples")
-    mine, changed = (session.slope(question.but(theta=scores, warm=solution.warm)) for scores in (theta, theirs))
+    mine, changed = (session.slope(question.replace(theta=scores, warm=solution.warm)) for scores in (theta, theirs))
     if mine is None or changed is None:
         raise NotForThisProgram
-    again = session.solve(question.but(limits=Limits(iterations=1), warm=solution.warm))
+    again = session.solve(question.replace(limits=Limits(iterations=1), warm=solution.warm))
     rise = []
     for slope in (mine, changed):
         _one_state_each(trial.problem.program, slope, chosen)

@@ -163,7 +163,7 @@ def selected(trial: Trial) -> None:
         for question in trial.questions(examples):
             trial.judged(session, question)
     for question in trial.questions(chosen):
-        trial.judged(session, question.but(theta=hidden))
+        trial.judged(session, question.replace(theta=hidden))
 
 
 def hide_others(problem: Problem, chosen: I64) -> Theta:
@@ -185,7 +185,7 @@ def reused(trial: Trial) -> None:
     for question in trial.questions():
         first = trial.judged(session, question)
         kept = deepcopy(replace(first, warm=None, stats={}))
-        other.judged(session, question.but(theta=other.problem.theta))
+        other.judged(session, question.replace(theta=other.problem.theta))
         with naming_the_question(question):
             _same(kept, first, "a later call changed the arrays of an earlier answer")
         trial.judged(session, question)
@@ -269,8 +269,8 @@ def warm(trial: Trial) -> None:
         warm = trial.judged(session, question).warm
         if warm is None:
             raise Complaint(f"{question}\nclaims warm starts but Solution.warm is None")
-        trial.judged(session, question.but(warm=warm))
-        other.judged(session, question.but(theta=other.problem.theta, warm=warm))
+        trial.judged(session, question.replace(warm=warm))
+        other.judged(session, question.replace(theta=other.problem.theta, warm=warm))
 
 
 def limits(trial: Trial) -> None:

@@ -26,7 +26,7 @@ from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
 from ssvm_dsl.testing.constraints.problems import kind_problems
 from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.own_oracles import own_problems
+from ssvm_dsl.testing.custom_oracles import own_problems
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 

@@ -96,7 +96,7 @@ class _Batch:
     def ask(self, limits: Limits) -> tuple[Solution, float]:
         """Return an answer and the seconds it took."""
         start = perf_counter()
-        return self.session.solve(self.question.but(limits=limits)), perf_counter() - start
+        return self.session.solve(self.question.replace(limits=limits)), perf_counter() - start
 
     def seconds(self) -> float:
         """Return the seconds without a limit; what is prepared or compiled once does not count."""

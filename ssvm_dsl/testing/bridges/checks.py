@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ssvm_dsl.inference.bridging.asked import Asked
+from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question, Solution, Task
@@ -30,7 +30,7 @@ EXACT, ANY = "junction-tree", "brute-force"
 
 def behind(bridge: BridgeSpec, problem: Problem, question: Question, plugins: Registry) -> Solution:
     """Return a verified answer through a bridge."""
-    left = Asked.of(bridge, problem.program, plugins).lowered().program.constraints
+    left = BridgeMatch.of(bridge, problem.program, plugins).lowered().program.constraints
     backend = plugins.find(BackendSpec, ANY if left else EXACT)
     plan = Plan(backend.name, "", "", options=backend.resolve(None), bridges=(bridge.name,))
     return open_plan(plan, problem.program, plugins).solve(question)
@@ -86,7 +86,7 @@ def selections(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
 def constancy(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
     """Rewrite twice: the same program, and nothing written to what is given."""
     given = deepcopy([group.arrays() for group in problem.program.constraints])
-    first, second = (Asked.of(bridge, problem.program, plugins).lowered() for _ in range(2))
+    first, second = (BridgeMatch.of(bridge, problem.program, plugins).lowered() for _ in range(2))
     if first.program.content_hash != second.program.content_hash:
         raise Complaint("it makes something else of the same constraints when it is asked again")
     if not all(np.array_equal(one, other) for one, other in zip(first.tables, second.tables, strict=True)):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from ssvm_dsl.inference.bridging.asked import Asked
+from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
@@ -99,7 +99,7 @@ def _problems(spec: BridgeSpec, kinds: list[str], report: ConformanceReport, kno
             seed = 1000 * report.seed + number
             try:
                 problem = bridge_problem(kind, seed, known)
-                asked = Asked.of(spec, problem.program, known)
+                asked = BridgeMatch.of(spec, problem.program, known)
                 if asked.taken:
                     asked.lowered()
                     found.append(problem)

@@ -146,7 +146,7 @@ def answers(problem: Problem) -> None:
 def starts(problem: Problem) -> None:
     """Ask for states that keep each constraint, where the kind proposes some, and for the host's first labelling."""
     program, question = problem.program, Question(problem.theta)
-    node = question.open_node(program)
+    node = question.masked_node(program)
     for example in range(program.n_examples):
         one = program.example(example)
         first, last = program.state_ptr[program.var_ptr[example : example + 2]]

@@ -52,7 +52,7 @@ class Session:
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        ids, node, limits = question.ids(self.program), question.open_node(self.program), question.limits
+        ids, node, limits = question.ids(self.program), question.masked_node(self.program), question.limits
         end = np.inf if limits.time is None else perf_counter() + limits.time
         labels = [np.zeros(size, np.int32) for size in np.diff(question.label_ptr(self.program))]
         score, bound = np.full(len(ids), -np.inf), np.full(len(ids), np.nan)

@@ -67,11 +67,11 @@ class Example:
     const: float
 
     @classmethod
-    def of(cls, program: Program, theta: Theta, open_node: F64, i: int) -> Example:
-        """Return the scores of example i of a program; see :meth:`ssvm_dsl.ir.Question.open_node`."""
+    def of(cls, program: Program, theta: Theta, masked_node: F64, i: int) -> Example:
+        """Return the scores of example i of a program; see :meth:`ssvm_dsl.ir.Question.masked_node`."""
         first, last = (int(v) for v in program.var_ptr[i : i + 2])
         node = np.full((last - first, 2), -np.inf)
-        states = open_node[program.state_ptr[first] : program.state_ptr[last]]
+        states = masked_node[program.state_ptr[first] : program.state_ptr[last]]
         node[np.arange(2) < program.card[first:last, None]] = states
         scopes, tables = [np.zeros((0, 2), np.int64)], [np.zeros((0, 4))]
         for group, pool in zip(program.groups, theta.tables, strict=True):

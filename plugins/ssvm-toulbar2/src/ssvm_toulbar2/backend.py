@@ -98,7 +98,7 @@ class Session:
         Iterations are backtracks of a search.  ``Solution.warm`` maps numbers of examples to their labellings, from
         whose scores the next searches start.
         """
-        ids, node, limits = question.ids(self.program), question.open_node(self.program), question.limits
+        ids, node, limits = question.ids(self.program), question.masked_node(self.program), question.limits
         known = question.warm if isinstance(question.warm, dict) else {}
         end = np.inf if limits.time is None else perf_counter() + limits.time
         answers: list[Answer] = []

@@ -63,7 +63,7 @@ class Example:
 
     @classmethod
     def of(cls, program: Program, theta: Theta, node: F64, i: int) -> Example:
-        """Return the scores of example i of a program; ``node`` is :meth:`ssvm_dsl.ir.Question.open_node`."""
+        """Return the scores of example i of a program; ``node`` is :meth:`ssvm_dsl.ir.Question.masked_node`."""
         first, last = (int(v) for v in program.var_ptr[i : i + 2])
         cards, states = program.card[first:last], node[program.state_ptr[first] : program.state_ptr[last]]
         scopes, tables = [], []

@@ -7,7 +7,7 @@ import numpy as np
 from ssvm_backends.dual.kernels import MAX_ARITY
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.graphs.graph import Graph
-from ssvm_backends.local.search import score_of, settle
+from ssvm_backends.local.search import local_search, score_of
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import assign, njit
 
@@ -170,7 +170,7 @@ def offer(
     if score <= best_decoded and best.score[i] > -np.inf:
         return best_decoded
     n = g.var_ptr[example + 1] - g.var_ptr[example]
-    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(False), np.int64(1) << 62)
+    local_search(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(False), np.int64(1) << 62)
     found = score_of(g, node, pool, example, labels)
     if found > best.score[i]:
         best.score[i] = found
@@ -189,7 +189,7 @@ def polish(g: Graph, node: F64, pool: F64, example: int, i: int, best: SolverPro
     """
     n = g.var_ptr[example + 1] - g.var_ptr[example]
     labels = best.labels[packed : packed + n].copy()
-    settle(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(True), np.int64(POLISH))
+    local_search(g, node, pool, example, labels, np.ones(2 * n, np.bool_), np.bool_(True), np.int64(POLISH))
     score = score_of(g, node, pool, example, labels)
     if score > best.score[i]:
         best.score[i] = score

@@ -19,7 +19,7 @@ from ssvm_dsl.plugin_api import Clock, PlainExample
 EDGE_SECONDS, LOOK_EVERY = 3e-5, 1024
 
 #: Entries of edges and clusters that sweeps look at between two looks at the clock, and steps around cycles.
-CALL, PORTION = 1e7, 2_000_000
+CALL, CHUNK = 1e7, 2_000_000
 
 
 @dataclass(eq=False)
@@ -163,17 +163,17 @@ class ClusterDual:
             trees = fundamental_cycles(self.ends[: self.n_given], len(self.card), root, clock)
             found = list(dict.fromkeys(found + trees))
         gains: list[F64] = [np.zeros(0)]
-        for part in self._portions(found):
+        for part in self._chunks(found):
             if clock.over:
                 break
             gains.append(self._gains(part))
         known = np.concatenate(gains)
         return found[: len(known)], known
 
-    def _portions(self, cycles: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+    def _chunks(self, cycles: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
         """Yield cycles, so many at a time that their gains take some milliseconds."""
         sizes = np.array([len(cycle) for cycle in cycles], dtype=np.int64) * int(self.card.max(initial=1)) ** 3
-        number = np.cumsum(sizes) // PORTION
+        number = np.cumsum(sizes) // CHUNK
         cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(cycles)]
         return (cycles[lo:hi] for lo, hi in pairwise(cuts) if lo < hi)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, settle, write_gains
+from ssvm_backends.structures.literals import Literals, set_literals, write_gains
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -48,4 +48,4 @@ def choose_counts(
                     count += 1
             if failed or count < lower[k] or count > upper[k]:
                 feasible[e] = False
-            settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])

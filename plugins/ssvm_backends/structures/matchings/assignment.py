@@ -107,7 +107,7 @@ class AssignmentSession(StructureSession):
         feasible[owner[~possible]] = False
 
     def _flow(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
-        from ssvm_backends.structures.literals import settle, write_gains
+        from ssvm_backends.structures.literals import set_literals, write_gains
 
         literals, of = self.literals[group], self.matchings[group]
         for place, i in enumerate(ids.tolist()):
@@ -124,5 +124,5 @@ class AssignmentSession(StructureSession):
                 if chosen is None:
                     feasible[place] = False
                 else:
-                    settle(literals, node, lo, k, chosen, labels[ptr[place] :])
+                    set_literals(literals, node, lo, k, chosen, labels[ptr[place] :])
                     excess[place] += error

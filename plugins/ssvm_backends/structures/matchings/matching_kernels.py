@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, on_and_off, settle, write_gains
+from ssvm_backends.structures.literals import Literals, on_and_off, set_literals, write_gains
 from ssvm_dsl.ir import F64, I8, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -245,7 +245,7 @@ def take_matches(
                     # a row whose literal has to be true may be matched elsewhere, to a place at no cost
                     if on_and_off(literals, node, lo, l, False)[1] == -np.inf:
                         chosen[l - first] = True
-                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
             c += 1
 
 
@@ -283,4 +283,4 @@ def take_rows_alone(
             for r in range(len(count)):
                 if count[r] < matchings.row_least[k] or count[r] > matchings.row_most[k]:
                     feasible[e] = False
-            settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+            set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals, settle, write_gains
+from ssvm_backends.structures.literals import Literals, set_literals, write_gains
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
@@ -228,4 +228,4 @@ def best_paths(
             )  # fmt: skip
             state[e] = max(state[e], found)
             if found == SOLVED:
-                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.segmentations.segment_scores import Segmented
 from ssvm_backends.structures.session import places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
@@ -90,10 +90,10 @@ class SemiMarkovSession:
         from ssvm_backends.structures.segmentations.best_segments import best_segmentations
 
         program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
         feasible = np.zeros(len(ids), dtype=bool)
-        for lo, hi in parts_within(len(ids), question.limits):
+        for lo, hi in chunks_until(len(ids), question.limits):
             part = ids[lo:hi]
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
             best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi])
@@ -106,10 +106,10 @@ class SemiMarkovSession:
         from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations
 
         program, theta = self.program, question.theta
-        ids, node, ptr = question.ids(program), question.open_node(program), question.label_ptr(program)
+        ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, reached = np.zeros((question.k, int(ptr[-1])), dtype=np.int32), 0
         found = np.full((question.k, len(ids)), -np.inf)
-        for lo, hi in parts_within(len(ids), question.limits):
+        for lo, hi in chunks_until(len(ids), question.limits):
             kbest_segmentations(
                 self.segmented, theta.pool, node, ids[lo:hi], ptr[lo:], labels, part := np.empty((question.k, hi - lo))
             )
@@ -127,7 +127,7 @@ class SemiMarkovSession:
         ids, ptr = question.ids(program), question.label_ptr(program)
         labels, worth = np.zeros(int(ptr[-1]), dtype=np.int32), np.full(len(ids), -np.inf)
         best_by_count(
-            self.segmented, theta.pool, question.open_node(program), theta.const, tables.counts, tables.shape,
+            self.segmented, theta.pool, question.masked_node(program), theta.const, tables.counts, tables.shape,
             tables.start, tables.offset, tables.scale, ids, ptr, labels, worth,
         )  # fmt: skip
         return Solution.exact(labels, worth)
@@ -136,7 +136,7 @@ class SemiMarkovSession:
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.segmentations.sum_segments import Answer, sum_segmentations
 
-        program, ids, node = self.program, question.ids(self.program), question.open_node(self.program)
+        program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
         start = pointers(starts[ids + 1] - starts[ids])
         counts = [pointers(group.shapes.counts[ids]) for group in program.groups]
@@ -146,7 +146,7 @@ class SemiMarkovSession:
         for g, (ptr, group) in enumerate(zip(counts, program.groups, strict=True)):
             table_start[g] = offset[g] + ptr * group.n_configs
         out, pool, log_z = np.zeros(int(start[-1])), np.zeros(int(offset[-1])), np.zeros(n)
-        for lo, hi in parts_within(n, question.limits):
+        for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], start[lo:], out, log_z[lo:hi])
             answer = Answer(out, start[lo:], pool, np.ascontiguousarray(table_start[:, lo:]))
             sum_segmentations(self.segmented, question.theta.pool, node, ids[lo:hi], answer, log_z[lo:hi])

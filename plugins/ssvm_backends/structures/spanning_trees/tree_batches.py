@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_backends.structures.arcs import arc_matrix, choose_arcs
-from ssvm_backends.structures.literals import Literals, settle, spread_marginals, write_gains
+from ssvm_backends.structures.literals import Literals, set_literals, spread_marginals, write_gains
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective
@@ -79,7 +79,7 @@ def best_trees(
             found = found and best_arborescence(trees.n[k], trees.single_root[k], matrix, heads)
             if found:
                 choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
-                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
             else:
                 feasible[e] = False
 
@@ -110,7 +110,7 @@ def best_projective_trees(
             found = found and best_projective(trees.n[k], trees.single_root[k], matrix, span, arc, heads)
             if found:
                 choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
-                settle(literals, node, lo, k, chosen, labels[label_ptr[e] :])
+                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
             else:
                 feasible[e] = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import parts_within
+from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.spanning_trees.tree_batches import Trees
 from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Question, Solution, Stop, Task, pointers
@@ -46,11 +46,11 @@ class TreesSession(StructureSession):
         from ssvm_backends.structures.literals import add_free_marginals
         from ssvm_backends.structures.spanning_trees.tree_batches import sum_trees
 
-        program, ids, node = self.program, question.ids(self.program), question.open_node(self.program)
+        program, ids, node = self.program, question.ids(self.program), question.masked_node(self.program)
         starts, n, reached = program.state_ptr[program.var_ptr], len(ids), 0
         out_ptr = pointers(starts[ids + 1] - starts[ids])
         out, log_z = np.zeros(int(out_ptr[-1])), np.zeros(n)
-        for lo, hi in parts_within(n, question.limits):
+        for lo, hi in chunks_until(n, question.limits):
             add_free_marginals(self.places, self.free, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])
             for literals, trees in zip(self.literals, self.trees, strict=True):
                 sum_trees(literals, trees, self.projective, node, ids[lo:hi], out_ptr[lo:], out, log_z[lo:hi])

@@ -38,11 +38,11 @@ from ssvm_trainers.pieces import pieces, visit_cost
 from ssvm_trainers.planes.factors.bounds import message_bounds
 from ssvm_trainers.planes.factors.kernels import sweep
 from ssvm_trainers.planes.factors.lists import (
+    chunks_of,
     curvature_of,
     list_factors,
     list_shapes,
     own_tables,
-    portions_of,
     together,
 )
 from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
@@ -120,7 +120,7 @@ class FactorRun(Run):
         self.fixed = Metric(1.0 / map_scales(problem)[rest], bounded, lower, objective.weight / n, float(objective.lam))
         self.space = work_space(problem, self.entries.ptr, self.factors)
         self.size, self.cost = mean_loss(problem), visit_cost(problem)
-        self.portions = portions_of(self.factors)
+        self.chunks = chunks_of(self.factors)
         self.mu = labelling_marginals(parameters.program, problem.loss.truth)
         n_messages = int(self.factors.message_at[-1])
         self.messages = np.zeros(n_messages, np.float64 if n_messages < SINGLE else np.float32)
@@ -216,7 +216,7 @@ class FactorRun(Run):
         problem, parameters = self.problem, self.problem.parameters
         program, sums = parameters.program, Theta.zeros(parameters.program)
         share = problem.objective.weight / problem.n
-        for lo, hi in self.portions:
+        for lo, hi in self.chunks:
             ids = np.arange(lo, hi)
             marginals = some_marginals(program, mu, lo, hi)
             if inside:

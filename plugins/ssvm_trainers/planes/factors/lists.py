@@ -14,7 +14,7 @@ from ssvm_trainers.planes.factors.records import Curvature, Factors
 from ssvm_trainers.planes.state import map_scales
 
 #: Factors of as many examples as are rounded together.
-PORTION = 2**18
+CHUNK = 2**18
 
 
 class Listing(NamedTuple):
@@ -142,9 +142,9 @@ def _joined(parts: Sequence[NDArray[np.integer[Any]]]) -> I64:
     return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)
 
 
-def portions_of(factors: Factors) -> list[tuple[int, int]]:
+def chunks_of(factors: Factors) -> list[tuple[int, int]]:
     """Return ranges of examples whose factors are few enough to be copied."""
-    parts = bounded_slices(np.diff(factors.start)[factors.shape], PORTION)
+    parts = bounded_slices(np.diff(factors.start)[factors.shape], CHUNK)
     return [(part.start, part.stop) for part in parts]
 
 
@@ -195,7 +195,7 @@ def curvature_of(problem: TrainProblem, listing: Listing, factors: Factors) -> C
         if fmap.group >= 0 and shared:
             by_group[fmap.group] += (amount * norms)[listing.place[fmap.group]]
             continue
-        for part in fmap.shapes.portions(everyone):
+        for part in fmap.shapes.chunks(everyone):
             ids = everyone[part]
             values = fmap.shapes.spread(amount, None, ids)
             values = values * (norms if fmap.features is None else norms[fmap.rows_of(ids)])

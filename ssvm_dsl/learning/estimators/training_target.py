@@ -1,4 +1,4 @@
-"""``Goal`` and ``FitCall``: what a fit is to minimise, and what its caller gave."""
+"""``TrainingTarget`` and ``FitRequest``: what a fit is to minimise, and what its caller gave."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 
 
 @dataclass(frozen=True, eq=False)
-class Goal:
+class TrainingTarget:
     """What is to be minimised on a grounded data set.
 
     Parameters
@@ -32,11 +32,15 @@ class Goal:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+#: Returns what is to be minimised on a grounded data set.
+TargetOf = Callable[[Grounded], TrainingTarget]
+
+
 @dataclass(frozen=True, eq=False)
-class FitCall:
+class FitRequest:
     """What one call of ``fit`` was given."""
 
-    goal_of: Callable[[Grounded], Goal]
+    target_of: TargetOf
     spec: TrainerSpec
     options: dict[str, Any]
     sample_weight: Any

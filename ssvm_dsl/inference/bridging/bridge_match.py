@@ -29,7 +29,7 @@ MOST_ENTRIES = 2.0**27
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class BridgeMatch:
     """What a bridge says to the groups of constraints of a program.
 
     Parameters
@@ -61,7 +61,7 @@ class Asked:
     whose: str = ""
 
     @classmethod
-    def of(cls, spec: BridgeSpec, program: Program, plugins: Registry) -> Asked:
+    def of(cls, spec: BridgeSpec, program: Program, plugins: Registry) -> BridgeMatch:
         """Ask a bridge; what it raises is a reason.
 
         Parameters
@@ -69,7 +69,7 @@ class Asked:
         program : Program
             Rules are filled in.
         """
-        program, whose = with_rules(program, plugins), plugins.whose(spec)
+        program, whose = with_rules(program, plugins), plugins.describe_owner(spec)
         groups = [g for g, group in enumerate(program.constraints) if group.n_constraints]
         fitting = [g for g in groups if spec.every_constraint or program.constraints[g].kind in spec.kinds]
         names = ", ".join(sorted({program.constraints[g].kind for g in set(groups) - set(fitting)}))

@@ -30,7 +30,7 @@ ATOL = 1e-9
 _passed: set[tuple[OwnOracle, tuple[int, ...], int]] = set()
 
 
-class OwnStructure:
+class CustomRules:
     """The rules of a constraint that the user's own class judges (:class:`~ssvm_dsl.plugin_api.StructureRules`).
 
     Parameters
@@ -127,7 +127,7 @@ def check_exact(given: OwnOracle, trials: int = TRIALS, seed: int = 0) -> int:
     PluginError
         It is not exact, or no small problem can tell: names the problem and both answers.
     """
-    rng, rules, judged = np.random.default_rng(seed), OwnStructure(_untried(given)), False
+    rng, rules, judged = np.random.default_rng(seed), CustomRules(_untried(given)), False
     whose = f"oracle {given.path} says exact = True"
     for trial in range(trials):
         shape = _draw(given, rng, trial / trials, whose)

@@ -1,4 +1,4 @@
-"""A session whose parts are answered by backends of their own; see :mod:`ssvm_dsl.inference.parts`."""
+"""A session whose parts are answered by backends of their own; see :mod:`ssvm_dsl.inference.components`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.checked_session import CheckedSession, round_outwards
-from ssvm_dsl.inference.parts import SEPARABLE, Part, parts_of
+from ssvm_dsl.inference.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.plans import Plan, joined_plan
 from ssvm_dsl.inference.verification.verify import slack
 from ssvm_dsl.inference.verification.witness import check_witness
@@ -26,7 +26,7 @@ from ssvm_dsl.plugin_api.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
 
 
-class PartedSession:
+class ComponentSession:
     """Solves every part with its backend and puts the answers together.
 
     Parameters
@@ -41,17 +41,18 @@ class PartedSession:
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
         self._plan, self.program, self._outwards = plan, program, outwards
-        self.parts = parts_of(program)
+        self.groups = component_groups(program)
         self.sessions = [
-            CheckedSession(inner, part.program, plugins) for inner, part in zip(plan.parts, self.parts, strict=True)
+            CheckedSession(inner, group.program, plugins)
+            for inner, group in zip(plan.components, self.groups, strict=True)
         ]
-        self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.parts]
+        self._states = [runs(program.state_ptr[p.variables], program.card[p.variables]) for p in self.groups]
 
     @property
     def plan(self) -> Plan:
         """The plans of the parts, as they are now: one whose backend refused has gone on with the next."""
         plans = [session.plan for session in self.sessions]
-        return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.parts])
+        return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.groups])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -92,17 +93,17 @@ class PartedSession:
         joined = _Joined(self.program, question)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
         kept = {}
-        for number, (part, session) in enumerate(zip(self.parts, self.sessions, strict=True)):
+        for number, (part, session) in enumerate(zip(self.groups, self.sessions, strict=True)):
             components = self._components(part, joined.ids)
             if not len(components):
                 continue
             left = limits if end is None else replace(limits, time=max(0.0, end - perf_counter()))
-            asked = question.but(
+            asked = question.replace(
                 theta=part.theta(theta, self._states[number]),
                 examples=components,
                 clamp=None if clamp is None else clamp[part.variables],
                 warm=warm_of.get(number),
-                limits=replace(left, progress=joined.progress(limits, last=part is self.parts[-1])),
+                limits=replace(left, progress=joined.progress(limits, last=part is self.groups[-1])),
             )
             solution = session.solve(asked)
             joined.add(part, components, solution)
@@ -117,7 +118,7 @@ class PartedSession:
         return BackendFault(self.plan.backend, text)
 
     @staticmethod
-    def _components(part: Part, ids: I64) -> I64:
+    def _components(part: ComponentGroup, ids: I64) -> I64:
         """Return the components of the selected examples, example by example."""
         first = np.searchsorted(part.example, ids, side="left")
         return runs(first, np.searchsorted(part.example, ids, side="right") - first)
@@ -152,7 +153,7 @@ class _Joined:
         score, bound = float(self.score[0]), float(self.bound[0])
         return lambda more, above: tell(score + more, bound + above)
 
-    def add(self, part: Part, components: I64, solution: Solution) -> None:
+    def add(self, part: ComponentGroup, components: I64, solution: Solution) -> None:
         """Add the answer on some components of a part."""
         owner = self.place[part.example[components]]
         np.maximum.at(self.stop, owner, solution.stop)
@@ -166,7 +167,7 @@ class _Joined:
         np.add.at(self.score, owner, solution.score)
         np.add.at(self.bound, owner, solution.bound)
 
-    def _add_marginals(self, part: Part, components: I64, owner: I64, solution: Solution) -> None:
+    def _add_marginals(self, part: ComponentGroup, components: I64, owner: I64, solution: Solution) -> None:
         assert solution.marginals is not None
         assert solution.log_partition is not None
         assert self.log_z is not None

@@ -27,7 +27,7 @@ SEPARABLE = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.MARGINALS})
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ComponentGroup:
     """Some components of a program.
 
     Parameters
@@ -52,7 +52,7 @@ class Part:
         return Theta(whole.node[states], whole.pool, whole.tables, np.zeros(self.program.n_examples))
 
 
-def by_component(program: Program) -> Part:
+def by_component(program: Program) -> ComponentGroup:
     """Return all components of a program as one part."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -72,7 +72,7 @@ def by_component(program: Program) -> Part:
     return _part(program, variables, ptr, example, [component[one[:, 0]] for one in scopes])
 
 
-def select_components(whole: Part, ids: I64) -> Part:
+def select_components(whole: ComponentGroup, ids: I64) -> ComponentGroup:
     """Return the part of a program that some of its components make."""
     program = whole.program
     inner = members(program.var_ptr, ids)
@@ -84,7 +84,7 @@ def select_components(whole: Part, ids: I64) -> Part:
         [_renumbered(owners(g.ptr), ids, program.n_examples) for g in program.groups],
     )
     factors = tuple(outer[mine] for outer, mine in zip(whole.factors, made.factors, strict=True))
-    return Part(made.program, whole.variables[inner], made.example, factors)
+    return ComponentGroup(made.program, whole.variables[inner], made.example, factors)
 
 
 def _renumbered(owner: I64, ids: I64, n: int) -> I64:
@@ -94,7 +94,7 @@ def _renumbered(owner: I64, ids: I64, n: int) -> I64:
     return place[owner]
 
 
-def _part(program: Program, variables: I64, ptr: I64, example: I64, owner: Sequence[I64]) -> Part:
+def _part(program: Program, variables: I64, ptr: I64, example: I64, owner: Sequence[I64]) -> ComponentGroup:
     """Return a part; ``owner`` gives for each factor of each group its component, -1 to leave it out."""
     place = np.full(program.n_variables, -1, dtype=np.int32)
     place[variables] = np.arange(len(variables), dtype=np.int32)
@@ -125,10 +125,10 @@ def _part(program: Program, variables: I64, ptr: I64, example: I64, owner: Seque
         allowed=None if program.allowed is None else program.allowed[states],
         role=None if program.role is None else program.role[variables],
     )
-    return Part(made, variables, example, tuple(factors))
+    return ComponentGroup(made, variables, example, tuple(factors))
 
 
-def kinds_of(whole: Part) -> I64:
+def kinds_of(whole: ComponentGroup) -> I64:
     """Return the kind of each component: its topology, 3 for cycles too wide for exact elimination.
 
     Components of a single variable go with the largest kind there is: any backend answers them on the way.
@@ -149,7 +149,7 @@ def one_kind(program: Program) -> bool:
     return program.allowed is None and len(np.unique(kinds_of(by_component(program.representatives)))) <= 1
 
 
-def parts_of(program: Program) -> list[Part]:
+def component_groups(program: Program) -> list[ComponentGroup]:
     """Return the parts of a program, simplest kind first; a single part when all components are of one kind."""
     whole = by_component(program)
     kind = kinds_of(whole)

@@ -30,7 +30,7 @@ SCALE = {
 }
 
 
-def shortfall(
+def convergence_warning(
     report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem, progress: Progress
 ) -> str:
     """Return what to warn of after a fit, in words; empty when there is nothing."""

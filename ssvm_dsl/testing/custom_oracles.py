@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.own_structures import OwnStructure, check_exact
+from ssvm_dsl.inference.custom_rules import CustomRules, check_exact
 from ssvm_dsl.ir.constraints import ConstraintGroup, OwnOracle
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
@@ -99,8 +99,9 @@ def own_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
             np.concatenate([np.zeros(0, np.int32), *lists]), np.concatenate([np.zeros(0, np.int32), *states]),
             np.zeros(int(sizes[there].sum()) * n_states, dtype=bool), {"size_0": sizes[there].astype(np.int64)},
         )  # fmt: skip
-        oracle = OwnOracle("ssvm_dsl.testing.own_oracles:FewMoved", FewMoved, (("most", most),), (0,), n_states, True)
-        group = replace(group, oracle=oracle, rules=OwnStructure(oracle))
+        name = "ssvm_dsl.testing.custom_oracles:FewMoved"
+        oracle = OwnOracle(name, FewMoved, (("most", most),), (0,), n_states, True)
+        group = replace(group, oracle=oracle, rules=CustomRules(oracle))
         allowed = rng.random(int(card.sum())) < 0.85 if rng.random() < 0.5 else None
         program = Program(var_ptr, card, (), (group,), allowed=allowed).validate()
         scores = rng.integers(-3, 4, program.n_states) if rng.random() < 0.5 else rng.normal(size=program.n_states)

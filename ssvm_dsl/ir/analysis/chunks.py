@@ -1,8 +1,8 @@
-"""Large batches of few shapes are worked on in portions: programs of some examples, whose structure repeats.
+"""Large batches of few shapes are worked on in chunks: programs of some examples, whose structure repeats.
 
 What a solver for any graph prepares has an entry for every factor.  For a complete graph of 159 labels and 4880
-examples that would be 61 million of them, all alike.  A portion is a program of its own whose tables are copied side by
-side, so that portions of examples of the same shapes have exactly the same structure, and what was prepared for one
+examples that would be 61 million of them, all alike.  A chunk is a program of its own whose tables are copied side by
+side, so that chunks of examples of the same shapes have exactly the same structure, and what was prepared for one
 serves all.
 """
 
@@ -19,32 +19,32 @@ from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import bounded_slices, members, pointers, runs
 from ssvm_dsl.ir.theta import Theta
 
-#: Variables of factors, counted in every factor, from which on a batch is worked on in portions; and of a portion.
-LARGE, PORTION = 2**22, 2**20
+#: Variables of factors, counted in every factor, from which on a batch is worked on in chunks; and of a chunk.
+LARGE, CHUNK = 2**22, 2**20
 
-#: A batch has at least so many times the factors of its shapes, or portions would save nothing.
+#: A batch has at least so many times the factors of its shapes, or chunks would save nothing.
 REPEATED = 8
 
 
-def portion_share(program: Program) -> float:
+def chunk_share(program: Program) -> float:
     """Return which share of a program's factors is worked on at a time: 1 where it is worked on as a whole."""
     slots = sum(group.n_factors * group.arity for group in program.groups)
     stored = sum(group.shapes.scope.size for group in program.groups)
     if slots < LARGE or slots < REPEATED * stored or program.constraints or program.hardest_topology < Topology.LOOPY:
         return 1.0
-    return PORTION / slots
+    return CHUNK / slots
 
 
-def portions(program: Program, ids: I64) -> Iterator[slice]:
+def chunks(program: Program, ids: I64) -> Iterator[slice]:
     """Yield the parts of a selection, in order, that are worked on together: one example, or some small ones."""
     slots = np.zeros(len(ids), dtype=np.int64)
     for group in program.groups:
         slots += group.shapes.counts[ids] * group.arity
-    return bounded_slices(slots, PORTION)
+    return bounded_slices(slots, CHUNK)
 
 
 @dataclass(frozen=True, eq=False)
-class Portion:
+class Chunk:
     """Some examples of a program as a program of their own.
 
     Parameters
@@ -61,8 +61,8 @@ class Portion:
     rows: tuple[I64 | slice, ...]
 
     @classmethod
-    def of(cls, program: Program, ids: I64) -> Portion:
-        """Return the portion of some examples; tables that all of them share stay shared."""
+    def of(cls, program: Program, ids: I64) -> Chunk:
+        """Return the chunk of some examples; tables that all of them share stay shared."""
         part, rows, groups = program.take(ids), [], []
         for group in part.groups:
             made, mine = _own_rows(group)
@@ -72,7 +72,7 @@ class Portion:
         return cls(replace(part, groups=tuple(groups)), states, tuple(rows))
 
     def theta(self, whole: Theta, ids: I64) -> Theta:
-        """Return the scores of the portion, copied from those of the whole program."""
+        """Return the scores of the chunk, copied from those of the whole program."""
         out = Theta.zeros(self.program)
         out.node[:], out.const[:] = whole.node[self.states], whole.const[ids]
         for mine, given, rows in zip(out.tables, whole.tables, self.rows, strict=True):
@@ -80,7 +80,7 @@ class Portion:
         return out
 
     def key(self) -> tuple[bytes, ...]:
-        """Return what its structure follows from: portions of equal keys differ in nothing but their scores."""
+        """Return what its structure follows from: chunks of equal keys differ in nothing but their scores."""
         program = self.program
         bases = [group.table_base.tobytes() for group in program.groups]
         allowed = b"" if program.allowed is None else np.packbits(program.allowed).tobytes()

@@ -19,7 +19,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.risks.kinds import Risk, risks, weakest_oracle
-from ssvm_dsl.learning.risks.relaxed import PORTION
+from ssvm_dsl.learning.risks.relaxed import CHUNK
 from ssvm_dsl.memory import fitting_share, require_memory
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.units import seconds_text
@@ -53,7 +53,7 @@ DENSE = 16.0
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook(Value):
+class CostEstimate(Value):
     """Expected time.
 
     Parameters
@@ -128,9 +128,9 @@ class Outlook(Value):
         return [*facts, CERTIFICATES[how]] if self._is_fit and how in CERTIFICATES else facts
 
 
-def fit_outlook(
+def fit_cost_estimate(
     need: Need, chosen: Plan, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float, max_passes: float
-) -> Outlook:
+) -> CostEstimate:
     """Return what a fit is expected to take.
 
     Parameters
@@ -148,7 +148,7 @@ def fit_outlook(
     """
     passes = min(PASSES, max_passes)
     dense = need.n_slots > DENSE * need.n_variables
-    made = Outlook(FIT, chosen.backend, need.n_examples, chosen.seconds, passes, dense=dense)
+    made = CostEstimate(FIT, chosen.backend, need.n_examples, chosen.seconds, passes, dense=dense)
     if not made.seconds > SHORT:
         return made
     others = _distinct(
@@ -158,10 +158,10 @@ def fit_outlook(
     return replace(made, faster=tuple(quick))
 
 
-def predict_outlook(need: Need, chosen: Plan, n: int) -> Outlook:
+def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
     """Return what answers for n examples are expected to take, from the plan for the first few."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)
-    made = Outlook("this prediction", chosen.backend, n, seconds)
+    made = CostEstimate("this prediction", chosen.backend, n, seconds)
     if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
         return made
     others = []
@@ -220,8 +220,8 @@ def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec:
     n_bytes += EXAMPLE_BYTES * program.n_examples * len(parameters.maps)
     n_bytes += sum(fmap.features.indices.nbytes for fmap in parameters.maps if isinstance(fmap.features, SparseRows))
     n_values = program.n_states + sum(group.n_factors * group.n_configs for group in program.groups)
-    if risk.relaxed:  # a portion's marginals, joined and rounded, for the objective; those that the trainer keeps
-        n_bytes += 8.0 * (6 * min(n_values, PORTION) + spec.n_marginals * n_values)
+    if risk.relaxed:  # a chunk's marginals, joined and rounded, for the objective; those that the trainer keeps
+        n_bytes += 8.0 * (6 * min(n_values, CHUNK) + spec.n_marginals * n_values)
     elif spec.needs.asks_marginals:
         n_bytes += 8.0 * n_values
     what = f"training of model {model} with trainer '{spec.name}' and backend '{chosen.backend}'"

@@ -1,4 +1,4 @@
-"""A session for large batches of few shapes: portions are answered one after the other, by sessions they share."""
+"""A session for large batches of few shapes: chunks are answered one after the other, by sessions they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir.analysis.portions import Portion, portion_share, portions
+from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Task
@@ -24,18 +24,18 @@ from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, join_solutio
 from ssvm_dsl.plugin_api.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.protocols import Backend
 
-#: Sessions that are kept: portions of one size, and what is left over.
+#: Sessions that are kept: chunks of one size, and what is left over.
 KEPT = 2
 
 
 def open_session(backend: Backend, program: Program, options: Mapping[str, Any]) -> Any:
-    """Return a backend's session; one that answers in portions where a batch is large and of few shapes."""
-    if portion_share(program) == 1.0:
+    """Return a backend's session; one that answers in chunks where a batch is large and of few shapes."""
+    if chunk_share(program) == 1.0:
         return backend.open(program, options)
-    return PortionedSession(backend, program, options)
+    return ChunkedSession(backend, program, options)
 
 
-class PortionedSession:
+class ChunkedSession:
     """Answers for some examples at a time, so that memory does not grow with the factors of all.
 
     What has an entry for every factor by its nature (slopes of dual bounds, compiled message passing, tables of counts)
@@ -53,13 +53,13 @@ class PortionedSession:
         self._sessions: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._lock = Lock()
         self._all: Any = None
-        self._session(Portion.of(program, next(_first(program))))  # a backend that refuses does so now
+        self._session(Chunk.of(program, next(_first(program))))  # a backend that refuses does so now
 
     def solve(self, question: Question) -> Solution:
-        """Answer a question portion by portion; the time that is left is shared among those to come."""
+        """Answer a question chunk by chunk; the time that is left is shared among those to come."""
         ids, limits = question.ids(self.program), question.limits
         end = None if limits.time is None else perf_counter() + limits.time
-        parts = list(portions(self.program, ids))
+        parts = list(chunks(self.program, ids))
         ptr = pointers(np.diff(self.program.var_ptr)[ids])
         found: list[Solution] = []
         for number, part in enumerate(parts):
@@ -76,24 +76,24 @@ class PortionedSession:
         return _joined(question, found, [ids[part] for part in parts])
 
     def _answer(self, question: Question, ids: I64, limits: Any) -> Solution:
-        portion = Portion.of(self.program, ids)
+        chunk = Chunk.of(self.program, ids)
         clamp, variables = question.clamp, None
         if clamp is not None:
             variables = np.concatenate([np.arange(*self.program.var_ptr[i : i + 2]) for i in ids])
             clamp = np.ascontiguousarray(clamp[variables])
-        asked = question.but(
-            theta=portion.theta(question.theta, ids), examples=None, clamp=clamp, limits=limits,
+        asked = question.replace(
+            theta=chunk.theta(question.theta, ids), examples=None, clamp=clamp, limits=limits,
             warm=_warm_of(question.warm, ids),
         )  # fmt: skip
-        solution: Solution = self._session(portion).solve(asked)
+        solution: Solution = self._session(chunk).solve(asked)
         return solution
 
-    def _session(self, portion: Portion) -> Any:
-        """Return the session of portions of this structure."""
-        key = portion.key()
+    def _session(self, chunk: Chunk) -> Any:
+        """Return the session of chunks of this structure."""
+        key = chunk.key()
         with self._lock:
             if key not in self._sessions:
-                self._sessions[key] = self._backend.open(portion.program, self._options)
+                self._sessions[key] = self._backend.open(chunk.program, self._options)
                 while len(self._sessions) > KEPT:
                     self._sessions.popitem(last=False)
             self._sessions.move_to_end(key)
@@ -123,13 +123,13 @@ class PortionedSession:
 
 
 def _first(program: Program) -> Any:
-    """Yield the examples of the first portion."""
+    """Yield the examples of the first chunk."""
     ids = np.arange(program.n_examples, dtype=np.int64)
-    return (ids[part] for part in portions(program, ids))
+    return (ids[part] for part in chunks(program, ids))
 
 
 def _warm_of(warm: Any, ids: I64) -> Any:
-    """Return what was kept of these examples, numbered as in their portion."""
+    """Return what was kept of these examples, numbered as in their chunk."""
     if isinstance(warm, Messages):
         place = {int(example): k for k, example in enumerate(warm.ids)}
         there = [(n, place[int(example)]) for n, example in enumerate(ids) if int(example) in place]
@@ -155,7 +155,7 @@ def _joined_warm(found: list[Solution], ids: list[I64]) -> Any:
 
 
 def _joined(question: Question, found: list[Solution], ids: list[I64]) -> Solution:
-    """Return the answers on portions as one."""
+    """Return the answers on chunks as one."""
     if not found:
         nothing = np.zeros((question.k, 0) if question.task is Task.KBEST else 0)
         return Solution.exact(nothing.astype(np.int32), nothing)

@@ -14,7 +14,7 @@ from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.loss import LossTerm
-from ssvm_dsl.learning.driver.outlook import LONG, Outlook, fit_outlook, predict_outlook
+from ssvm_dsl.learning.driver.cost_estimate import LONG, CostEstimate, fit_cost_estimate, predict_cost_estimate
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
@@ -27,13 +27,13 @@ MANY = Need(
 NONE = LossTerm(np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 
 
-def outlook(need=MANY, trainer="bcfw", risk="margin", max_passes=500):
+def estimate(need=MANY, trainer="bcfw", risk="margin", max_passes=500):
     spec = registry().find(TrainerSpec, trainer)
-    return fit_outlook(need, plan(need), find_risk(risk), NONE, spec, 1.0, max_passes)
+    return fit_cost_estimate(need, plan(need), find_risk(risk), NONE, spec, 1.0, max_passes)
 
 
 def test_an_exact_fit_on_dense_graphs_is_said_to_be_long_and_what_would_be_faster():
-    made = outlook()
+    made = estimate()
     assert made.backend == "combi"
     assert made.seconds > 10 * LONG
     ways = {how: (name, seconds) for how, name, seconds in made.faster}
@@ -48,15 +48,15 @@ def test_an_exact_fit_on_dense_graphs_is_said_to_be_long_and_what_would_be_faste
 
 def test_what_is_quick_or_ends_in_time_is_no_news():
     small = Need(n_examples=10, n_variables=100, max_variables=10, max_card=3)
-    assert outlook(small).warning(None) == ""
-    assert outlook(small).faster == ()
-    assert outlook().warning(1e9) == ""
-    assert outlook(max_passes=1).seconds < outlook().seconds
-    assert Outlook("this fit", "unheard-of", 3, np.nan).warning(None) == ""
+    assert estimate(small).warning(None) == ""
+    assert estimate(small).faster == ()
+    assert estimate().warning(1e9) == ""
+    assert estimate(max_passes=1).seconds < estimate().seconds
+    assert CostEstimate("this fit", "unheard-of", 3, np.nan).warning(None) == ""
 
 
 def test_it_says_what_becomes_of_the_certificate_and_how_far_a_limit_lets_a_fit_come():
-    made = outlook()
+    made = estimate()
     short, long_ = made.warning(made.pass_seconds / 2), made.warning(3.2 * made.pass_seconds)
     assert "will end it within the first pass, so that no useful gap can be expected" in short
     assert "will end it after about 3 passes" in long_
@@ -65,28 +65,28 @@ def test_it_says_what_becomes_of_the_certificate_and_how_far_a_limit_lets_a_fit_
 
 
 def test_a_limit_too_short_for_a_pass_is_told_of_however_short_the_fit():
-    made = Outlook("this fit", "slow", 3, 0.5, 20.0)
+    made = CostEstimate("this fit", "slow", 3, 0.5, 20.0)
     assert made.warning(None) == made.warning(5.0) == made.warning(11.0) == ""
     assert "this fit may take about 10.0 s" in made.warning(0.2)
 
 
 def test_a_weaker_guarantee_is_proposed_only_where_another_backend_answers_then():
     constrained = replace(MANY, constraint_kinds=frozenset({"matching"}), max_constraints=1, shared_literals=False)
-    made = outlook(constrained)
+    made = estimate(constrained)
     named = [(how.partition("=")[0], name) for how, name, _ in made.faster]
     assert made.backend not in {name for how, name, _ in made.faster if how.startswith("guarantee")}
     assert len(set(named)) == len(named) > 0
 
 
 def test_only_what_the_trainer_and_the_guarantee_allow_is_proposed():
-    exact = {how for how, _, _ in outlook(trainer="smo").faster}
+    exact = {how for how, _, _ in estimate(trainer="smo").faster}
     assert "risk='relaxed'" not in exact
     asked = Need(**{**MANY.__dict__, "guarantee": Guarantee.BOUND, "tasks": frozenset({Task.MAP})})
-    assert all("bound" not in how for how, _, _ in outlook(asked).faster)
+    assert all("bound" not in how for how, _, _ in estimate(asked).faster)
 
 
 def test_predictions_scale_with_the_examples_that_are_left():
-    made = predict_outlook(MANY, plan(MANY), 50_000)
+    made = predict_cost_estimate(MANY, plan(MANY), 50_000)
     assert made.seconds == pytest.approx(50 * plan(MANY).seconds)
     assert made.faster[0][0] == "guarantee='bound'"
     assert made.warning(None).startswith("this prediction may take")
@@ -110,7 +110,7 @@ def test_fit_and_predict_warn_before_they_begin(monkeypatch):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", category=__import__("sklearn.exceptions").exceptions.ConvergenceWarning)
         svm.fit(X, Y).predict(X)
-    monkeypatch.setattr("ssvm_dsl.learning.driver.outlook.LONG", 1e-9)
+    monkeypatch.setattr("ssvm_dsl.learning.driver.cost_estimate.LONG", 1e-9)
     with pytest.warns(UserWarning, match="this fit may take about .* junction-tree needs about .* for 3 examples"):
         svm.fit(X, Y)
     with pytest.warns(UserWarning, match="this prediction may take about"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.inference.parted_session import PartedSession
-from ssvm_dsl.inference.parts import by_component, parts_of
+from ssvm_dsl.inference.component_session import ComponentSession
+from ssvm_dsl.inference.components import by_component, component_groups
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import open_plan
@@ -31,9 +31,9 @@ def mixed_problem(seed):
 def by_hand(program):
     """A plan that gives every part to its own kind of backend."""
     names = {Topology.CHAIN: "chain", Topology.FOREST: "tree", Topology.LOOPY: "brute-force"}
-    parts = parts_of(program)
+    parts = component_groups(program)
     plans = tuple(Plan(names[part.program.hardest_topology], "", "") for part in parts)
-    return Plan("+".join(one.backend for one in plans), "", "", parts=plans), parts
+    return Plan("+".join(one.backend for one in plans), "", "", components=plans), parts
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -50,7 +50,7 @@ def test_parts_answer_like_the_whole(seed, task):
     ids = rng.permutation(program.n_examples)[: rng.integers(1, program.n_examples + 1)].astype(np.int64)
     for examples in (None, ids):
         question = Question(theta, examples, task, clamp)
-        mine = PartedSession(plan, program, registry()).solve(question)
+        mine = ComponentSession(plan, program, registry()).solve(question)
         right = CheckedSession(Plan("brute-force", "", ""), program, registry()).solve(question)
         if task is Task.MARGINALS:
             np.testing.assert_allclose(mine.log_partition, right.log_partition, rtol=1e-9)
@@ -79,8 +79,8 @@ def chain_beside_a_cycle():
 def test_auto_gives_parts_to_different_backends():
     program, theta = chain_beside_a_cycle()
     plan = plan_program(program, Need.of(program))
-    assert plan.parts[0].backend == "chain"
-    assert plan.parts[1].backend != "chain"
+    assert plan.components[0].backend == "chain"
+    assert plan.components[1].backend != "chain"
     assert "2 components to chain" in plan.reason
     assert Plan.of_summary(plan.summary()).summary() == plan.summary()
     session = open_plan(plan, program)
@@ -94,8 +94,8 @@ def test_auto_gives_parts_to_different_backends():
 
 def test_one_kind_is_not_split():
     program = seeded(Recipe(max_arity=2, density=1.0, max_variables=5), 3).program
-    assert len(parts_of(program)) == 1
-    assert plan_program(program, Need.of(program)).parts == ()
+    assert len(component_groups(program)) == 1
+    assert plan_program(program, Need.of(program)).components == ()
 
 
 def test_components_keep_the_order_of_examples():

@@ -1,8 +1,7 @@
-"""The ways from a program with constraints to programs without some of them, through one bridge or several.
+"""Chains of bridges, each from a program with constraints to a program without some of them.
 
-A way is a list of bridges, each of which rewrites all groups of constraints that it takes of what the ones before have
-left.  What was lowered is remembered for as long as the program lives: the planner looks at it, then the session that
-is opened uses it.
+Each bridge of a chain rewrites all groups of constraints that it takes among those which the earlier bridges have left.
+A lowered program is kept for as long as the original one lives: the planner looks at it, then the session uses it.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
-from ssvm_dsl.inference.bridging.asked import Asked
+from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.inference.bridging.lowering import Lowering
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.plugin_api.specs import BridgeSpec
 from ssvm_dsl.registry import Registry
 
-#: Bridges on a way at most.
+#: Most bridges of a chain.
 LONGEST = 3
 
 #: Entries of tables that are copied in a second.
@@ -26,7 +25,7 @@ COPIED = 1e8
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class BridgeChain:
     """Some bridges and where they lead.
 
     Parameters
@@ -45,7 +44,7 @@ class Way:
 
     @property
     def seconds(self) -> float:
-        """Expected time that a question takes on the way: scores are copied, answers led back."""
+        """Expected time that a question takes through the chain: scores are copied, answers mapped back."""
         return self.cost / COPIED
 
     @property
@@ -55,38 +54,38 @@ class Way:
 
 
 @dataclass(eq=False)
-class Ways:
-    """All ways of a program, and why bridges do not take its constraints.
+class BridgeChains:
+    """All chains of bridges of a program, and why bridges do not take its constraints.
 
     Parameters
     ----------
-    found : list of Way
+    found : list of BridgeChain
         Short ones first.
     refusals : list of (name, reasons)
         Of bridges that rewrite nothing of the program itself.
     """
 
-    found: list[Way]
+    found: list[BridgeChain]
     refusals: list[tuple[str, tuple[str, ...]]]
 
 
-#: Of each program, the ways that were looked at.
-_known: WeakKeyDictionary[Program, dict[tuple[BridgeSpec, ...], Way]] = WeakKeyDictionary()
+#: Of each program, the chains found so far.
+_known: WeakKeyDictionary[Program, dict[tuple[BridgeSpec, ...], BridgeChain]] = WeakKeyDictionary()
 
 
-def ways_of(program: Program, bridges: Sequence[BridgeSpec], plugins: Registry) -> Ways:
-    """Return the ways from a program through some bridges."""
-    out = Ways([], [])
+def bridge_chains_of(program: Program, bridges: Sequence[BridgeSpec], plugins: Registry) -> BridgeChains:
+    """Return the chains from a program through some bridges."""
+    out = BridgeChains([], [])
     ends: list[tuple[BridgeSpec, ...]] = [()]
     for _ in range(LONGEST):
-        further = [(*way, spec) for way in ends for spec in bridges if spec not in way]
-        ends = [way for way in further if _look(program, way, plugins, out)]
-        out.found += [_known[program][way] for way in ends]
+        further = [(*chain, spec) for chain in ends for spec in bridges if spec not in chain]
+        ends = [chain for chain in further if _look(program, chain, plugins, out)]
+        out.found += [_known[program][chain] for chain in ends]
     return out
 
 
-def way_through(program: Program, bridges: Sequence[str], plugins: Registry) -> Way:
-    """Return the way through bridges of these names.
+def bridge_chain_through(program: Program, bridges: Sequence[str], plugins: Registry) -> BridgeChain:
+    """Return the chain of the bridges of these names.
 
     Raises
     ------
@@ -95,24 +94,24 @@ def way_through(program: Program, bridges: Sequence[str], plugins: Registry) -> 
     """
     specs = tuple(plugins.find(BridgeSpec, name) for name in bridges)
     for n in range(1, len(specs) + 1):
-        out = Ways([], [])
+        out = BridgeChains([], [])
         if not _look(program, specs[:n], plugins, out):
             why = "; ".join(text for _, reasons in out.refusals for text in reasons)
             raise PluginError(f"bridge '{specs[n - 1].name}' does not take the constraints{why and f': {why}'}")
     return _known[program][specs]
 
 
-def _look(program: Program, way: tuple[BridgeSpec, ...], plugins: Registry, out: Ways) -> bool:
-    """Go one bridge further than a way that is known; return whether that leads anywhere."""
+def _look(program: Program, chain: tuple[BridgeSpec, ...], plugins: Registry, out: BridgeChains) -> bool:
+    """Go one bridge further than a known chain; return whether that leads anywhere."""
     found = _known.setdefault(program, {})
-    if way in found:
+    if chain in found:
         return True
-    before = found.get(way[:-1], Way((), (), 0.0))
+    before = found.get(chain[:-1], BridgeChain((), (), 0.0))
     here = before.program if before.lowerings else program
     if not any(group.n_constraints for group in here.constraints):
         return False
-    spec = way[-1]
-    asked = Asked.of(spec, here, plugins)
+    spec = chain[-1]
+    asked = BridgeMatch.of(spec, here, plugins)
     reasons = asked.reasons
     if asked.taken:
         try:
@@ -123,7 +122,7 @@ def _look(program: Program, way: tuple[BridgeSpec, ...], plugins: Registry, out:
             reasons = (" ".join(str(err).split()),)
         else:
             names, steps = (*before.bridges, spec.name), (*before.lowerings, lowering)
-            found[way] = Way(names, steps, before.cost + asked.cost)
+            found[chain] = BridgeChain(names, steps, before.cost + asked.cost)
             return True
     if not before.lowerings:
         out.refusals.append((f"bridge '{spec.name}'", reasons))

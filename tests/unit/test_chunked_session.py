@@ -1,4 +1,4 @@
-"""Large batches of few shapes are answered in portions, and the answers are those on the whole."""
+"""Large batches of few shapes are answered in chunks, and the answers are those on the whole."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from ssvm_dsl.inference.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Question, Task, Theta, Topology
-from ssvm_dsl.ir.analysis import portions
-from ssvm_dsl.ir.analysis.portions import Portion, portion_share
+from ssvm_dsl.ir.analysis import chunks
+from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share
 from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
 
 RECIPE = Recipe(topology=Topology.LOOPY, max_arity=3, n_examples=3, max_variables=5, max_card=3, tied=True, masks=False)
@@ -25,15 +25,15 @@ def batch(seed, recipe=RECIPE, copies=40):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Portions of some examples."""
-    monkeypatch.setattr(portions, "LARGE", 1)
-    monkeypatch.setattr(portions, "PORTION", 60)
+    """Chunks of some examples."""
+    monkeypatch.setattr(chunks, "LARGE", 1)
+    monkeypatch.setattr(chunks, "CHUNK", 60)
 
 
-def solve(program, question, backend, portioned, monkeypatch=None):
+def solve(program, question, backend, chunked, monkeypatch=None):
     need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
     session = open_plan(plan_program(program, need, backend), program, outwards=False)
-    assert (type(session._session).__name__ == "PortionedSession") == portioned
+    assert (type(session._session).__name__ == "ChunkedSession") == chunked
     return session.solve(question)
 
 
@@ -54,8 +54,8 @@ def test_portions_answer_like_the_whole(backend, task, seed, monkeypatch):
         clamp = np.where(rng.random(program.n_variables) < 0.3, 0, -1).astype(np.int32)
     question = Question(theta, examples, task=task, clamp=clamp, k=3 if task is Task.KBEST else 1)
     whole = solve(program, question, backend, False)
-    monkeypatch.setattr(portions, "LARGE", 1)
-    monkeypatch.setattr(portions, "PORTION", 60)
+    monkeypatch.setattr(chunks, "LARGE", 1)
+    monkeypatch.setattr(chunks, "CHUNK", 60)
     found = solve(program, question, backend, True)
     np.testing.assert_allclose(found.score, whole.score)
     np.testing.assert_allclose(found.bound, whole.bound, atol=1e-9)
@@ -70,10 +70,10 @@ def test_portions_answer_like_the_whole(backend, task, seed, monkeypatch):
 
 def test_a_large_batch_of_distinct_shapes_is_no_case_for_portions(small):
     program, _ = batch(0)
-    assert portion_share(program) < 1.0
-    assert portion_share(program.representatives) == 1.0
+    assert chunk_share(program) < 1.0
+    assert chunk_share(program.representatives) == 1.0
     chains, _ = batch(0, Recipe(topology=Topology.CHAIN, max_variables=5, tied=True))
-    assert portion_share(chains) == 1.0
+    assert chunk_share(chains) == 1.0
 
 
 def test_portions_of_the_same_shapes_have_the_same_structure(small):
@@ -81,7 +81,7 @@ def test_portions_of_the_same_shapes_have_the_same_structure(small):
     few = seeded(recipe, 1).program
     program = few.take(np.zeros(30, np.int64))
     assert program.n_examples == 30
-    first, second = (Portion.of(program, np.arange(lo, lo + 5)) for lo in (0, 20))
+    first, second = (Chunk.of(program, np.arange(lo, lo + 5)) for lo in (0, 20))
     assert first.key() == second.key()
     theta = random_theta(np.random.default_rng(0), program, recipe)
     part = second.theta(theta, np.arange(20, 25))
@@ -96,12 +96,12 @@ def test_tables_of_examples_are_copied_for_their_portion(small):
     program = few.take(np.tile(np.arange(6), 4))
     theta = random_theta(np.random.default_rng(1), program, RECIPE)
     for ids in (np.array([3, 1, 9]), np.array([5]), np.arange(24)):
-        portion = Portion.of(program, ids)
-        portion.program.validate()
-        part = portion.theta(theta, ids)
+        chunk = Chunk.of(program, ids)
+        chunk.program.validate()
+        part = chunk.theta(theta, ids)
         assert isinstance(part, Theta)
         for mine, whole, given, all_of in zip(
-            portion.program.groups, program.groups, part.tables, theta.tables, strict=True
+            chunk.program.groups, program.groups, part.tables, theta.tables, strict=True
         ):
             np.testing.assert_array_equal(given[mine.table], all_of[whole.table_rows(ids)])
 
