@@ -14,7 +14,7 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.cutting.kept_planes import each
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.joint_steps import KeptRows, climb, places
+from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work, places
 
 
 def best_over_rows(objective, share, rows):
@@ -56,7 +56,7 @@ def test_a_climb_reaches_the_best_dual_weights_of_the_kept_planes(seed, bounded)
         return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
 
     best = best_over_rows(objective, share, rows)
-    found, w = climb(objective, share, rows, 1e-7 * best)
+    found, w, _ = climb(objective, share, rows, 1e-7 * best)
     assert (found >= 0.0).all()
     assert (np.bincount(owner, found) <= 1.0 + 1e-12).all()
     assert dual(alpha) <= dual(found) <= best * (1.0 + 1e-6)
@@ -151,3 +151,44 @@ def test_joint_steps_only_raise_the_dual():
         before = run.planes.refresh()[0]
         run._joint()
         assert run.dual >= before - 1e-12
+
+
+def test_a_climb_keeps_to_its_budget_and_loses_nothing():
+    rng = np.random.default_rng(0)
+    n, dim = 12, 4
+    owner = np.sort(np.concatenate([rng.integers(n, size=40), [0]]))
+    objective = RegularizedRisk(0.02, n, np.ones(n), np.ones(dim), np.full(dim, -np.inf))
+    rows = KeptRows(owner, rng.uniform(size=41), 3.0 * rng.normal(size=(41, dim)), rng.uniform(size=41) / 50.0)
+
+    def dual(alpha):
+        mixed = alpha / n
+        return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
+
+    reached = [dual(rows.alpha)]
+    for most in (0.0, 3.0 * cut_work(41, dim, 4), np.inf):
+        found = climb(objective, np.full(n, 1 / n), rows, 0.0, start=np.zeros(dim), most=most)
+        assert most == np.inf or found.operations <= most + 2.0 * cut_work(41, dim, 5)
+        reached.append(dual(found.alpha))
+    assert reached == sorted(reached)
+
+
+def test_joint_steps_take_no_more_operations_than_the_rest():
+    X, Y = lines(20, length=6)
+    report = StructuredSVM(Line, C=1.0, tol=1e-4, random_state=0).fit(X, Y).report_
+    shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
+    assert report.converged
+    assert 0.0 < shares[-1] <= 0.55
+
+
+def test_a_climb_that_gains_less_than_visits_waits_longer_for_the_next():
+    budget, enough = JointBudget(), LEAST_CUTS * cut_work(10, 4, LEAST_CUTS)
+    budget.earn(enough, 5.0)
+    assert budget.allows(10, 4)
+    budget.spend(enough, 1.0)
+    budget.earn(enough, 5.0)
+    assert not budget.allows(10, 4)
+    budget.earn(enough, 0.0)
+    assert budget.allows(10, 4)
+    budget.spend(enough, 9.0)
+    budget.earn(enough, 1.0)
+    assert budget.allows(10, 4)

@@ -9,7 +9,8 @@ cached passes that visit examples again without the oracle.
   average (the slope rule of Shah, Kolmogorov and Lampert 2015, with operations counted instead of seconds, so
   that results do not depend on the clock).
 * Where there are few weights, steps on one example undo what others had reached, and visits alone get nowhere: there
-  the dual over the kept planes of all examples is climbed at once (:mod:`ssvm_trainers.planes.joint_steps`).
+  the dual over the kept planes of all examples is climbed at once (:mod:`ssvm_trainers.planes.joint_steps`), for at
+  most as many operations as the rest takes.
 * An exact pass takes an example with a chance in proportion to its duality gap (after Osokin et al. 2016, but
   without replacement; gaps from exact calls only), every fifth pass takes all.
 
@@ -40,7 +41,15 @@ from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, Train
 from ssvm_trainers.certify import CertificationSchedule, count_calls
 from ssvm_trainers.pieces import pieces
 from ssvm_trainers.planes.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, NO_LONGS
-from ssvm_trainers.planes.joint_steps import MOST_NUMBERS, MOST_WEIGHTS, KeptRows, climb, places
+from ssvm_trainers.planes.joint_steps import (
+    KERNEL_WORK,
+    MOST_NUMBERS,
+    MOST_WEIGHTS,
+    JointBudget,
+    KeptRows,
+    climb,
+    places,
+)
 from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.resumable import Resumable, Run
 from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
@@ -67,7 +76,7 @@ LEAST_CHANCE = 0.1
 SCORE_WORK, BATCH_WORK = 200.0, 2.0**18
 
 #: Joint steps end when the gap over the kept planes is this share of the estimated gap.
-ENOUGH = 0.003
+ENOUGH = 0.1
 
 #: Share of the newest weights in the moving average: it spans some fifteen passes, most of them cached ones.
 NEWEST = 0.07
@@ -134,6 +143,7 @@ class BCFWRun(Run):
     passes: Annotated[float, COUNTS]  #: with the exact oracle
     dual: Annotated[float, NUMBERS]
     schedule: Annotated[CertificationSchedule, PART]
+    budget: Annotated[JointBudget, PART]
     random: Annotated[np.random.Generator, PART]
 
     def __init__(self, options: BCFW, problem: TrainProblem, start: F64 | None) -> None:
@@ -145,7 +155,7 @@ class BCFWRun(Run):
         self.average = np.zeros(problem.dim if options.averaging else 0)
         self.exact_cost = _exact_cost(problem, self.oracle is not None)
         self.dual, _ = self.planes.refresh()
-        self.schedule = CertificationSchedule()
+        self.schedule, self.budget = CertificationSchedule(), JointBudget()
         self.node = self.pool = self.oracle_work = NO_FLOATS
         if self.oracle is not None:
             theta = problem.scores(self.planes.w)
@@ -169,12 +179,14 @@ class BCFWRun(Run):
         self.passes += len(ids) / self.problem.n
         self._follow()
         cost = float(self.planes.work.counter[0] - operations) + self.exact_cost * len(ids)
-        self._cached(gain, cost)
+        gain, cost = self._cached(gain, cost)
+        self.budget.earn(cost, gain)
         self._joint()
         gap = self._estimate()
         if self.schedule.asks(stop, self.dual, gap, self.passes):
             return self._certify(gap, stop)
-        return Iterate(self.planes.w, self.passes, extra={"gap_estimate": gap, "dual_estimate": self.dual})
+        extra = {"gap_estimate": gap, "dual_estimate": self.dual, "joint_share": self.budget.share}
+        return Iterate(self.planes.w, self.passes, extra=extra)
 
     def certified(self) -> Iterate:
         """Return the newest iterate with its plane; the driver looks at its objective, as far as there is time."""
@@ -274,9 +286,12 @@ class BCFWRun(Run):
             s.grow()
         return float(gain), float(off)
 
-    def _cached(self, gain: float, cost: float, always: bool = False) -> None:
-        """Run cached passes while they gain more per operation than the iteration did so far."""
-        s = self.planes
+    def _cached(self, gain: float, cost: float, always: bool = False) -> tuple[float, float]:
+        """Run cached passes while they gain more per operation than the iteration did so far; return (gain, cost).
+
+        The cost that is returned counts calls of kernels from Python, too.
+        """
+        s, calls = self.planes, KERNEL_WORK
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
             threshold = 0.1 * float(s.gain.mean())
@@ -285,25 +300,32 @@ class BCFWRun(Run):
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             self._follow()
-            if gained <= 0.0 or (not always and gained * cost < gain * spent):
-                return
-            gain, cost = gain + gained, cost + spent
+            worth = always or gained * cost >= gain * spent
+            gain, cost, calls = gain + gained, cost + spent, calls + KERNEL_WORK
+            if gained <= 0.0 or not worth:
+                break
+        return gain, cost + calls
 
     def _joint(self) -> None:
-        """Climb the dual over the kept planes of all examples, where there are few weights."""
+        """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
         planes, dim = self.planes, self.problem.dim
         n_kept = int(planes.kept_planes.n_planes.sum())
         if self.problem.n == 1 or dim > MOST_WEIGHTS or not 0 < n_kept * dim <= MOST_NUMBERS:
             return
+        if not self.budget.allows(n_kept, dim):
+            return
         psi = np.zeros((n_kept, dim))
         planes.vectors(psi)
-        rows = KeptRows.of(planes.kept_planes, psi)
-        enough, pause = ENOUGH * self._estimate(), self.problem.pause
-        alpha, w = climb(self.problem.objective, planes.fixed.share, rows, enough, pause)
-        planes.kept_planes.alpha[places(planes.kept_planes)] = alpha
+        rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
+        found = climb(
+            self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
+            self.average if self.averaged else None, self.budget.earned,
+        )  # fmt: skip
+        planes.kept_planes.alpha[places(planes.kept_planes)] = found.alpha
         self.dual, _ = planes.refresh()
+        self.budget.spend(found.operations, self.dual - before)
         if self.options.averaging:
-            self.average[:], self.averaged = w, 1
+            self.average[:], self.averaged = found.w, 1
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
@@ -326,7 +348,7 @@ class BCFWRun(Run):
                 w, (primal, upper) = newest, values
                 self.average[:], self.averaged = w, 1
         self.schedule.learn(primal - dual, estimate)
-        return Iterate(w, self.passes, primal, upper, dual, plane=plane)
+        return Iterate(w, self.passes, primal, upper, dual, {"joint_share": self.budget.share}, plane)
 
     def _goes_on(self, stop: StopRule | None, gap: float, upper: float) -> bool:
         """Return whether a gap is too large still, and a pass is left to find a smaller one."""

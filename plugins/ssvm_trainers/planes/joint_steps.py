@@ -5,12 +5,16 @@ back and forth however often they come.  There the dual over the kept planes of 
 planes instead (Joachims, Finley and Yu 2009, section 5.2): an aggregated plane takes the best kept plane of every
 example at some weights, the first one is that of the dual weights so far, and the best combination of them
 (:mod:`ssvm_trainers.cutting.aggregated_qp`) is a combination of the kept planes, so it is dual weights again.
+
+A climb costs what many visits cost, so it has a budget (:class:`JointBudget`): never more operations than the visits
+and oracle calls before it, and less often where visits gain more for each operation.  Operations are counted, so that
+results do not depend on the clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +22,69 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
+from ssvm_trainers.resumable import Stateful
+from ssvm_trainers.state_rules import COUNTS
 
 #: Most weights, and most numbers in all (256 MiB), of planes that are made vectors.
 MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
 
 #: Most aggregated planes of one climb.
 MOST_CUTS = 100
+
+#: Multiply-adds that take as long as what an aggregated plane costs in Python, besides products of vectors, and as long
+#: as the call of a kernel from Python.
+CUT_WORK, KERNEL_WORK = 2.0**18, 2.0**16
+
+#: A climb begins when there is enough for so many aggregated planes.
+LEAST_CUTS = 8
+
+#: The longest wait for a climb, in budgets of a climb, where the last ones gained less than visits.
+LONGEST_WAIT = 64.0
+
+
+class JointBudget(Stateful):
+    """What joint steps may cost: as much as the visits and oracle calls since the last ones.
+
+    Where a climb gains less for each operation than the visits before it did, the next one waits twice as long; else
+    half as long.
+    """
+
+    earned: Annotated[float, COUNTS]  #: operations of visits and oracle calls that no climb has used up
+    gained: Annotated[float, COUNTS]  #: what the visits since the last climb gained
+    wait: Annotated[float, COUNTS]  #: budgets of a climb to wait for
+    spent: Annotated[float, COUNTS]  #: operations of all climbs
+    total: Annotated[float, COUNTS]  #: operations of all visits and oracle calls
+
+    def __init__(self) -> None:
+        self.earned = self.gained = self.spent = self.total = 0.0
+        self.wait = 1.0
+
+    @property
+    def share(self) -> float:
+        """The share of all operations that were joint steps."""
+        return self.spent / max(self.spent + self.total, 1.0)
+
+    def earn(self, operations: float, gain: float) -> None:
+        """Take note of visits and oracle calls."""
+        self.earned += operations
+        self.total += operations
+        self.gained += max(gain, 0.0)
+
+    def allows(self, n_rows: int, dim: int) -> bool:
+        """Whether there is enough for a climb over so many planes."""
+        return self.earned >= self.wait * LEAST_CUTS * cut_work(n_rows, dim, LEAST_CUTS)
+
+    def spend(self, operations: float, gain: float) -> None:
+        """Take note of a climb."""
+        worth = gain * self.earned >= self.gained * operations
+        self.wait = max(1.0, 0.5 * self.wait) if worth else min(2.0 * self.wait, LONGEST_WAIT)
+        self.spent += operations
+        self.earned, self.gained = max(self.earned - operations, 0.0), 0.0
+
+
+def cut_work(n_rows: int, dim: int, n_cuts: int) -> float:
+    """Return the operations of one more aggregated plane, when there are ``n_cuts``."""
+    return CUT_WORK + 3.0 * n_rows * dim + float(n_cuts) ** 3
 
 
 class KeptPlanes(Protocol):
@@ -79,10 +140,29 @@ class KeptRows(NamedTuple):
         return cls(np.nonzero(there)[0], planes.loss[there], psi, planes.alpha[there])
 
 
+class Climb(NamedTuple):
+    """What a climb has reached.
+
+    Parameters
+    ----------
+    alpha : ndarray of float64, shape (m,)
+        Dual weights of the planes, not worse than those at first.
+    w : ndarray of float64, shape (dim,)
+        Weights of low objective.
+    operations : float
+        What it took.
+    """
+
+    alpha: F64
+    w: F64
+    operations: float
+
+
 def climb(
-    objective: Objective, share: F64, rows: KeptRows, enough: float, pause: Callable[[], None] = lambda: None
-) -> tuple[F64, F64]:
-    """Return (dual weights whose dual value is close to the best over the kept planes, weights of low objective).
+    objective: Objective, share: F64, rows: KeptRows, enough: float, pause: Callable[[], None] = lambda: None,
+    start: F64 | None = None, most: float = np.inf,
+) -> Climb:  # fmt: skip
+    """Raise the dual value over the kept planes: close to the best one, or as far as the budget goes.
 
     Parameters
     ----------
@@ -94,20 +174,27 @@ def climb(
         How far the dual value may stay below the best.
     pause : callable
         Checks the clock; called once for each cut.
+    start : ndarray of float64, shape (dim,), optional
+        The weights to look at first; those of the dual weights by default.
+    most : float
+        Operations at most; the first aggregated plane is free.
     """
     model = AggregatedModel(objective, keep=MOST_CUTS + 1)  # no plane is dropped
     stabilizer = Stabilizer(stabilise=True)
     first = np.flatnonzero(np.diff(rows.owner, prepend=-1))
+    lengths = np.diff(first, append=len(rows.owner))
     of_owner = share[rows.owner[first]]
     mixed = share[rows.owner] * rows.alpha
     model.add(mixed @ rows.psi, float(mixed @ rows.loss))
     model.solve()
-    cuts, w = [], model.w
-    for _ in range(MOST_CUTS):
+    n_rows, dim = len(rows.loss), len(model.w)
+    cuts, operations = [], cut_work(n_rows, dim, 0)
+    w = model.w if start is None else start
+    for number in range(MOST_CUTS):
         pause()
         values = rows.loss - rows.psi @ w
         top = np.maximum.reduceat(values, first)
-        best = np.flatnonzero(values == np.repeat(top, np.diff(first, append=len(values))))
+        best = np.flatnonzero(values == np.repeat(top, lengths))
         best = best[np.flatnonzero(np.diff(rows.owner[best], prepend=-1))]
         above = top > 0.0
         cuts.append(best[above])
@@ -116,13 +203,14 @@ def climb(
         model.add(coef @ rows.psi[cuts[-1]], float(coef @ rows.loss[cuts[-1]]))
         model.solve(INNER * max(min(stabilizer.lowest, primal) - model.dual, 0.0))
         w = stabilizer.next(w, primal, model.w)
-        if stabilizer.lowest - model.dual <= enough:
+        operations += cut_work(n_rows, dim, number + 1)
+        if stabilizer.lowest - model.dual <= enough or operations >= most:
             break
     shares = model.shares
     alpha = shares[1] * rows.alpha
     for cut, part in zip(cuts, shares[2:], strict=True):
         alpha[cut] += part
     total = np.add.reduceat(alpha, first)
-    alpha /= np.repeat(np.maximum(total, 1.0), np.diff(first, append=len(alpha)))  # above 1 by rounding only
+    alpha /= np.repeat(np.maximum(total, 1.0), lengths)  # above 1 by rounding only
     assert stabilizer.best is not None
-    return alpha, stabilizer.best
+    return Climb(alpha, stabilizer.best, operations)
