@@ -117,7 +117,8 @@ def test_a_planted_structure_is_found_that_a_model_without_it_cannot_say():
     X, Y, _ = planted(120, seed=2)
     seen, new = (X[:60], Y[:60]), (X[60:], Y[60:])
     flat = StructuredSVM(Whole, C=1.0, random_state=0).fit(*seen).score(*new)
-    options = {"init": "random", "rounds": 6, "restarts": 1}
+    # of 12 single beginnings (4 seeds, 3 processors) one ended in a poor optimum, score 0.43; the best of 3 never did
+    options = {"init": "random", "rounds": 6, "restarts": 3}
     svm = StructuredSVM(Ordered, C=3.0, tol=0.05, max_passes=30, random_state=0, latent_options=options).fit(*seen)
     assert flat <= 0.7
     assert svm.score(*new) >= 0.85
