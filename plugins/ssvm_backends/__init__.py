@@ -428,13 +428,13 @@ _STRUCTURES = (
 _OWN = (
     BackendSpec(
         "custom-exact",
-        "ssvm_backends.structures.own:OwnExact",
+        "ssvm_backends.structures.custom:CustomExact",
         "asks the user's class of a Custom constraint that is proved exact on small problems",
         caps=replace(_STRUCTURE, constraint_kinds=frozenset({"custom-exact"}), thread_safe=False),
     ),
     BackendSpec(
         "custom",
-        "ssvm_backends.structures.own:Own",
+        "ssvm_backends.structures.custom:CustomBackend",
         "asks the user's class of a Custom constraint: a labelling, without a bound",
         caps=replace(
             _STRUCTURE,

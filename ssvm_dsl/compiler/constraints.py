@@ -17,7 +17,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import Examples, stack_dense
 from ssvm_dsl.errors import DataError, TooLargeError
-from ssvm_dsl.ir.constraints import ConstraintGroup, OwnOracle
+from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.constraints.custom import CUSTOM_EXACT, Custom
@@ -189,16 +189,17 @@ def _group(constraint: Constraint, layout: Layout, examples: Examples) -> Constr
             one.name: values.of_literals(place, written)
             for place, one in enumerate(constraint.literal_meta[0] if constraint.literal_meta else ())
         },
-        oracle=_own_oracle(constraint) if isinstance(constraint, Custom) else None,
+        oracle=_custom_oracle(constraint) if isinstance(constraint, Custom) else None,
     )
 
 
-def _own_oracle(constraint: Custom) -> OwnOracle:
+def _custom_oracle(constraint: Custom) -> CustomOracle:
     """Return the record of the user's class."""
     (label,), ref = constraint.labels, constraint.ref
     assert ref.function is not None
     sizes = tuple(dim.size or 0 for dim in label.dims)
-    return OwnOracle(ref.path, ref.function, constraint.options, sizes, label.n_states, constraint.kind == CUSTOM_EXACT)
+    exact = constraint.kind == CUSTOM_EXACT
+    return CustomOracle(ref.path, ref.function, constraint.options, sizes, label.n_states, exact)
 
 
 def _state(literal: Literal) -> int:

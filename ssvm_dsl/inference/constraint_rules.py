@@ -55,10 +55,10 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
     if not isinstance(rules, ConstraintKind):
         lacking = " and ".join(f"{name}()" for name in METHODS if not hasattr(rules, name))
         raise PluginError(f"{whose}: {spec.factory} makes no constraint kind: it lacks {lacking}")
-    return replace(group, rules=rules if plugins.owner(spec).bundled else GivenKind(rules, whose))
+    return replace(group, rules=rules if plugins.owner(spec).bundled else ContainedRules(rules, whose))
 
 
-class GivenKind:
+class ContainedRules:
     """The kind of a stranger: what it returns is checked, and whatever it raises names it.
 
     Parameters

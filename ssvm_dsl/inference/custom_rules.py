@@ -13,7 +13,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.verification.foreign import read_only
-from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows, OwnOracle
+from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle, LinearRows
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.starting import ConstraintScores
 
@@ -27,7 +27,7 @@ TRIALS = 24
 ATOL = 1e-9
 
 #: Classes that have passed, with options, sizes that are fixed, and the number of states.
-_passed: set[tuple[OwnOracle, tuple[int, ...], int]] = set()
+_passed: set[tuple[CustomOracle, tuple[int, ...], int]] = set()
 
 
 class CustomRules:
@@ -35,7 +35,7 @@ class CustomRules:
 
     Parameters
     ----------
-    given : OwnOracle
+    given : CustomOracle
 
     Raises
     ------
@@ -43,7 +43,7 @@ class CustomRules:
         The class cannot be made, or claims to be exact and is not.
     """
 
-    def __init__(self, given: OwnOracle) -> None:
+    def __init__(self, given: CustomOracle) -> None:
         self._whose, self._n_states = f"oracle {given.path}", given.n_states
         with contained(self._whose):
             self._oracle = given.factory(**dict(given.options))
@@ -114,12 +114,12 @@ class CustomRules:
         return PluginError(f"{self._whose} broke its contract: {text}")
 
 
-def check_exact(given: OwnOracle, trials: int = TRIALS, seed: int = 0) -> int:
+def check_exact(given: CustomOracle, trials: int = TRIALS, seed: int = 0) -> int:
     """Compare what a class finds with the best of all labellings, on small random problems; return their number.
 
     Parameters
     ----------
-    given : OwnOracle
+    given : CustomOracle
     trials, seed : int
 
     Raises
@@ -150,11 +150,11 @@ def check_exact(given: OwnOracle, trials: int = TRIALS, seed: int = 0) -> int:
     return trials
 
 
-def _untried(given: OwnOracle) -> OwnOracle:
-    return OwnOracle(given.path, given.factory, given.options, given.sizes, given.n_states, exact=False)
+def _untried(given: CustomOracle) -> CustomOracle:
+    return CustomOracle(given.path, given.factory, given.options, given.sizes, given.n_states, exact=False)
 
 
-def _draw(given: OwnOracle, rng: np.random.Generator, size: float, whose: str) -> tuple[int, ...]:
+def _draw(given: CustomOracle, rng: np.random.Generator, size: float, whose: str) -> tuple[int, ...]:
     """Return sizes of the axes of a small problem, up to the largest that can be tried."""
     most = max(1, int(np.log(MOST_LABELLINGS) / np.log(max(given.n_states, 2))))
     fixed = int(np.prod([size for size in given.sizes if size], dtype=np.int64))

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.analysis.segments import (
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, eliminations, structure_keys, width_order
-from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, LinearRows, OwnOracle
+from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.loss import LossFactors, LossTerm
@@ -63,6 +63,7 @@ __all__ = [
     "ConstraintGroup",
     "ConstraintRules",
     "CountTables",
+    "CustomOracle",
     "FeatureMap",
     "Group",
     "Guarantee",
@@ -74,7 +75,6 @@ __all__ = [
     "Messages",
     "Need",
     "ObservedPairs",
-    "OwnOracle",
     "ParameterMap",
     "Primal",
     "Program",

@@ -89,7 +89,7 @@ class ConstraintRules(Protocol):
 
 
 @dataclass(frozen=True)
-class OwnOracle:
+class CustomOracle:
     """A user's own class that judges and finds structures: those of ``Custom`` constraints.
 
     Parameters
@@ -140,7 +140,7 @@ class ConstraintGroup:
         What the kind needs to know of each literal.
     rules : ConstraintRules, optional
         What the kind says; the host fills it in before a backend is opened.
-    oracle : OwnOracle, optional
+    oracle : CustomOracle, optional
         The user's class that says it, in place of a kind.
     """
 
@@ -154,7 +154,7 @@ class ConstraintGroup:
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     literal_meta: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rules: ConstraintRules | None = None
-    oracle: OwnOracle | None = None
+    oracle: CustomOracle | None = None
 
     @property
     def n_constraints(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.custom_rules import CustomRules, check_exact
-from ssvm_dsl.ir.constraints import ConstraintGroup, OwnOracle
+from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.theta import Theta
@@ -50,7 +50,7 @@ def check_oracle(
     if not isinstance(oracle, type):
         raise OptionError(f"the oracle is a class, got {oracle!r}")
     path = f"{oracle.__module__}:{oracle.__qualname__}"
-    return check_exact(OwnOracle(path, oracle, tuple(sorted(options.items())), sizes, n_states, True), trials, seed)
+    return check_exact(CustomOracle(path, oracle, tuple(sorted(options.items())), sizes, n_states, True), trials, seed)
 
 
 class FewMoved:
@@ -84,7 +84,7 @@ class FewMoved:
         return out
 
 
-def own_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
+def custom_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
     """Yield small problems with a structure of the kit's own in most examples, and a variable beside it in some."""
     for number in range(n):
         rng = np.random.default_rng([seed, number])
@@ -100,10 +100,10 @@ def own_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
             np.zeros(int(sizes[there].sum()) * n_states, dtype=bool), {"size_0": sizes[there].astype(np.int64)},
         )  # fmt: skip
         name = "ssvm_dsl.testing.custom_oracles:FewMoved"
-        oracle = OwnOracle(name, FewMoved, (("most", most),), (0,), n_states, True)
+        oracle = CustomOracle(name, FewMoved, (("most", most),), (0,), n_states, True)
         group = replace(group, oracle=oracle, rules=CustomRules(oracle))
         allowed = rng.random(int(card.sum())) < 0.85 if rng.random() < 0.5 else None
         program = Program(var_ptr, card, (), (group,), allowed=allowed).validate()
         scores = rng.integers(-3, 4, program.n_states) if rng.random() < 0.5 else rng.normal(size=program.n_states)
         theta = Theta.of(program, scores.astype(float))
-        yield Problem(f"own_problems({kind!r}, seed={seed})[{number}]", program, theta)
+        yield Problem(f"custom_problems({kind!r}, seed={seed})[{number}]", program, theta)

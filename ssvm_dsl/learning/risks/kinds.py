@@ -21,7 +21,7 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.base import BaseProblem
-from ssvm_dsl.learning.risks.given import given_risk
+from ssvm_dsl.learning.risks.custom import custom_risk
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.learning.risks.single_label import is_one_label
@@ -145,7 +145,7 @@ class Risk:
         if own:
             made: Any = make(*world, **self.settings)
             return made  # type: ignore[no-any-return]
-        return given_risk(make, self.spec, known.describe_owner(self.spec), *world)
+        return custom_risk(make, self.spec, known.describe_owner(self.spec), *world)
 
     def _with_given(self, parameters: ParameterMap, loss: LossTerm, own: bool) -> tuple[ParameterMap, LossTerm]:
         """Return parameters and loss of the problem: where losses add up, given scores of states are part of the loss.

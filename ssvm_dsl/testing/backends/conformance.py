@@ -26,7 +26,7 @@ from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
 from ssvm_dsl.testing.constraints.problems import kind_problems
 from ssvm_dsl.testing.corner_cases import catalogue
-from ssvm_dsl.testing.custom_oracles import own_problems
+from ssvm_dsl.testing.custom_oracles import custom_problems
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 
@@ -86,7 +86,7 @@ def check_backend(
     if run.load():
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
         constrained = [p for kind in _kinds(spec.caps, known) for p in run.of_kind(kind, n, known)]
-        constrained += [p for kind in _own_kinds(spec.caps) for p in own_problems(kind, n, seed)]
+        constrained += [p for kind in _custom_kinds(spec.caps) for p in custom_problems(kind, n, seed)]
         run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
         for number, rule in enumerate(RULES):
             if not only or rule.name in only:
@@ -103,7 +103,7 @@ def _kinds(caps: Caps, plugins: Registry) -> list[str]:
     return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
 
 
-def _own_kinds(caps: Caps) -> list[str]:
+def _custom_kinds(caps: Caps) -> list[str]:
     """Return the kinds of users' own structures that a backend claims."""
     return [name for name in (CUSTOM, CUSTOM_EXACT) if name in caps.constraint_kinds]
 

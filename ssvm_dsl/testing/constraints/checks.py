@@ -11,7 +11,7 @@ from itertools import islice, product
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.inference.constraint_rules import GivenKind, row_mistakes, state_mistakes
+from ssvm_dsl.inference.constraint_rules import ContainedRules, row_mistakes, state_mistakes
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
@@ -74,7 +74,7 @@ def explanations(problem: Problem) -> None:
                 true = group.true_literals(labels, ptr)
                 for k in np.flatnonzero(_broken(group, true)).tolist():
                     said = group.rules.explain(group, k, true[group.literals(k)])
-                    if not isinstance(said, str) or (not said and not isinstance(group.rules, GivenKind)):
+                    if not isinstance(said, str) or (not said and not isinstance(group.rules, ContainedRules)):
                         text = f"explain() of labels {labels.tolist()}, which break constraint {k}"
                         raise Complaint(f"{text}: a string that says why is expected, got {said!r:.60}")
 

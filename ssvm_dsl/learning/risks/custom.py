@@ -31,7 +31,7 @@ from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 CLOSE = 1e-6
 
 
-def given_risk(
+def custom_risk(
     make: Callable[..., Any],
     spec: RiskSpec,
     whose: str,
@@ -40,7 +40,7 @@ def given_risk(
     objective: RegularizedRisk,
     session: PlannedSession,
     executor: Executor,
-) -> GivenGradients | GivenPlanes:
+) -> CustomGradients | CustomPlanes:
     """Return the training problem of a risk that a plug-in makes.
 
     Raises
@@ -51,17 +51,17 @@ def given_risk(
     world = (parameters, loss, objective, session, executor)
     if spec.form is RiskForm.FRACTIONAL:
         raise PluginError(f"{whose}: only bundled risks are maxima over fractional labellings")
-    made = GivenPlanes(*world) if spec.form in (RiskForm.PLANES, RiskForm.SCALED) else GivenGradients(*world)
+    made = CustomPlanes(*world) if spec.form in (RiskForm.PLANES, RiskForm.SCALED) else CustomGradients(*world)
     made.smooth = spec.form is RiskForm.SMOOTH
     with contained(whose):
         made.given = make(made)
     made.whose = whose
-    if isinstance(made, GivenPlanes):
+    if isinstance(made, CustomPlanes):
         made.scaled = spec.form is RiskForm.SCALED
     return made
 
 
-class GivenGradients(GradientProblem):
+class CustomGradients(GradientProblem):
     """A risk with values and subgradients (:class:`~ssvm_dsl.plugin_api.GradientRisk`)."""
 
     given: Any
@@ -97,7 +97,7 @@ class GivenGradients(GradientProblem):
         return found
 
 
-class GivenPlanes(MarginProblem):
+class CustomPlanes(MarginProblem):
     """A risk with planes of labellings (:class:`~ssvm_dsl.plugin_api.PlaneRisk`)."""
 
     exact_with_backend = False

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from own_classes import Boastful, Greedy, Grid, Liar, Runs
+from custom_classes import Boastful, Greedy, Grid, Liar, Runs
 
 from ssvm_dsl import Custom, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
 from ssvm_dsl.errors import ModelError, NoBackendError, OptionError, PluginError, SsvmError
@@ -31,7 +31,7 @@ class Hasty(Model):
     x = Input(T, 2)
     y = Label(T, "abc")
     emit = Factor(y, features=x)
-    calm = Custom(y, oracle="own_classes:Greedy")
+    calm = Custom(y, oracle="custom_classes:Greedy")
     loss = Hamming(y)
 
 
@@ -46,7 +46,8 @@ def test_own_classes_are_exact_on_small_problems():
     assert check_oracle(Runs, n_states=3, most=1) == 200
     assert check_oracle(Runs, n_states=2, sizes=(4,), most=2, trials=20) == 20
     assert check_oracle(Grid, n_states=2, sizes=(0, 2), k=2, trials=50) == 50
-    with pytest.raises(PluginError, match=r"oracle own_classes:Greedy says exact = True, but \[.*where .* is possible"):
+    lie = r"oracle custom_classes:Greedy says exact = True, but \[.*where .* is possible"
+    with pytest.raises(PluginError, match=lie):
         check_oracle(Greedy, n_states=2)
     with pytest.raises(PluginError, match=r"64 variables of 2 states have too many labellings.*leave exact out"):
         check_oracle(Runs, n_states=2, sizes=(64,))
@@ -83,14 +84,14 @@ def test_a_heuristic_class_is_asked_for_by_name_and_certifies_nothing():
 def test_who_claims_too_much_or_breaks_the_contract_is_named():
     X = [np.ones((3, 2))]
     for oracle, options, text in [
-        (Boastful, {}, "own_classes:Boastful says exact = True, but"),
-        (Liar, {"how": "fails"}, "oracle own_classes:Liar: it failed with KeyError: 'lost'"),
+        (Boastful, {}, "custom_classes:Boastful says exact = True, but"),
+        (Liar, {"how": "fails"}, "oracle custom_classes:Liar: it failed with KeyError: 'lost'"),
         (Liar, {"how": "shape"}, r"best\(\) returns ints of shape \(3,\) or None, got int64, shape \(2,\)"),
         (Liar, {"how": "floats"}, r"best\(\) returns ints of shape \(3,\) or None, got float64"),
         (Liar, {"how": "states"}, r"best\(\) returns states in 0..1, got 7..7"),
         (Liar, {"how": "infeasible"}, r"labels that feasible\(\) calls no structure: \[0, 1, 0\]"),
         (Liar, {"how": "perhaps"}, r"feasible\(\) returns True or False, got 'perhaps'"),
-        (Liar, {"what": 3}, r"oracle own_classes:Liar: it failed with TypeError"),
+        (Liar, {"what": 3}, r"oracle custom_classes:Liar: it failed with TypeError"),
     ]:
 
         class Broken(Model):
@@ -127,13 +128,13 @@ def test_factors_of_pairs_leave_it_to_trying_all():
 
 def test_files_hold_the_path_and_are_read_when_it_is_trusted():
     text = Calm.to_json()
-    assert '"own_classes:Runs"' in text
-    with pytest.raises(OptionError, match=r"calls the function own_classes:Runs, which runs code.*trusted=\['own_cl"):
+    assert '"custom_classes:Runs"' in text
+    with pytest.raises(OptionError, match=r"calls the function custom_classes:Runs, which runs.*trusted=\['custom_cl"):
         Model.from_json(text)
-    again = Model.from_json(text, trusted=["own_classes:Runs"])
+    again = Model.from_json(text, trusted=["custom_classes:Runs"])
     assert again.declaration == Calm.declaration
     with pytest.raises(SsvmError, match="not a model declaration: TypeError: the oracle of a Custom is a function"):
-        Model.from_json(re.sub(r'\{\s*"function": ("own_classes:Runs")\s*\}', r"\1", text), trusted=True)
+        Model.from_json(re.sub(r'\{\s*"function": ("custom_classes:Runs")\s*\}', r"\1", text), trusted=True)
     assert "calm = Custom(y, oracle=Runs, most=1)" in str(Calm)
     hashes = [ground(one, [np.ones((3, 2))]).program.content_hash for one in (Calm, Hasty)]
     assert hashes[0] != hashes[1]

@@ -20,7 +20,7 @@ from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExamp
 CALL, SCORE = 1e5, 100.0
 
 
-class Own:
+class CustomBackend:
     """Asks the class, example by example, and believes nothing of what it finds but its score."""
 
     exact = False
@@ -32,18 +32,18 @@ class Own:
         states = float(need.n_variables) * need.max_card
         return Verdict(True, CALL * need.n_examples + SCORE * states, n_bytes=8.0 * states)
 
-    def open(self, program: Program, options: Mapping[str, Any]) -> OwnSession:
+    def open(self, program: Program, options: Mapping[str, Any]) -> CustomSession:
         """Return a session."""
-        return OwnSession(program, self.exact)
+        return CustomSession(program, self.exact)
 
 
-class OwnExact(Own):
+class CustomExact(CustomBackend):
     """Asks a class that is proved exact on small problems: what it finds is the best."""
 
     exact = True
 
 
-class OwnSession(ExampleSession):
+class CustomSession(ExampleSession):
     """Structures of one program.
 
     Parameters
