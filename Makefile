@@ -11,7 +11,7 @@ CORE    ?= Nehalem
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What users and plug-in authors import.
-PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors ir plugin_api testing)
+PUBLIC := ssvm_dsl $(addprefix ssvm_dsl.,datasets errors io ir kernels plugin_api testing)
 
 # Bytecode is kept, whatever the environment says: without it each process takes 6 s to import what it needs, not 1.5.
 export PYTHONDONTWRITEBYTECODE :=

@@ -33,6 +33,7 @@ from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     BackendSpec,
     BridgeSpec,
+    CommandSpec,
     ConstraintSpec,
     LossSpec,
     NamedSpec,
@@ -53,6 +54,7 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_losses": LossSpec,
     "ssvm_constraints": ConstraintSpec,
     "ssvm_bridges": BridgeSpec,
+    "ssvm_commands": CommandSpec,
 }
 
 #: Kinds whose names are settings of estimators.

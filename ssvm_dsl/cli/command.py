@@ -17,9 +17,13 @@ from ssvm_dsl.cli.screen import output
 class Parser(ArgumentParser):
     """A parser whose complaints are one line."""
 
+    #: How many complaints there are about plug-ins: a command that is missing may be of one that is left out.
+    left_out = 0
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where the usage is shown."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        more = "; broken plug-ins are left out: see ssvm plugins list" if self.left_out else ""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help{more})\n")
 
 
 def no_arguments(parser: ArgumentParser) -> None:

@@ -7,11 +7,11 @@ Exit statuses: 0 all is well; 1 the answer is no (a backend failed its check, no
 from __future__ import annotations
 
 import os
-from argparse import Namespace
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 
-from ssvm_dsl.cli import demo, reproduce, warm, weights
-from ssvm_dsl.cli.command import Parser, add_commands, add_flags
+from ssvm_dsl.cli import demo, warm, weights
+from ssvm_dsl.cli.command import Command, Parser, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain, output, own_output
@@ -20,8 +20,9 @@ from ssvm_dsl.cli.tune import command as tune
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.version import __version__
 
+#: The commands of the core; those of plug-ins come behind.
 COMMANDS = (
-    *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND, reproduce.COMMAND),
+    *(demo.COMMAND, explain.COMMAND, tune.COMMAND, solve.COMMAND, warm.COMMAND, weights.COMMAND),
     plugins.COMMAND,
 )
 
@@ -34,25 +35,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The arguments; those of the process by default.
     """
-    args = make_parser().parse_args(argv)
-    if args.no_plugins:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--no-plugins" in words:
         os.environ["SSVM_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    traceback, parsers = "--traceback" in words, list[Parser]()
+    with own_output():  # plug-ins may be imported
+        status = _run(lambda: parsers.append(make_parser(words)), traceback)
+    if status:
+        return status
+    args = parsers[0].parse_args(words)
     with own_output():
-        return _run(args)
+        return _run(lambda: args.run(args), traceback)
 
 
-def _run(args: Namespace) -> int:
-    """Run a command; what goes wrong becomes a message and an exit status."""
+def _run(work: Callable[[], int | None], traceback: bool) -> int:
+    """Do what a command does; what goes wrong becomes a message and an exit status."""
     try:
-        status: int = args.run(args)
+        status = work() or 0
         output().flush()
     except SsvmError as err:
-        if args.traceback:
+        if traceback:
             raise
         complain("\n  ".join([str(err), *_notes(err)]))
         return 2
     except MemoryError as err:
-        if args.traceback:
+        if traceback:
             raise
         found = " ".join(str(err).split())
         complain(f"out of memory{f': {found}' if found else ''}; what was asked does not fit this machine")
@@ -64,7 +71,7 @@ def _run(args: Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), output().fileno())
         return 0
     except OSError as err:
-        if args.traceback or err.filename is None:  # not about a file that was named
+        if traceback or err.filename is None:  # not about a file that was named
             raise
         complain(f"{err.filename}: {err.strerror}")
         return 2
@@ -76,12 +83,32 @@ def _notes(error: BaseException) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def make_parser() -> Parser:
-    """Return the parser of the whole command line."""
+def make_parser(words: Sequence[str]) -> Parser:
+    """Return the parser of the whole command line.
+
+    Plug-ins are looked at only where the command is none of the core's: for one of theirs, and for ``ssvm --help``.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The command line.
+    """
+    called = next((word for word in words if not word.startswith("-")), None)
+    more, left_out = ((), 0) if called in {one.name for one in COMMANDS} else _of_plugins(called)
     parser = Parser(
         prog="ssvm", description="Structured support vector machines: declare a model, train it, look inside."
     )
     parser.add_argument("--version", action="version", version=f"ssvm-dsl {__version__}")
+    parser.left_out = left_out
     add_flags(parser, default=False)
-    add_commands(parser, COMMANDS)
+    add_commands(parser, (*COMMANDS, *more))
     return parser
+
+
+def _of_plugins(called: str | None) -> tuple[Sequence[Command], int]:
+    """Return the commands of plug-ins, and what is wrong with plug-ins: how many complaints."""
+    from ssvm_dsl.cli.plugin_commands import plugin_commands
+    from ssvm_dsl.registry import registry
+
+    known = registry()
+    return tuple(plugin_commands(known, called)), len(known.problems)

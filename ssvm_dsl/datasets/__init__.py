@@ -12,17 +12,16 @@ _HOMES = {
         *("chunk_attributes", "chunk_f1", "chunk_segments", "chunk_tags", "load_conll2000", "phrases"),
     ),
     "ssvm_dsl.datasets.counting": ("Tours", "make_identity", "make_tours"),
-    "ssvm_dsl.datasets.letters": ("Letters", "Split", "load_letters"),
+    "ssvm_dsl.datasets.files": ("ORIGINS",),
+    "ssvm_dsl.datasets.letters": ("N_FOLDS", "Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabelData", "load_reuters", "load_scene", "load_yeast"),
     "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain", "map_terrain"),
-    "ssvm_dsl.datasets.sequences": ("GaussianHMM", "make_blocks", "make_gaussian_hmm"),
-    "ssvm_dsl.datasets.synthetic": ("make_chains", "make_multilabel", "make_stripes"),
+    "ssvm_dsl.datasets.synthetic": ("make_chains", "make_stripes"),
     "ssvm_dsl.datasets.images": (
         *("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo", "pixel_features"),
     ),
     "ssvm_dsl.datasets.instances": ("BayesNode", "MapInstance", "load_bayes_net", "load_map_instances"),
     "ssvm_dsl.datasets.pair_features": ("arc_features", "link_features"),
-    "ssvm_dsl.datasets.street": ("STREET_CLASSES", "StreetScan", "make_street_scans"),
     "ssvm_dsl.datasets.texts": (
         *("AlignedPair", "Grammar", "ParsedSentence"),
         *("load_alignments", "load_atis_grammar", "load_dependency_treebank"),
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.counting import Tours as Tours
     from ssvm_dsl.datasets.counting import make_identity as make_identity
     from ssvm_dsl.datasets.counting import make_tours as make_tours
+    from ssvm_dsl.datasets.files import ORIGINS as ORIGINS
     from ssvm_dsl.datasets.images import Horses as Horses
     from ssvm_dsl.datasets.images import StereoPair as StereoPair
     from ssvm_dsl.datasets.images import load_grid_map as load_grid_map
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.instances import MapInstance as MapInstance
     from ssvm_dsl.datasets.instances import load_bayes_net as load_bayes_net
     from ssvm_dsl.datasets.instances import load_map_instances as load_map_instances
+    from ssvm_dsl.datasets.letters import N_FOLDS as N_FOLDS
     from ssvm_dsl.datasets.letters import Letters as Letters
     from ssvm_dsl.datasets.letters import Split as Split
     from ssvm_dsl.datasets.letters import load_letters as load_letters
@@ -67,14 +68,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.multilabel import load_yeast as load_yeast
     from ssvm_dsl.datasets.pair_features import arc_features as arc_features
     from ssvm_dsl.datasets.pair_features import link_features as link_features
-    from ssvm_dsl.datasets.sequences import GaussianHMM as GaussianHMM
-    from ssvm_dsl.datasets.sequences import make_blocks as make_blocks
-    from ssvm_dsl.datasets.sequences import make_gaussian_hmm as make_gaussian_hmm
-    from ssvm_dsl.datasets.street import STREET_CLASSES as STREET_CLASSES
-    from ssvm_dsl.datasets.street import StreetScan as StreetScan
-    from ssvm_dsl.datasets.street import make_street_scans as make_street_scans
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
-    from ssvm_dsl.datasets.synthetic import make_multilabel as make_multilabel
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes
     from ssvm_dsl.datasets.terrains import HeadingPlanner as HeadingPlanner
     from ssvm_dsl.datasets.terrains import Plan as Plan

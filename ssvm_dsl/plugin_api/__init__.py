@@ -1,9 +1,14 @@
-"""The stable contract for plug-in authors: hooks, specs and protocols.  Import nothing else but ``ssvm_dsl.ir``."""
+"""The stable contract for plug-in authors: hooks, specs and protocols.
+
+Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled building blocks) and
+``ssvm_dsl.errors``, and of them the names in ``__all__``.
+"""
 
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.pausing import pause
 from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
+from ssvm_dsl.plugin_api.commands import Command, Screen
 from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind, SizedKind
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
@@ -29,6 +34,7 @@ from ssvm_dsl.plugin_api.specs import (
     Alias,
     BackendSpec,
     BridgeSpec,
+    CommandSpec,
     ConstraintSpec,
     LossSpec,
     RiskForm,
@@ -52,6 +58,8 @@ from ssvm_dsl.plugin_api.training import (
     TrainingEvent,
     TrainProblem,
 )
+from ssvm_dsl.units import bytes_text, seconds_text
+from ssvm_dsl.values import Value
 
 __all__ = [
     "API_VERSION",
@@ -63,6 +71,8 @@ __all__ = [
     "Bridge",
     "BridgeSpec",
     "Clock",
+    "Command",
+    "CommandSpec",
     "CompiledMessages",
     "CompiledOracle",
     "CompiledSession",
@@ -96,6 +106,7 @@ __all__ = [
     "RiskForm",
     "RiskGradient",
     "RiskSpec",
+    "Screen",
     "Session",
     "SizedKind",
     "StartingKind",
@@ -108,10 +119,13 @@ __all__ = [
     "TrainerNeeds",
     "TrainerSpec",
     "TrainingEvent",
+    "Value",
     "Verdict",
     "answer_each",
+    "bytes_text",
     "hookimpl",
     "loading",
     "missing_methods",
     "pause",
+    "seconds_text",
 ]

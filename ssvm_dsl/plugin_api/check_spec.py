@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.plugin_api.options import KINDS, Option
-from ssvm_dsl.plugin_api.specs import BridgeSpec, ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
+from ssvm_dsl.plugin_api.specs import BridgeSpec, CommandSpec, ConstraintSpec, NamedSpec, OptionedSpec, RiskSpec, Spec
 
 #: What users type: one word, also on a command line and in a table.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -26,6 +26,9 @@ FACTORY = re.compile(rf"{MODULE.pattern}:{MODULE.pattern}")
 
 #: Names that mean something else where users type a plug-in's.
 RESERVED = ("auto",)
+
+#: Subcommands of ``ssvm`` that the core brings.
+CORE_COMMANDS = ("demo", "explain", "tune", "solve", "warm", "weights", "plugins")
 
 
 def mistakes(spec: Spec) -> list[str]:
@@ -86,6 +89,8 @@ def _unfit(spec: Spec) -> Iterator[str]:
         yield f"name is one word of letters, digits and . _ + -, got {_short(spec.name)}"
     elif spec.name in RESERVED:
         yield f"the name '{spec.name}' is taken: it stands for the choice among all"
+    elif isinstance(spec, CommandSpec) and spec.name in CORE_COMMANDS:
+        yield f"the name '{spec.name}' is taken: it is a command of ssvm itself"
     if not FACTORY.fullmatch(spec.factory):
         yield f"factory is 'package.module:Class', got {_short(spec.factory)}"
     for module in spec.requires:

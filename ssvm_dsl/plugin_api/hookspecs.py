@@ -18,7 +18,15 @@ from collections.abc import Iterable
 
 import pluggy
 
-from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec, ConstraintSpec, LossSpec, RiskSpec, TrainerSpec
+from ssvm_dsl.plugin_api.specs import (
+    BackendSpec,
+    BridgeSpec,
+    CommandSpec,
+    ConstraintSpec,
+    LossSpec,
+    RiskSpec,
+    TrainerSpec,
+)
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 PROJECT = "ssvm"
@@ -60,6 +68,12 @@ def ssvm_constraints() -> Iterable[ConstraintSpec]:
 @hookspec
 def ssvm_bridges() -> Iterable[BridgeSpec]:
     """Return rewritings of hard constraints into tables."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_commands() -> Iterable[CommandSpec]:
+    """Return subcommands of ``ssvm``."""
     raise NotImplementedError("a hook specification is never called")
 
 

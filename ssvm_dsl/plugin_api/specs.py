@@ -392,6 +392,15 @@ class BridgeSpec(Spec):
 
 
 @dataclass(frozen=True)
+class CommandSpec(Spec):
+    """A subcommand of ``ssvm``: ``summary`` is its line in ``ssvm --help``, without a full stop.
+
+    ``factory`` names a class that is made without arguments and is a :class:`~ssvm_dsl.plugin_api.Command`.  It is
+    imported when the command is called, and for its own ``--help``.
+    """
+
+
+@dataclass(frozen=True)
 class LossSpec(Spec):
     """A loss for ``CustomLoss(name, y, **options)``.
 

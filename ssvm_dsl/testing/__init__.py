@@ -4,6 +4,7 @@
 ``check_bridge("my-bridge")`` run the kits; the pytest fixtures ``backend_conformance``, ``trainer_conformance``,
 ``constraint_conformance`` and ``bridge_conformance`` do so in a test.
 ``check_output_space(space)`` compares an output space for training by counting with enumeration.
+``training_problem`` and ``make_trainer`` give what a fit puts together, to run a trainer by hand.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _HOMES = {
     "ssvm_dsl.testing.output_spaces": ("check_output_space",),
     "ssvm_dsl.testing.custom_oracles": ("check_oracle",),
     "ssvm_dsl.testing.trainers.conformance": ("check_trainer",),
+    "ssvm_dsl.testing.training": ("make_trainer", "training_problem"),
     "ssvm_dsl.testing.problems": ("Problem", "Recipe", "Scores", "random_recipe", "seeded"),
 }
 
@@ -47,3 +49,5 @@ if TYPE_CHECKING:
     from ssvm_dsl.testing.problems import random_recipe as random_recipe
     from ssvm_dsl.testing.problems import seeded as seeded
     from ssvm_dsl.testing.trainers.conformance import check_trainer as check_trainer
+    from ssvm_dsl.testing.training import make_trainer as make_trainer
+    from ssvm_dsl.testing.training import training_problem as training_problem

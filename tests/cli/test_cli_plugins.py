@@ -11,6 +11,7 @@ import pytest
 from foreign import BROKEN, LAZY, LOUD, NEEDY, distribution, inside, ssvm
 
 from ssvm_dsl.cli.plugins.backend_template import FILES
+from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
 from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
 from ssvm_dsl.learning.risks.kinds import risks
 
@@ -288,6 +289,28 @@ def test_new_writes_a_trainer_that_installs_offline_and_passes_the_kit(capsys, t
     done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
     assert done.returncode == 0, done.stdout
     assert "setuptools>=61" in (folder / "pyproject.toml").read_text()
+
+
+def test_new_writes_a_command_that_installs_and_runs(capsys, tmp_path):
+    status, out, _ = inside(capsys, "plugins", "new", "my-count", "--command", "--dir", tmp_path)
+    assert (status, out.count("wrote ")) == (0, len(COMMAND_FILES))
+    folder, target = tmp_path / "my-count", tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*install, "--target", target, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "count the factors of a problem in a file" in ssvm("--help", path=target).stdout
+    done = ssvm(str(folder / "tests"), "-q", "-p", "no:cacheprovider", path=target, command=("-m", "pytest"))
+    assert done.returncode == 0, done.stdout
+    (folder / "chain.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n1 2 3 4\n")
+    shown = ssvm("my-count", str(folder / "chain.uai"), path=target).stdout
+    assert shown.splitlines()[-1].split() == ["2", "1"]
+
+
+@pytest.mark.parametrize("name", ["tune", "reproduce"])
+def test_new_refuses_commands_that_there_are(capsys, tmp_path, name):
+    status, _, err = inside(capsys, "plugins", "new", name, "--command", "--dir", tmp_path)
+    assert status == 2
+    assert f"there is a command '{name}' already" in err
 
 
 def test_the_backend_of_new_takes_about_thirty_lines():

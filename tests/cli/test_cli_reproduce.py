@@ -10,11 +10,11 @@ import pytest
 from foreign import inside
 
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.reproduce import catalogue
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Table
-from ssvm_dsl.reproduce.quotes import fill_quotes, quotes_in
-from ssvm_dsl.reproduce.running import read_record, result_path, saved_result
-from ssvm_dsl.reproduce.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, Verdict, near
+from ssvm_papers.experiments import catalogue
+from ssvm_papers.results.experiment import Experiment, Findings, Table
+from ssvm_papers.results.quotes import fill_quotes, quotes_in
+from ssvm_papers.results.running import read_record, result_path, saved_result
+from ssvm_papers.results.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, Verdict, near
 
 TOY_STATEMENTS = (
     near("error", "error", 0.2, 0.02),

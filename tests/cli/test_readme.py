@@ -50,7 +50,7 @@ def test_code_prints_what_the_page_shows(page, own_registry, tmp_path, monkeypat
 @EVERY_PAGE
 def test_commands_exist(page):
     for command in commands(page):
-        make_parser().parse_args(command)
+        make_parser(command).parse_args(command)
 
 
 @EVERY_PAGE

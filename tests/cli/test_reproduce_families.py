@@ -9,8 +9,8 @@ import pytest
 from foreign import inside
 
 from ssvm_dsl.datasets.terrains import make_plans
-from ssvm_dsl.reproduce import counting, dual_losses, ladar, value_functions
-from ssvm_dsl.reproduce.dual_loss_methods import (
+from ssvm_papers.experiments import counting, dual_losses, ladar, value_functions
+from ssvm_papers.experiments.dual_loss_methods import (
     METHODS,
     Curve,
     Effort,
@@ -19,8 +19,8 @@ from ssvm_dsl.reproduce.dual_loss_methods import (
     problem_of,
     run_method,
 )
-from ssvm_dsl.reproduce.running import saved_result
-from ssvm_dsl.reproduce.statements import Answers, Verdict
+from ssvm_papers.results.running import saved_result
+from ssvm_papers.results.statements import Answers, Verdict
 
 
 def quiet(doing, share):
@@ -156,8 +156,7 @@ def test_oracles_count_pivots_and_the_time_of_the_solver():
     whole, scratch = {}, {}
     for label in ("DLPW", "Pegasos + LP", "n-slack + LP", "Pegasos + min. cut"):
         method = METHODS[label]
-        problem = problem_of(model, X, Y, method.backend, messages=bool(method.sweeps))
-        trace = run_method(method, problem, 3)
+        trace = run_method(method, *problem_of(model, X, Y, method), 3)
         whole[label] = trace.iterates[-1][0]
         scratch[label] = trace.pivots
     assert whole["DLPW"].sweeps == 21 * whole["DLPW"].looks == 21 * 18

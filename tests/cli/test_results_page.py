@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ssvm_dsl.reproduce.catalogue import EXPERIMENTS
-from ssvm_dsl.reproduce.page import write_page
-from ssvm_dsl.reproduce.quotes import QUOTE, quotes_in
-from ssvm_dsl.reproduce.running import read_record
-from ssvm_dsl.reproduce.statements import Verdict
+from ssvm_papers.experiments.catalogue import EXPERIMENTS
+from ssvm_papers.results.page import write_page
+from ssvm_papers.results.quotes import QUOTE, quotes_in
+from ssvm_papers.results.running import read_record
+from ssvm_papers.results.statements import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

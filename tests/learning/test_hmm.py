@@ -26,9 +26,9 @@ from ssvm_dsl import (
     grid_scores,
     nested_scores,
 )
-from ssvm_dsl.datasets import make_blocks, make_gaussian_hmm
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.reproduce.sequences import true_hmm, with_squares
+from ssvm_papers.experiments.sequences import true_hmm, with_squares
+from ssvm_papers.generators import make_blocks, make_gaussian_hmm
 
 X = [np.array([[0.0], [1.0], [0.5]]), np.array([[2.0], [0.0]]), np.array([[1.0]])]
 Y = [[0, 1, 1], [1, 0], [0]]

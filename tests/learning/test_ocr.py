@@ -9,7 +9,7 @@ import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
 from ssvm_dsl.datasets import load_letters
-from ssvm_dsl.reproduce.ocr import published_learner
+from ssvm_papers.experiments.ocr import published_learner
 
 
 class OCR(Model):

@@ -8,7 +8,7 @@ import pytest
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.reproduce.value_functions import ROUNDS, Headed, Valued, Walk
+from ssvm_papers.experiments.value_functions import ROUNDS, Headed, Valued, Walk
 
 
 def test_costs_to_go_satisfy_bellmans_equation():

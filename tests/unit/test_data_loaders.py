@@ -7,8 +7,9 @@ import pytest
 
 from ssvm_dsl import datasets as data
 from ssvm_dsl import read_problem
-from ssvm_dsl.datasets.street import _shape
 from ssvm_dsl.errors import DataError
+from ssvm_papers.generators import make_street_scans
+from ssvm_papers.generators.street import _shape
 
 LOADERS = {
     "load_dependency_treebank": (), "load_alignments": (), "load_atis_grammar": (), "load_horses": (),
@@ -75,9 +76,9 @@ def test_instances_and_networks(real):
 
 
 def test_street_scans_stand_where_they_should():
-    first, second = data.make_street_scans(2, 300)
+    first, second = make_street_scans(2, 300)
     assert not np.array_equal(first.points, second.points)
-    (again, _) = data.make_street_scans(2, 300)
+    (again, _) = make_street_scans(2, 300)
     for one, other in zip(first, again):
         np.testing.assert_array_equal(one, other)
     points, features, edges, labels = first

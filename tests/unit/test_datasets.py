@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, ground
-from ssvm_dsl.datasets import load_letters, make_blocks, make_chains, make_gaussian_hmm, make_stripes
+from ssvm_dsl.datasets import load_letters, make_chains, make_stripes
 from ssvm_dsl.errors import OptionError
+from ssvm_papers.generators import make_blocks, make_gaussian_hmm
 
 FOLD_SIZES = [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl.datasets import load_reuters, load_scene, load_yeast, make_multilabel
+from ssvm_dsl.datasets import load_reuters, load_scene, load_yeast
 from ssvm_dsl.errors import DataError
+from ssvm_papers.generators import make_multilabel
 
 
 @pytest.mark.data

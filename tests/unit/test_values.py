@@ -15,7 +15,7 @@ import ssvm_dsl
 from ssvm_dsl.inference.plans import Candidate, Plan
 from ssvm_dsl.values import Value, same
 
-PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_bridges", "ssvm_constraints", "ssvm_trainers")
+PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_bridges", "ssvm_constraints", "ssvm_papers", "ssvm_trainers")
 
 #: Records that say what is asked for: nobody asks for a number that is not known.
 SETTINGS = {
@@ -24,9 +24,9 @@ SETTINGS = {
     "ssvm_dsl.plugin_api.example_session.Clock", "ssvm_dsl.plugin_api.options.Option",
     "ssvm_dsl.plugin_api.specs.BackendSpec", "ssvm_dsl.plugin_api.specs.RiskSpec",
     "ssvm_dsl.plugin_api.specs.TrainerNeeds", "ssvm_dsl.plugin_api.training.StopRule",
-    "ssvm_dsl.reproduce.experiment.Experiment", "ssvm_dsl.testing.problems.Recipe",
-    "ssvm_dsl.reproduce.statements.Between", "ssvm_dsl.reproduce.statements.Near",
-    "ssvm_dsl.reproduce.statements.OneOfDraws", "ssvm_dsl.reproduce.statements.Rising",
+    "ssvm_papers.results.experiment.Experiment", "ssvm_dsl.testing.problems.Recipe",
+    "ssvm_papers.results.statements.Between", "ssvm_papers.results.statements.Near",
+    "ssvm_papers.results.statements.OneOfDraws", "ssvm_papers.results.statements.Rising",
     "ssvm_backends.decomposition.branching.Node", "ssvm_trainers.state_rules.Rule",
 }  # fmt: skip
 

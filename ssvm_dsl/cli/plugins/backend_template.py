@@ -6,7 +6,7 @@ so every part of the contract is to be seen, and refuses what it could not finis
 
 from __future__ import annotations
 
-PROJECT = '''\
+PROJECT = """\
 [build-system]
 requires = ["setuptools>=61"]
 build-backend = "setuptools.build_meta"
@@ -28,7 +28,7 @@ test = ["pytest"]
 
 [tool.setuptools]
 packages = ["{module}"]
-'''
+"""
 
 HOOKS = '''\
 """What ssvm-dsl reads at start: descriptions only, no solver is imported here."""
@@ -104,7 +104,7 @@ def test_conformance(backend_conformance):
     backend_conformance("{name}")
 '''
 
-README = '''\
+README = """\
 # {name}
 
 The inference backend `{name}` for ssvm-dsl.
@@ -120,7 +120,7 @@ Use it by name: `StructuredSVM(MyModel, backend="{name}")`.
 | `{module}/__init__.py` | what the backend claims (`Caps`); read at start, imports no solver |
 | `{module}/backend.py` | the backend: `check`, `open`, `solve` |
 | `tests/test_conformance.py` | the conformance kit |
-'''
+"""
 
 FILES = {
     "pyproject.toml": PROJECT,

@@ -18,7 +18,9 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm plugins new``."""
     parser.add_argument("name", metavar="NAME", help="name of the plug-in and of its package, e.g. my-solver")
-    parser.add_argument("--trainer", action="store_true", help="write a trainer (default: a backend)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--trainer", action="store_true", help="write a trainer (default: a backend)")
+    which.add_argument("--command", action="store_true", help="write a subcommand of ssvm")
     parser.add_argument(
         "--dir", type=Path, default=Path(), metavar="DIR", help="where to put the folder NAME (default: here)"
     )
@@ -27,7 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Write the package and say what to do next."""
     folder = args.dir / args.name
-    kind = "trainer" if args.trainer else "backend"
+    kind = next((kind for kind in ("trainer", "command") if getattr(args, kind)), "backend")
     check_name(args.name, folder, kind)
     written = write_package(args.name, folder, kind)
     screen = console()
@@ -35,7 +37,8 @@ def run(args: Namespace) -> int:
         screen.print(f"wrote {path}", markup=False)
     screen.print("\n[bold]Next[/bold]")
     screen.print(f"  pip install --editable {folder}", markup=False)
-    screen.print(f"  ssvm plugins check {args.name}", markup=False)
+    tried = f"ssvm {args.name} --help" if kind == "command" else f"ssvm plugins check {args.name}"
+    screen.print(f"  {tried}", markup=False)
     screen.print(f"  python -m pytest {folder}", markup=False)
     return 0
 
@@ -49,14 +52,16 @@ def check_name(name: str, folder: Path, kind: str) -> None:
         Says what is wrong with the name, or what is in the way.
     """
     from ssvm_dsl.errors import OptionError
-    from ssvm_dsl.plugin_api.specs import BackendSpec, TrainerSpec
+    from ssvm_dsl.plugin_api.check_spec import CORE_COMMANDS
+    from ssvm_dsl.plugin_api.specs import BackendSpec, CommandSpec, Spec, TrainerSpec
     from ssvm_dsl.registry import registry
 
     module = module_name(name)
     if not NAME.fullmatch(name):
         raise OptionError(f"NAME: lower-case words joined by hyphens, e.g. my-solver, got {name!r}")
-    known = registry()
-    if any(spec.name == name for spec in known.specs(TrainerSpec if kind == "trainer" else BackendSpec)):
+    kinds: dict[str, type[Spec]] = {"backend": BackendSpec, "trainer": TrainerSpec, "command": CommandSpec}
+    taken = {spec.name for spec in registry().specs(kinds[kind])}
+    if name in taken or (kind == "command" and name in CORE_COMMANDS):
         raise OptionError(f"there is a {kind} '{name}' already; choose another name")
     if folder.exists():
         raise OptionError(f"{folder} is there already; choose another name or another --dir")
@@ -78,14 +83,19 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
         The folder cannot be written.
     """
     from ssvm_dsl.cli.plugins.backend_template import FILES
+    from ssvm_dsl.cli.plugins.command_template import COMMAND_FILES
     from ssvm_dsl.cli.plugins.trainer_template import TRAINER_FILES
     from ssvm_dsl.errors import OptionError
 
-    what = {"trainer": "The trainer", "backend": "The inference backend"}[kind]
+    what, files = {
+        "backend": ("The inference backend", FILES),
+        "trainer": ("The trainer", TRAINER_FILES),
+        "command": ("The command", COMMAND_FILES),
+    }[kind]
     words = {"{name}": name, "{module}": module_name(name), "{what}": what}
     written = []
     try:
-        for path, text in (TRAINER_FILES if kind == "trainer" else FILES).items():
+        for path, text in files.items():
             for word, value in words.items():
                 path, text = path.replace(word, value), text.replace(word, value)
             target = folder / path
@@ -97,4 +107,4 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     return written
 
 
-COMMAND = Command("new", "write a package with a backend or trainer that works, to start your own from", run, arguments)
+COMMAND = Command("new", "write a package with a backend, trainer or command that works, to start from", run, arguments)

@@ -89,7 +89,7 @@ def test_conformance(trainer_conformance):
     trainer_conformance("{name}")
 '''
 
-README = '''\
+README = """\
 # {name}
 
 The trainer `{name}` for ssvm-dsl.
@@ -105,7 +105,7 @@ Use it by name: `StructuredSVM(MyModel, trainer="{name}")`.
 | `{module}/__init__.py` | what the trainer minimises and promises (`TrainerSpec`); read at start |
 | `{module}/trainer.py` | the trainer: `steps`, `state`, `resume` |
 | `tests/test_conformance.py` | the conformance kit |
-'''
+"""
 
 TRAINER_FILES = {
     "pyproject.toml": PROJECT,

@@ -128,6 +128,11 @@ class Gram:
     keep : bool
         Store the matrix: n^2 numbers.
 
+    Attributes
+    ----------
+    n_products : int
+        How many products there were so far: a measure of work that depends on no machine.
+
     Raises
     ------
     TooLargeError
@@ -135,7 +140,7 @@ class Gram:
     """
 
     def __init__(self, kernel: InputKernel, X: F64, keep: bool) -> None:
-        self.kernel, self.X, self.matrix = kernel, X, None
+        self.kernel, self.X, self.matrix, self.n_products = kernel, X, None, 0
         if keep:
             instead = "set solver='sgd', or fit on fewer examples"
             require_memory(16.0 * len(X) ** 2, f"the Gram matrix of {len(X)} examples", instead)
@@ -143,6 +148,7 @@ class Gram:
 
     def dot(self, coef: F64) -> F64:
         """Return ``K @ coef``; rows of zeros in ``coef (n, d)`` cost nothing where the matrix is not kept."""
+        self.n_products += 1
         if self.matrix is not None:
             return np.asarray(self.matrix @ coef)
         used: I64 = np.flatnonzero(coef.any(axis=1))

@@ -265,6 +265,17 @@ class CountingPredictor(Estimator):
         truth = self._true_outputs(Y, len(found))
         return float(np.mean([self.space.canonical(z) in one for z, one in zip(found, truth, strict=True)]))
 
+    def risks(self, X: Any, Y: Sequence[Any]) -> F64:
+        """Return the risk of each example, as in training: its misordered pairs, bounded from above; ``shape (n,)``.
+
+        Parameters
+        ----------
+        X, Y
+            As for :meth:`fit`.
+        """
+        policies = self.decision_function(X)
+        return self._risk(Y, None, len(policies)).values(policies)
+
     def _train(
         self, kernel: InputKernel, X: F64, risk: CountingRisk, lam: float
     ) -> tuple[Trained, CountingObjective]:
@@ -306,6 +317,7 @@ class CountingPredictor(Estimator):
     ) -> CountingReport:
         """Evaluate the objective, and bound it from below."""
         start, gram, lam, risk = perf_counter(), objective.gram, objective.lam, objective.risk
+        n_products = gram.n_products
         self._require_finite(trained.alpha)
         unit = 1.0 if self.lam is not None else 1.0 / lam
         bound, norm, certificate = np.nan, np.nan, self.certificate
@@ -327,6 +339,7 @@ class CountingPredictor(Estimator):
             n_iterations=trained.n_iterations, reason=trained.reason, seconds=seconds,
             certificate_seconds=perf_counter() - start, n_examples=risk.n, n_features=self.space.n_features,
             n_support=int(trained.alpha.any(axis=1).sum()), convention=convention(self.C, self.lam, "h"),
+            n_products=n_products,
         )  # fmt: skip
 
     def _true_outputs(self, Y: Any, n: int) -> list[list[Any]]:

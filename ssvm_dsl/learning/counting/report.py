@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,8 @@ class CountingReport(Value):
         Examples, features of outputs, and examples with coefficients that are not zero.
     convention : str
         What the objective is.
+    n_products : int
+        Products with the Gram matrix that the solver took; 0 for streams, and where it needs none.
     """
 
     objective: float
@@ -73,6 +75,7 @@ class CountingReport(Value):
     n_features: int
     n_support: int
     convention: str
+    n_products: int = 0
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for JSON; numbers that are not finite become ``None``."""
@@ -87,7 +90,8 @@ class CountingReport(Value):
         KeyError, TypeError, ValueError
             It is none.
         """
-        values = {field.name: summary[field.name] for field in fields(cls)}
+        known = {field.name: field.default for field in fields(cls) if field.default is not MISSING} | dict(summary)
+        values = {field.name: known[field.name] for field in fields(cls)}
         for name, kind in cls.__annotations__.items():
             if kind == "float":
                 values[name] = np.nan if values[name] is None else values[name]

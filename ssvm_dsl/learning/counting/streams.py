@@ -88,9 +88,9 @@ def stream_report(
     predictor: Any, stream: Stream, n_support: int, seconds: float, processor_seconds: float
 ) -> CountingReport:
     """Return what there is to say of a stream: what it has cost, and that nothing is known of the objective."""
-    unknown = dict.fromkeys(("objective", "lower_bound", "gap", "relative_gap", "gradient_norm"), np.nan)
     return CountingReport(
-        **unknown, certificate="none", solver="sgd", n_iterations=stream.n_seen, reason="stream", seconds=seconds,
+        objective=np.nan, lower_bound=np.nan, gap=np.nan, relative_gap=np.nan, gradient_norm=np.nan, certificate="none",
+        solver="sgd", n_iterations=stream.n_seen, reason="stream", seconds=seconds,
         processor_seconds=processor_seconds, certificate_seconds=0.0, n_examples=stream.n_seen,
         n_features=predictor.space.n_features, n_support=n_support,
         convention=convention(predictor.C, predictor.lam, "h"),

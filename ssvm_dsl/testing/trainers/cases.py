@@ -15,10 +15,8 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import NoBackendError, SsvmError
-from ssvm_dsl.inference.planner import AUTO, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
@@ -31,6 +29,7 @@ from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import Problem, Risk, risks
 from ssvm_dsl.plugin_api import StopRule, TrainerNeeds, TrainerSpec
 from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.training import problem_of
 
 #: Whose answers are taken for right.
 REFERENCE = "brute-force"
@@ -102,16 +101,12 @@ class Case:
         NoBackendError
             No backend answers what trainer and risk ask.
         """
-        needs, loss = spec.needs, self.grounded.loss
-        assert loss is not None
-        parameters, n = self.risk.asked_about(self.grounded.parameters, loss), self.grounded.n_examples
-        tasks, abilities = self.risk.asks(loss, needs.messages, needs.asks_marginals)
-        guarantee = self.risk.weakest(Guarantee.EXACT)
-        need = need_of(parameters, tasks, guarantee, abilities, priced=self.risk.loss(loss).factors)
-        session = open_plan(plan_program(parameters.program, need, backend), parameters.program, outwards=False)
+        return problem_of(self.grounded, self.risk, spec.needs, self._objective, backend, n_threads)
+
+    def _objective(self, parameters: ParameterMap) -> RegularizedRisk:
+        n = self.grounded.n_examples
         weight = np.linspace(0.5, 2.0, n) if self.weighted else np.ones(n)
-        objective = RegularizedRisk(1.0 / n, n, weight, np.ones(parameters.dim), parameters.lower_bound, self.power)
-        return self.risk.problem(parameters, loss, objective, session, Threads(n_threads), needs.asks_marginals)
+        return RegularizedRisk(1.0 / n, n, weight, np.ones(parameters.dim), parameters.lower_bound, self.power)
 
     @cached_property
     def grounded(self) -> Any:

@@ -1,6 +1,6 @@
 """All experiments by name.
 
-A new experiment is an :class:`~ssvm_dsl.reproduce.experiment.Experiment` in a module of its family, and an entry here.
+A new experiment is an :class:`~ssvm_papers.results.experiment.Experiment` in a module of its family, and an entry here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.reproduce import counting, dual_losses, ladar, ocr, sequences, solvers, stripes, value_functions
-from ssvm_dsl.reproduce.experiment import Experiment
+from ssvm_papers.experiments import counting, dual_losses, ladar, ocr, sequences, solvers, stripes, value_functions
+from ssvm_papers.results.experiment import Experiment
 
 #: In the order of the papers.
 EXPERIMENTS: tuple[Experiment, ...] = (

@@ -14,18 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64
-from ssvm_dsl.datasets.synthetic import make_chains
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import chain, complete, pairs
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_dsl.reproduce.statements import Answers, Between, Statement
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, pairs
+from ssvm_dsl.datasets import make_chains
+from ssvm_dsl.ir import I64
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Relative gap that ends a fit, and relative distance between objectives that counts as one optimum.
 TOLERANCE, ONE = 1e-7, 1e-6

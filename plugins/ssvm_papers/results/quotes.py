@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.reproduce.running import Result
+from ssvm_dsl.io import write_lines
+from ssvm_papers.results.running import Result
 
 QUOTE = re.compile(
     r"\[(?P<text>-?\d+(?:\.(?P<decimals>\d+))?)\]"

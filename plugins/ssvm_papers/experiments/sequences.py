@@ -17,21 +17,24 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.sequences import GaussianHMM, make_blocks, make_gaussian_hmm
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import PLiF, Quantiles
-from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM
-from ssvm_dsl.learning.tuning.grid import grid_scores
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_dsl.reproduce.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, near
+from ssvm_dsl import (
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    MaximumLikelihoodHMM,
+    Model,
+    PLiF,
+    Quantiles,
+    StructuredSVM,
+    chain,
+    grid_scores,
+)
+from ssvm_dsl.ir import F64
+from ssvm_papers.generators import GaussianHMM, make_blocks, make_gaussian_hmm
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, near
 
 #: Features of an observation, sequences in the training set (as many are in the test set), and their length.
 N_FEATURES, N_TRAIN, LENGTH = 10, 100, 250

@@ -19,22 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.images import load_grid_map
-from ssvm_dsl.datasets.terrains import Plans, make_plans, map_terrain
+from ssvm_dsl import Dim, Edges, Factor, Given, Hamming, Input, Label, Model, Path, StructuredRegressor, StructuredSVM
+from ssvm_dsl.datasets import Plans, load_grid_map, make_plans, map_terrain
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.lang.constraints.structures import Path
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
-from ssvm_dsl.reproduce.statements import Answers, Between, Rising, Statement, with_spread
+from ssvm_dsl.ir import F64
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Rising, Statement, with_spread
 
 #: Learners, in the order of the arrays; colours of Figure 3.
 LEARNERS = {"regressed MMP": "blue", "MMSR": "green", "MMSR, value features": "red"}

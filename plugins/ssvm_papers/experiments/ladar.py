@@ -12,20 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.datasets.street import N_STREET_FEATURES, StreetScan, make_street_scans
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import Whitened
-from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import along
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.plugin_api.training import TrainingEvent
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
-from ssvm_dsl.reproduce.statements import Answers, Between, Statement, factor_two
+from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, Whitened, along
+from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.plugin_api import TrainingEvent
+from ssvm_papers.generators import N_STREET_FEATURES, StreetScan, make_street_scans
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Statement, factor_two
 
 #: Height that parts the ground from the rest, in metres.
 GROUND = 0.25

@@ -16,18 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.letters import N_FOLDS, Split, load_letters
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import chain
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
-from ssvm_dsl.reproduce.statements import Answers, Rising, Statement, near
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.datasets import N_FOLDS, Split, load_letters
+from ssvm_dsl.ir import F64
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Rising, Statement, near
 
 #: Methods of Figure 1, best first: name, risk.
 METHODS = (("structured margin", "margin"), ("unstructured margin", "hm"), ("perceptron", "perceptron"))

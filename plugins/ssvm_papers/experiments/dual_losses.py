@@ -3,7 +3,7 @@
 Four sets, one objective: the margin risk relaxed to the local polytope.  The paper shows it over seconds.  Which method
 is ahead in seconds is a matter of how each is programmed: here DLPW takes whole passes in one compiled kernel, linear
 programs are those of a library, called from Python for one example after the other.  So methods are given passes, and
-compared by operations (:mod:`ssvm_dsl.reproduce.dual_loss_methods`), which depend on no machine; seconds of a
+compared by operations (:mod:`ssvm_papers.experiments.dual_loss_methods`), which depend on no machine; seconds of a
 processor, of the whole training and of the solvers alone, are shown beside, and nothing is judged by them.
 
 One method stands for each family, chosen beforehand; others are shown beside.  The best objective is the lowest any
@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.registry import registry
-from ssvm_dsl.reproduce.dual_loss_methods import (
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.testing import training_problem
+from ssvm_papers.experiments.dual_loss_methods import (
     COMPARED,
     METHODS,
     SEEDS,
@@ -39,8 +38,8 @@ from ssvm_dsl.reproduce.dual_loss_methods import (
     problem_of,
     run_method,
 )
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_dsl.reproduce.statements import Answers, Between, Rising, Rule, Statement, factor_two
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Rising, Rule, Statement, factor_two
 
 #: Share of the passes, and training examples, of a quick run.
 QUICK_SHARE, QUICK_SIZE = 0.1, 100
@@ -110,16 +109,15 @@ def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str,
     """Return the curves of every method on a set, given a share of its passes, by seed; the best lower bound."""
     found: dict[str, list[Curve]] = {}
     bounds = []
-    (X, Y), judge = data.train, problem_of(data.model, *data.train, "auto")
+    (X, Y), judge = data.train, training_problem(data.model, *data.train, risk="relaxed", lam=1.0 / C)
     for label, method in METHODS.items():
         if name not in method.passes:
             continue  # minimum cuts are for two states
         steps(label)
-        messages = registry().find(TrainerSpec, method.trainer).needs.messages
-        run_method(method, problem_of(data.model, X[:20], Y[:20], method.backend, messages), 2)  # compiles
+        run_method(method, *problem_of(data.model, X[:20], Y[:20], method), 2)  # compiles
         for seed in SEEDS if label == COMPARED["DLPW"] else SEEDS[:1]:
-            problem = problem_of(data.model, *data.train, method.backend, messages)
-            trace = run_method(method, problem, max(share * method.passes[name], 2.0), seed)
+            problem = problem_of(data.model, *data.train, method)
+            trace = run_method(method, *problem, max(share * method.passes[name], 2.0), seed)
             found.setdefault(label, []).append(Curve(trace, judge))
             bounds.append(trace.bound)
     steps("equation 7 at the iterates")

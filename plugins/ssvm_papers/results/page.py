@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.reproduce.catalogue import chosen
-from ssvm_dsl.reproduce.experiment import Experiment
-from ssvm_dsl.reproduce.running import Result
-from ssvm_dsl.reproduce.statements import Row, Verdict
-from ssvm_dsl.units import seconds_text
+from ssvm_dsl.io import write_lines
+from ssvm_dsl.plugin_api import seconds_text
+from ssvm_papers.experiments.catalogue import chosen
+from ssvm_papers.results.experiment import Experiment
+from ssvm_papers.results.running import Result
+from ssvm_papers.results.statements import Row, Verdict
 
 #: Columns of a table of rows.
 HEAD = ("what", "published", "ours", "agrees if", "verdict")

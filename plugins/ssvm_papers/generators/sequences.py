@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.ir import F64, I64
 
 
 @dataclass(frozen=True, eq=False)

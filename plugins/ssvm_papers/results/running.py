@@ -20,14 +20,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ssvm_dsl import __version__
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
-from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.processors import available
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress
-from ssvm_dsl.reproduce.statements import Row, Verdict
-from ssvm_dsl.values import Value
-from ssvm_dsl.version import __version__
+from ssvm_dsl.io import read_arrays, write_arrays, write_lines
+from ssvm_dsl.plugin_api import Value
+from ssvm_papers.results.experiment import Experiment, Findings, Progress
+from ssvm_papers.results.statements import Row, Verdict
 
 #: Form of the files; those of another one are run again.
 FORM = 2
@@ -99,8 +97,13 @@ def _too_short(row: Row) -> Verdict:
 def _circumstances(seconds: float, processor_seconds: float) -> Circumstances:
     """Return what is told of this run."""
     used = {"ssvm-dsl": __version__, "python": platform.python_version()} | {name: version(name) for name in PACKAGES}
-    machine = f"{platform.machine()}, {available()} processors, {platform.system()}"
+    machine = f"{platform.machine()}, {_processors()} processors, {platform.system()}"
     return Circumstances(datetime.now(UTC).date().isoformat(), machine, used, seconds, processor_seconds, _commit())
+
+
+def _processors() -> int:
+    """Return the number of processors that this process may run on; of all where the system does not tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _commit() -> str:

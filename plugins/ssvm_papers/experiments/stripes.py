@@ -13,18 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.synthetic import make_stripes
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import grid
-from ssvm_dsl.learning.estimators.svm import StructuredSVM
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps
-from ssvm_dsl.reproduce.statements import Answers, Between, Statement
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, grid
+from ssvm_dsl.datasets import make_stripes
+from ssvm_dsl.ir import F64
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps
+from ssvm_papers.results.statements import Answers, Between, Statement
 
 #: Standard deviations of the noise: the thesis has a low and a high one and gives neither; one more to see the limit.
 NOISES = {"low": 0.5, "high": 0.75, "still higher": 1.0}

@@ -20,19 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.datasets.counting import Tours, make_identity, make_tours
-from ssvm_dsl.learning.counting.conjugate_gradient import conjugate_gradient
-from ssvm_dsl.learning.counting.dicycles import Dicycles
-from ssvm_dsl.learning.counting.kernels import Gram, InputKernel
-from ssvm_dsl.learning.counting.multi_label import MultiLabel
-from ssvm_dsl.learning.counting.objective import CountingObjective, CountingRisk
-from ssvm_dsl.learning.counting.output_spaces import OutputSpace
-from ssvm_dsl.learning.counting.predictor import CountingPredictor
-from ssvm_dsl.learning.counting.report import CountingReport
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
-from ssvm_dsl.reproduce.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_dsl.reproduce.statements import Answers, Between, Rising, Statement
+from ssvm_dsl import CountingPredictor, Dicycles, MultiLabel
+from ssvm_dsl.datasets import Tours, make_identity, make_tours
+from ssvm_dsl.ir import F64
+from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
+from ssvm_papers.results.statements import Answers, Between, Rising, Statement
 
 #: Options of a solver by the name of a run; what was found: objective and median processor seconds.
 Runs = Mapping[str, Mapping[str, Any]]
@@ -64,7 +56,7 @@ def trained(X: Any, Y: Any, task: Mapping[str, Any], solver: str, **options: Any
 
 def timed(X: Any, Y: Any, task: Mapping[str, Any], runs: Runs) -> Timings:
     """Return (objective, median processor seconds) of several settings, run in turn."""
-    reports: dict[str, list[CountingReport]] = {name: [] for name in runs}
+    reports: dict[str, list[Any]] = {name: [] for name in runs}
     for _ in range(REPEATS):
         for name, options in runs.items():
             reports[name].append(trained(X, Y, task, **options).report_)
@@ -74,31 +66,10 @@ def timed(X: Any, Y: Any, task: Mapping[str, Any], runs: Runs) -> Timings:
     }
 
 
-class CountedGram(Gram):
-    """A Gram matrix that counts the products with it."""
-
-    n_products = 0
-
-    def dot(self, coef: F64) -> F64:
-        """Return ``K @ coef``."""
-        self.n_products += 1
-        return super().dot(coef)
-
-
-def risk_of(space: OutputSpace, Y: Any) -> CountingRisk:
-    """Return the risks of examples with one true output each."""
-    features = np.array([space.features(space.canonical(output)) for output in Y])
-    return CountingRisk.of(space, features, np.arange(len(Y) + 1), np.ones(len(Y)))
-
-
 def batch_work(X: Any, Y: Any, task: Mapping[str, Any]) -> float:
     """Return the multiplications of NCG."""
-    inputs, space = np.asarray(X, dtype=np.float64), task["space"]
-    gram = CountedGram(InputKernel.of(task["kernel"], "scale", 3, 1.0, inputs), inputs, keep=True)
-    with one_blas_thread():
-        conjugate_gradient(CountingObjective(risk_of(space, Y), gram, task["lam"]), TOL, 1000, np.inf)
-    n, n_inputs = inputs.shape
-    return float(n * n * (n_inputs + gram.n_products * space.n_features))
+    report, n_inputs = trained(X, Y, task, "ncg").report_, np.shape(X)[1]
+    return float(len(X) ** 2 * (n_inputs + report.n_products * task["space"].n_features))
 
 
 def online_work(n: int, n_inputs: int, task: Mapping[str, Any], tau: float) -> float:
@@ -264,10 +235,9 @@ def run_dicycles(quick: bool, progress: Progress) -> Findings:
 
 def on_test(found: CountingPredictor, test: Tours) -> tuple[float, float]:
     """Return the mean risk, and the mean cosine of learned and hidden policies."""
-    space, learnt = found.space, found.decision_function(test.X)
-    risk = risk_of(space, test.Y)
+    learnt = found.decision_function(test.X)
     norms = np.linalg.norm(learnt, axis=1) * np.linalg.norm(test.policies, axis=1)
-    return float(risk.values(learnt).mean()), float(((learnt * test.policies).sum(axis=1) / norms).mean())
+    return float(found.risks(test.X, test.Y).mean()), float(((learnt * test.policies).sum(axis=1) / norms).mean())
 
 
 def dicycle_answers(sizes: Sequence[int], curves: F64, work: F64) -> Answers:

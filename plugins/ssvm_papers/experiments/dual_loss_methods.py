@@ -1,4 +1,4 @@
-"""The sets, the methods and the counts of the experiments with dual losses (:mod:`ssvm_dsl.reproduce.dual_losses`).
+"""The sets, the methods and the counts of :mod:`~ssvm_papers.experiments.dual_losses`.
 
 Methods are given passes, not seconds, so that what they reach depends on no machine.  What they did until an iterate is
 an :class:`Effort`: looks at an example, operations, processor time, and the part of that time inside the solver alone.
@@ -29,28 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.compiler import ground
-from ssvm_dsl.datasets.multilabel import load_reuters, load_scene, load_yeast
-from ssvm_dsl.datasets.synthetic import make_multilabel
-from ssvm_dsl.inference.planner import need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.question import Question
-from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
-from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.outputs.targets import complete
-from ssvm_dsl.learning.objective import regularized_risk
-from ssvm_dsl.learning.risks.kinds import find_risk
-from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.plugin_api.training import StopRule
-from ssvm_dsl.registry import registry
-from ssvm_dsl.values import Value
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, complete
+from ssvm_dsl.datasets import load_reuters, load_scene, load_yeast
+from ssvm_dsl.ir import F64, Question, Task
+from ssvm_dsl.plugin_api import Session, StopRule, TrainProblem, Value
+from ssvm_dsl.testing import make_trainer, training_problem
+from ssvm_papers.generators import make_multilabel
 
 #: The weight of the risks.
 C = 1.0
@@ -186,16 +170,18 @@ def dataset(name: str, size: int) -> Data:
     return Data(multilabel(len(Y[0]), len(seen), sparse=True), (X, Y), (others, truth))
 
 
-def problem_of(model: type[Model], X: list[Any], Y: list[Any], backend: str, messages: bool = False) -> Any:
-    """Return the relaxed problem with a backend."""
-    grounded, risk = ground(model, X, Y), find_risk("relaxed")
-    assert grounded.loss is not None
-    n = len(X)
-    objective = regularized_risk(grounded.parameters, 1.0 / C, np.ones(n), None, 1.0)
-    tasks, kinds = risk.asks(grounded.loss, messages)
-    need = need_of(grounded.parameters, tasks, Guarantee.BOUND, kinds)
-    session = open_plan(plan_program(grounded.program, need, backend), grounded.program, outwards=False)
-    return risk.problem(grounded.parameters, grounded.loss, objective, session, Threads(1))
+def problem_of(model: type[Model], X: list[Any], Y: list[Any], method: Method) -> tuple[TrainProblem, Oracle]:
+    """Return the relaxed problem of a method, and what answers there."""
+    made: list[Oracle] = []
+
+    def around(session: Session) -> Session:
+        made.append(Oracle(session))
+        return made[0]
+
+    problem = training_problem(
+        model, X, Y, risk="relaxed", backend=method.backend, trainer=method.trainer, lam=1.0 / C, around=around
+    )
+    return problem, made[0]
 
 
 class Oracle:
@@ -243,11 +229,9 @@ class Trace:
         return effort.sweeps if np.isnan(self.pivots) else effort.looks * (self.pivots + 1.0)
 
 
-def run_method(method: Method, problem: Any, passes: float, seed: int = 0) -> Trace:
+def run_method(method: Method, problem: Any, oracle: Oracle, passes: float, seed: int = 0) -> Trace:
     """Run a method for so many passes, or to a gap of a thousandth."""
-    spec = registry().find(TrainerSpec, method.trainer)
-    trainer = spec.load()(**spec.resolve(method.options), random_state=seed)
-    oracle = problem.session = Oracle(problem.session)
+    trainer = make_trainer(method.trainer, method.options, seed)
     found, bound, begin = [(Effort(), np.zeros(problem.dim))], -np.inf, time.process_time()
     for iterate in trainer.steps(problem, StopRule(tol=1e-3)):
         spent = time.process_time() - begin
@@ -258,7 +242,8 @@ def run_method(method: Method, problem: Any, passes: float, seed: int = 0) -> Tr
             found.append((_effort(method, problem, oracle, iterate.n_passes, spent), iterate.w.copy()))
         if done:
             break
-    return Trace(found, bound, pivots_from_scratch(problem, found) if method.backend == "lp" else np.nan)
+    pivots = pivots_from_scratch(problem, oracle, found) if method.backend == "lp" else np.nan
+    return Trace(found, bound, pivots)
 
 
 def _effort(method: Method, problem: Any, oracle: Oracle, passes: float, seconds: float) -> Effort:
@@ -270,9 +255,9 @@ def _effort(method: Method, problem: Any, oracle: Oracle, passes: float, seconds
     return Effort(passes, looks, sweeps, seconds, oracle.inside if method.backend in ("lp", "qpbo") else np.nan)
 
 
-def pivots_from_scratch(problem: Any, iterates: Sequence[tuple[Effort, F64]]) -> float:
+def pivots_from_scratch(problem: Any, oracle: Oracle, iterates: Sequence[tuple[Effort, F64]]) -> float:
     """Return the pivots that a linear program takes without a basis, on average over examples and the iterates."""
-    oracle, before = problem.session, problem.session.pivots
+    before = oracle.pivots
     examples = np.unique(np.linspace(0, problem.n - 1, SAMPLED_EXAMPLES).astype(np.int64))
     places = np.unique(np.linspace(1, len(iterates) - 1, SAMPLED_ITERATES).astype(int)).tolist()
     oracle.keep = False

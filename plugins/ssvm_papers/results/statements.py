@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64
-from ssvm_dsl.values import Value
+from ssvm_dsl.ir import F64
+from ssvm_dsl.plugin_api import Value
 
 
 class Verdict(StrEnum):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.ir import F64, I32, I64
 
 #: Classes of points, by number.
 STREET_CLASSES = ("ground", "building", "tree", "shrubbery")

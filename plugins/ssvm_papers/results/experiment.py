@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ssvm_dsl.reproduce.statements import Row, Statement, Verdict
+from ssvm_papers.results.statements import Row, Statement, Verdict
 
 #: Told what is done now, and the share of the work that is done.
 Progress = Callable[[str, float], None]

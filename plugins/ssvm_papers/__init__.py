@@ -1,0 +1,19 @@
+"""``ssvm reproduce``: the experiments of the papers behind this package, each with its published numbers beside ours.
+
+A plug-in with one command, which imports what a stranger's may, and the public API as a user does.  ``experiments``
+holds the families of experiments and the list of all, ``results`` keeps what they found and writes the pages of it,
+``generators`` makes the data that the papers had and that cannot be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ssvm_dsl.plugin_api import CommandSpec, hookimpl
+
+
+@hookimpl
+def ssvm_commands() -> Iterable[CommandSpec]:
+    """Return the command."""
+    summary = "run the experiments of the papers and compare with what they published"
+    return (CommandSpec("reproduce", "ssvm_papers.command:Reproduce", summary),)

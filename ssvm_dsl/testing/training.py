@@ -1,0 +1,114 @@
+"""Training problems outside of a fit: to run a trainer by hand, to count what it does, to compare it with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.compiler import Grounded, ground
+from ssvm_dsl.inference.planner import AUTO, need_of, plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
+from ssvm_dsl.learning.risks.kinds import Problem, Risk, find_risk
+from ssvm_dsl.plugin_api import Session, Trainer, TrainerNeeds, TrainerSpec
+from ssvm_dsl.registry import registry
+
+#: What answers in the place of a session: given that session.
+Around = Callable[[Session], Session]
+
+
+def training_problem(
+    model: type[Model],
+    X: Any,
+    Y: Sequence[Any],
+    *,
+    risk: str = "margin",
+    backend: str = AUTO,
+    trainer: str | None = None,
+    lam: float = 1.0,
+    around: Around | None = None,
+) -> Problem:
+    """Return the problem that ``fit`` gives to a trainer, on one thread and without limits of time.
+
+    Parameters
+    ----------
+    model : class
+    X, Y : sequences
+        As for ``fit``.
+    risk, backend : str
+    trainer : str, optional
+        Whose needs (messages, marginals) the backend has to meet.
+    lam : float
+        Weight of ``1/2 |w|^2`` against the mean risk.
+    around : callable, optional
+        Given the session of the backend, returns what answers in its place: one that counts, say.
+
+    Raises
+    ------
+    PluginError
+        There is no such risk, backend or trainer.
+    NoBackendError
+        The backend does not answer what trainer and risk ask.
+    """
+    needs = registry().find(TrainerSpec, trainer).needs if trainer is not None else TrainerNeeds()
+    grounded = ground(model, X, Y)
+
+    def objective(parameters: ParameterMap) -> RegularizedRisk:
+        return regularized_risk(parameters, lam, np.ones(grounded.n_examples), None, 1.0)
+
+    return problem_of(grounded, find_risk(risk), needs, objective, backend, around=around)
+
+
+def problem_of(
+    grounded: Grounded,
+    risk: Risk,
+    needs: TrainerNeeds,
+    objective: Callable[[ParameterMap], RegularizedRisk],
+    backend: str = AUTO,
+    n_threads: int = 1,
+    around: Around | None = None,
+) -> Problem:
+    """Return the problem of a risk on grounded data as a fit makes it.
+
+    Parameters
+    ----------
+    grounded : Grounded
+    risk : Risk
+    needs : TrainerNeeds
+        What the trainer asks of the backend.
+    objective : callable
+        Given the parameters, returns the objective over them.
+    backend : str
+    n_threads : int
+    around : callable, optional
+        As for :func:`training_problem`.
+    """
+    loss = grounded.loss
+    assert loss is not None
+    parameters = risk.asked_about(grounded.parameters, loss)
+    tasks, abilities = risk.asks(loss, needs.messages, needs.asks_marginals)
+    need = need_of(parameters, tasks, risk.weakest(Guarantee.EXACT), abilities, priced=risk.loss(loss).factors)
+    session: Any = open_plan(plan_program(parameters.program, need, backend), parameters.program, outwards=False)
+    session = session if around is None else around(session)
+    return risk.problem(parameters, loss, objective(parameters), session, Threads(n_threads), needs.asks_marginals)
+
+
+def make_trainer(name: str, options: dict[str, Any] | None = None, random_state: int = 0) -> Trainer:
+    """Return an installed trainer; options that are not given have their defaults.
+
+    Raises
+    ------
+    PluginError
+        There is none of that name, or it cannot be loaded.
+    OptionError
+        An option is unknown, or its value is not allowed.
+    """
+    spec = registry().find(TrainerSpec, name)
+    trainer: Trainer = spec.load()(**spec.resolve(options), random_state=random_state)
+    return trainer
