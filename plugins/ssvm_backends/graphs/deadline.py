@@ -15,6 +15,10 @@ UNLIMITED = Clock.start(Limits())
 PART, PACE = 1, 0.02
 
 
+class TimeUp(Exception):
+    """Time is up; what was found so far is kept."""
+
+
 def chunks_until(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
     """Yield ``(lo, hi)`` ranges that cover ``0..n``; stop early when time is up."""
     if limits.time is None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.by_example import ReducedSession
+from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance, degree, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
@@ -87,7 +88,7 @@ class CombiSession(ReducedSession):
         """Return the optimum, or the best labelling and bound at the time limit."""
         from ssvm_backends.search.solve import quick_labelling, solve_task
         from ssvm_backends.search.split import single
-        from ssvm_backends.search.subproblem import MOVES, Setup, TimeUp, accuracy, terms_of, trivial_bound
+        from ssvm_backends.search.subproblem import MOVES, Setup, accuracy, terms_of, trivial_bound
 
         if clock.left < LAYING_OUT * n_entries(instance, example):
             return hasty(instance, example, start)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.sequential import SequentialPieces, trws
+from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.reduce import condition
 from ssvm_backends.graphs.states import top_states
@@ -52,10 +53,6 @@ FIRST = np.zeros(1, dtype=np.int64)
 
 #: Rounding of costs that are moved about by branch and bound, in units of that of a plain sum.
 MOVES = 16.0
-
-
-class TimeUp(Exception):
-    """The clock has run out; what was found is with the listeners."""
 
 
 class BudgetExceeded(Exception):
