@@ -5,6 +5,7 @@ Packed, never padded; int32 indices, int64 pointers, float64 scores, C-contiguou
 
 from ssvm_dsl.array_types import F64, I8, I32, I64, U8, Bools
 from ssvm_dsl.ir.analysis.local_polytope import consistent, labelling_marginals, n_marginals, polytope_equations
+from ssvm_dsl.ir.analysis.orders import GIVE_UP
 from ssvm_dsl.ir.analysis.properties import ROUNDING
 from ssvm_dsl.ir.analysis.segments import (
     NEIGHBOURS,
@@ -16,7 +17,8 @@ from ssvm_dsl.ir.analysis.segments import (
 )
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE, Terms, block_terms
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.analysis.treewidth import GIVE_UP, eliminations, structure_keys, width_order
+from ssvm_dsl.ir.analysis.treewidth import eliminations, structure_keys, width_order, width_orders
+from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.constraints import ConstraintGroup, ConstraintRules, CustomOracle, LinearRows
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows
@@ -59,6 +61,7 @@ __all__ = [
     "Ability",
     "Block",
     "Bools",
+    "BoundedCache",
     "Caps",
     "ConstraintGroup",
     "ConstraintRules",
@@ -112,4 +115,5 @@ __all__ = [
     "slices",
     "structure_keys",
     "width_order",
+    "width_orders",
 ]

@@ -19,7 +19,7 @@ LARGEST, TOTAL = range(2)
 
 
 @njit(cache=True, nogil=True)
-def sift(heap: I64, place: I64, weight: F64, at: int, n: int) -> None:
+def sift(heap: I64, place: I64, weight: F64, second: F64, at: int, n: int) -> None:
     """Move the variable at a place of a binary heap to where it belongs; ties go to the smaller number.
 
     Parameters
@@ -28,7 +28,8 @@ def sift(heap: I64, place: I64, weight: F64, at: int, n: int) -> None:
         Variables, the one of least weight first; changed.
     place : ndarray of int64, shape (V,)
         Where each variable is; changed.
-    weight : ndarray of float64, shape (V,)
+    weight, second : ndarray of float64, shape (V,)
+        What is compared first, and what decides between equal weights.
     at : int
         Place of the variable whose weight has changed.
     n : int
@@ -38,7 +39,7 @@ def sift(heap: I64, place: I64, weight: F64, at: int, n: int) -> None:
     while at > 0:
         above = (at - 1) // 2
         u = heap[above]
-        if weight[u] < weight[v] or (weight[u] == weight[v] and u < v):
+        if goes_first(u, v, weight, second):
             break
         heap[at], place[u], at = u, at, above
     while True:
@@ -48,12 +49,22 @@ def sift(heap: I64, place: I64, weight: F64, at: int, n: int) -> None:
         u = heap[below]
         if below + 1 < n:
             w = heap[below + 1]
-            if weight[w] < weight[u] or (weight[w] == weight[u] and w < u):
+            if goes_first(w, u, weight, second):
                 below, u = below + 1, w
-        if weight[v] < weight[u] or (weight[v] == weight[u] and v < u):
+        if goes_first(v, u, weight, second):
             break
         heap[at], place[u], at = u, at, below
     heap[at], place[v] = v, at
+
+
+@njit(cache=True, nogil=True)
+def goes_first(u: int, v: int, weight: F64, second: F64) -> bool:
+    """Return whether variable u goes before variable v."""
+    if weight[u] != weight[v]:
+        return weight[u] < weight[v]
+    if second[u] != second[v]:
+        return second[u] < second[v]
+    return u < v
 
 
 @njit(cache=True, nogil=True)
@@ -66,7 +77,7 @@ def build_heap(heap: I64, place: I64, weight: F64) -> None:
         As for :func:`sift`; ``heap`` and ``place`` are the numbers from 0 on.
     """
     for at in range(len(heap)):  # one is added after the other
-        sift(heap, place, weight, at, at + 1)
+        sift(heap, place, weight, weight, at, at + 1)
 
 
 @njit(cache=True, nogil=True)
@@ -107,7 +118,7 @@ def eliminate_lightest(
         if n:
             heap[0] = heap[n]
             place[heap[0]] = 0
-            sift(heap, place, weight, 0, n)
+            sift(heap, place, weight, weight, 0, n)
         degree, first = length[v], start[v]
         order[counts[DONE]] = v
         counts[DONE] += 1
@@ -147,5 +158,5 @@ def eliminate_lightest(
                     pool[start[u] + length[u]] = w
                     length[u] += 1
                     weight[u] += bits[w]
-            sift(heap, place, weight, place[u], n)
+            sift(heap, place, weight, weight, place[u], n)
     return pool

@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir.analysis.orders import Elimination
 from ssvm_dsl.ir.analysis.topology import Topology
-from ssvm_dsl.ir.analysis.treewidth import Elimination, eliminations
+from ssvm_dsl.ir.analysis.treewidth import eliminations
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.learning.risks.kinds import Risk, minimised, minimisers
