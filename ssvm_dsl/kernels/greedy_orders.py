@@ -211,7 +211,19 @@ def set_priority(v: int, words: int, r: Rule, first: int, p: Space) -> int:
 def take_next(g: int, words: int, s: Structures, r: Rule, p: Space, f: Orders, cursor: I64) -> int:
     """Eliminate the variable of least priority, or compute its priority again if it lags behind.
 
-    Returns about how many words were looked at.  Parameters as for :func:`order_graphs`.
+    Parameters
+    ----------
+    g : int
+        The graph.
+    words : int
+        Words of a set of its variables.
+    s, r, p, f, cursor
+        Structures, rule, work space, what is found and where it goes on, as for :func:`order_graphs`.
+
+    Returns
+    -------
+    int
+        About how many words were looked at.
     """
     v = p.heap[0]
     if p.changes[v]:
