@@ -11,7 +11,6 @@ from types import ModuleType
 
 import pytest
 
-import ssvm_dsl.registry as module
 from ssvm_dsl.errors import BackendFault, DataError, ModelError, NoBackendError, OptionError, PluginError
 from ssvm_dsl.ir import Caps
 from ssvm_dsl.plugin_api import (
@@ -25,6 +24,7 @@ from ssvm_dsl.plugin_api import (
 )
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.registry import PluginInfo, Problem, register, registry
+from ssvm_dsl.registry import discovery as module
 
 
 def info(name, *, bundled=False, allowed=False):
@@ -57,9 +57,9 @@ def known():
 @pytest.fixture
 def fresh():
     """Forget the process-wide registry before and after."""
-    module.registry.cache_clear()
+    registry.cache_clear()
     yield
-    module.registry.cache_clear()
+    registry.cache_clear()
 
 
 def names(known, kind=BackendSpec):
@@ -286,6 +286,28 @@ class TestRegisterInProcess:
     def test_problems_are_raised(self):
         with pytest.raises(PluginError, match="backend 'chain' is already registered"):
             register(plugin(backend("chain")), "notebook")
+
+    def test_what_is_wrong_changes_nothing(self):
+        class Both:
+            @hookimpl
+            def ssvm_losses(self):
+                return [LossSpec("new", "nowhere:l")]
+
+            @hookimpl
+            def ssvm_backends(self):
+                return [backend("fine"), backend("chain")]
+
+        register(plugin(backend("mine")), "notebook")
+        known = registry()
+        before, plans = list(known.plugins), known.plans
+        plans["a need"] = "a plan"
+        for wrong in (Both(), plugin(backend("twice"), backend("twice")), plugin(backend("old", api_version=99)), 3):
+            with pytest.raises(PluginError, match="plug-in 'notebook': "):
+                register(wrong, "notebook")
+            assert known.find(BackendSpec, "mine")
+            assert not {"fine", "twice", "old"} & set(names(known))
+            assert not known.specs(LossSpec)
+            assert (known.plugins, known.problems, known.plans) == (before, [], {"a need": "a plan"})
 
     def test_a_bundled_plugin_cannot_be_pushed_out(self):
         import ssvm_backends

@@ -1,0 +1,60 @@
+"""The registry of this process: the installed plug-ins, and those that are registered by hand."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ssvm_dsl.errors import PluginError, SsvmError
+from ssvm_dsl.plugin_api.contained import contained, words
+from ssvm_dsl.registry.discovery import discover
+from ssvm_dsl.registry.plugins import Registry
+from ssvm_dsl.registry.records import PluginInfo, Problem
+
+
+@lru_cache(maxsize=1)
+def registry() -> Registry:
+    """Return the registry of installed plug-ins (made once).
+
+    Raises
+    ------
+    PluginError
+        The bundled plug-ins are not installed.
+    """
+    made = Registry()
+    for point, info in discover():
+        try:
+            with contained(f"the import of {info} (leave it out with --no-plugins or SSVM_PLUGINS)", PluginError):
+                plugin = point.load()
+        except SsvmError as err:  # a module may call sys.exit() when its library is missing
+            made.problems.append(Problem.of(info, f"cannot be imported: {words(err.__cause__ or err)}"))
+            continue
+        made.register(plugin, info)
+    if not any(info.bundled for info in made.plugins):
+        broken = "".join(f"\n  {problem.plugin}: {problem.text}" for problem in made.problems)
+        raise PluginError(f"the bundled plug-ins are not registered; install the package: pip install .{broken}")
+    return made
+
+
+def register(plugin: Any, name: str) -> None:
+    """Register a plug-in object for this process, e.g. from a notebook or a test.
+
+    Its backends are chosen by name only; ``auto`` does not take them.  What was registered under the same name before
+    is replaced, so that a cell of a notebook can be run again.  If anything is wrong, nothing is changed.
+
+    Parameters
+    ----------
+    plugin : object
+        A module, or an object with methods, that has hooks: functions marked with ``@hookimpl``.
+    name : str
+        What to call it in messages.
+
+    Raises
+    ------
+    PluginError
+        The plug-in is not accepted, or one of its specs cannot be taken.
+    """
+    info = PluginInfo(name, "registered in this process", bundled=False, allowed=False)
+    problems = registry().replace(plugin, info)
+    if problems:
+        raise PluginError(f"plug-in '{name}': " + "; ".join(" ".join(text.split()) for text in problems))
