@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ssvm_backends.speeds import SPEED
 from ssvm_dsl.ir import Ability, Caps, Guarantee, Task, Topology, Warm
 from ssvm_dsl.plugin_api import Alias, BackendSpec, Option, hookimpl
 
@@ -24,41 +25,6 @@ _COUNTING = Caps(
 _FORESTS = replace(_COUNTING, constraint_kinds=frozenset({"count"}))
 _LP_SOLVERS = ("auto", "glop", "pdlp", "highs")
 _ROUNDINGS = ("none", "argmax", "threshold", "conditional")
-
-#: Operations in a second, as each backend's ``check`` counts them: what expected times, and with them the choice of
-#: ``auto``, rest on.  Those that compete with others are means over the structures of ``make bench ARGS=speeds``, which
-#: prints by how much they are off: processor time of one thread, five examples with random features and weights.
-_SPEED = {
-    "chain": 2e9,
-    "tree": 2e9,
-    "junction-tree": 3e9,
-    "combi": 4e8,
-    "ilp": 8e9,
-    "lp": 7e8,
-    "trws": 6e8,
-    "msd": 5e9,
-    "mplp": 4e9,
-    "tbcd": 2.5e9,
-    "ad3": 5e9,
-    "cycles": 2.5e10,
-    "graph-cut": 1.1e8,
-    "alpha-expansion": 4e8,
-    "alpha-beta-swap": 6e8,
-    "qpbo": 5e8,
-    "max-product": 6e8,
-    "icm": 9e6,
-    "assignment": 1e9,
-    "arborescence": 1e9,
-    "eisner": 1e9,
-    "semi-markov": 1e9,
-    "shortest-path": 1e9,
-    "circuit": 8e9,
-    "cardinality": 1e9,
-    "decompose": 1e9,
-    "custom-exact": 1e9,
-    "custom": 1e9,
-    "brute-force": 8e8,
-}
 
 _DYNAMIC_PROGRAMMING = (
     BackendSpec(
@@ -81,7 +47,13 @@ _DYNAMIC_PROGRAMMING = (
             Option("max_entries", 2**26, "numbers of 8 bytes that all tables together may take", int, least=1),
             Option("marginals", "all", "what the task marginals computes: none is log Z alone", ("all", "none")),
         ),
-        caps=Caps(tasks=_ALL_EXACT, topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=64),
+        caps=Caps(
+            tasks=_ALL_EXACT,
+            topology=Topology.LOOPY,
+            guarantee=Guarantee.EXACT,
+            max_arity=64,
+            abilities=frozenset({Ability.COMPILED}),
+        ),
     ),
 )
 
@@ -361,8 +333,12 @@ _LOCAL_SEARCH = (
 _STRUCTURE = Caps(
     tasks=frozenset({Task.MAP, Task.MAP_CLAMPED}), topology=Topology.LOOPY, guarantee=Guarantee.EXACT, max_arity=1
 )
+#: Abilities of backends that take constraints, and keep them in what they offer to trainers' kernels.
+_COMPILED = frozenset({Ability.COMPILED})
 #: Those whose oracles are quick also list the k best.
-_RANKED = replace(_STRUCTURE, tasks=_STRUCTURE.tasks | {Task.KBEST})
+_RANKED = replace(
+    _STRUCTURE, tasks=_STRUCTURE.tasks | {Task.KBEST}, abilities=_COMPILED, constrained_abilities=_COMPILED
+)
 _TREE = replace(_RANKED, tasks=_RANKED.tasks | {Task.MARGINALS})
 
 _STRUCTURES = (
@@ -395,8 +371,8 @@ _STRUCTURES = (
             tasks=_ALL_EXACT,
             max_arity=3,
             constraint_kinds=frozenset({"segmentation"}),
-            abilities=frozenset({Ability.COUNTS}),
-            constrained_abilities=frozenset({Ability.COUNTS}),
+            abilities=frozenset({Ability.COUNTS}) | _COMPILED,
+            constrained_abilities=frozenset({Ability.COUNTS}) | _COMPILED,
         ),
     ),
     BackendSpec(
@@ -497,4 +473,4 @@ def ssvm_backends() -> Iterable[BackendSpec]:
     """Return the bundled backends."""
     mine = (*_DYNAMIC_PROGRAMMING, *_PROGRAMS, *_DUAL, *_MIXED, *_CUTS, *_LOCAL_SEARCH, *_STRUCTURES, *_OWN)
     bundled = (*mine, *_REFERENCE)
-    return [replace(spec, speed=_SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]
+    return [replace(spec, speed=SPEED[spec.name], aliases=_ALIASES.get(spec.name, ())) for spec in bundled]

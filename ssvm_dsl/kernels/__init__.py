@@ -32,6 +32,7 @@ from ssvm_dsl.kernels.flat import (
     FlatMaps,
 )
 from ssvm_dsl.kernels.observed import weight_of
+from ssvm_dsl.kernels.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs
 from ssvm_dsl.kernels.prefetching import prefetch
 from ssvm_dsl.kernels.scoring import (
     factor_add,
@@ -82,6 +83,11 @@ __all__ = [
     "feature_row",
     "fill_tables",
     "njit",
+    "pack",
+    "packed_bytes",
+    "packed_flags",
+    "packed_ints",
+    "packed_longs",
     "prefetch",
     "score_example",
     "tables_score",

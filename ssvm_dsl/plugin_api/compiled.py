@@ -17,8 +17,11 @@ class CompiledOracle:
 
         score = function(ints, longs, example, pool, node, labels, work)
 
-    that writes the best labelling of one example to ``labels`` and returns its score (without the constant).
+    that writes the best labelling of one example to ``labels`` and returns its score (without the constant): ``-inf``
+    where there is none, ``nan`` where it has no answer at these scores; then ``solve`` is asked, which says why.
     ``pool`` and ``node`` are those of a :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states masks rule out.
+    It may make arrays of its own.  :func:`ssvm_dsl.kernels.pack` puts arrays of several types into ``ints`` and
+    ``longs``.
 
     Parameters
     ----------
@@ -29,12 +32,16 @@ class CompiledOracle:
         Likewise.
     work_size : int
         Floats of work space it needs.
+    operations : float
+        Multiply-adds, or what takes as long, of an average call, besides reading each score once.  Trainers decide by
+        it how often to call, and when to look at the clock.
     """
 
     function: Any
     ints: I32
     longs: I64
     work_size: int
+    operations: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

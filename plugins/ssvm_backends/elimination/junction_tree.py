@@ -22,11 +22,18 @@ from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_lar
 from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
-from ssvm_dsl.plugin_api import Clock, Verdict
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 #: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
 PLANNED = 8e4
+
+#: Operations of an example from which on a call from Python costs nothing beside it: about 10 ms.
+MOST_COMPILED = 2e7
+
+#: A compiled oracle is not offered when taking out ruled out states first saves this factor.
+SIMPLER = 4.0
 
 
 class JunctionTree:
@@ -86,6 +93,33 @@ class JunctionTreeSession:
 
             return k_best(self.plans, theta, ids, reduced, clock, question.k)
         return self._best(theta, ids, reduced, clock)
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the oracle for trainers that call it inside their own kernels.
+
+        ``None`` where an example takes so long that a call from Python costs nothing beside it, where tables do not
+        fit, and where masks make graphs much simpler: the oracle does not take ruled out states out first.
+        """
+        try:
+            keys, plans = self.plans.of_all()
+            operations = sum(plans[key].operations for key in keys)
+            if max((plan.operations for plan in plans.values()), default=0.0) > MOST_COMPILED:
+                return None
+            if self.program.allowed is not None and operations > SIMPLER * self._masked_operations():
+                return None
+        except TooLargeError:
+            return None
+        from ssvm_backends.elimination.elimination_oracle import elimination_oracle
+        from ssvm_backends.elimination.packing import elimination_parts
+
+        ints, longs, work = elimination_parts(self.plans.graph, plans, keys)
+        return CompiledOracle(elimination_oracle, ints, longs, work, operations / max(len(keys), 1))
+
+    def _masked_operations(self) -> float:
+        """Return the operations of all examples when ruled out states are taken out first."""
+        reduced = reduce_problem(self.program, self.plans.graph, Question(Theta.zeros(self.program)))
+        found = self.plans.by_structure(reduced)
+        return sum(self.plans.plan(key, False).operations * len(positions) for key, positions in found)
 
     def _best(self, theta: Theta, ids: I64, reduced: Reduced, clock: Clock) -> Solution:
         """Return the best labellings."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ssvm_backends.elimination.plan import Compiled, compile_plan
-from ssvm_backends.graphs.graph import build_graph
+from ssvm_backends.graphs.graph import Graph, build_graph
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import TooLargeError
 from ssvm_dsl.ir import GIVE_UP, I64, Program, pointers, structure_keys, width_order
@@ -59,15 +59,30 @@ class PlanCache:
             raise TooLargeError(too_large(compiled.log2_largest, needed, self.max_entries) + hint)
         return compiled
 
+    def of_all(self) -> tuple[list[bytes], dict[bytes, Compiled]]:
+        """Return (structure of each example of the program, plan for maximisation of each structure).
+
+        Raises
+        ------
+        TooLargeError
+            One needs more memory than allowed.
+        """
+        keys = self._own_structures()
+        return keys, {key: self.plan(key, False) for key in dict.fromkeys(keys)}
+
     def _structures(self, reduced: Reduced) -> list[bytes]:
         """Return the structure of each example of the instance."""
-        graph = reduced.instance.graph
-        parts = graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope
-        if reduced.kept is not None:
-            return structure_keys(*parts)
+        return self._own_structures() if reduced.kept is None else _keys_of(reduced.instance.graph)
+
+    def _own_structures(self) -> list[bytes]:
+        """Return the structure of each example of the program."""
         if self._keys is None:
-            self._keys = structure_keys(*parts)
+            self._keys = _keys_of(self.graph)
         return self._keys
+
+
+def _keys_of(graph: Graph) -> list[bytes]:
+    return structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)
 
 
 @lru_cache(maxsize=256)

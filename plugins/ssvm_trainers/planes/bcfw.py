@@ -153,7 +153,7 @@ class BCFWRun(Run):
         self.oracle = problem.compiled(tables=True)
         self.now, self.passes, self.averaged = 0, 0.0, 0
         self.average = np.zeros(problem.dim if options.averaging else 0)
-        self.exact_cost = _exact_cost(problem, self.oracle is not None)
+        self.exact_cost = _exact_cost(problem, self.oracle)
         self.dual, _ = self.planes.refresh()
         self.schedule, self.budget = CertificationSchedule(), JointBudget()
         self.node = self.pool = self.oracle_work = NO_FLOATS
@@ -382,7 +382,7 @@ def _batch(problem: TrainProblem) -> int:
     return int(np.clip(problem.n // 32, 1, MAX_BATCH))
 
 
-def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
+def _exact_cost(problem: TrainProblem, oracle: CompiledOracle | None) -> float:
     """Return the operations of an exact call on an average example: scores, and what the solver does with them."""
     total, n_scores = CALL_WORK * problem.n, float(problem.parameters.program.n_states)
     for fmap, desc in zip(problem.parameters.maps, problem.parameters.flat.desc, strict=True):
@@ -399,6 +399,8 @@ def _exact_cost(problem: TrainProblem, compiled: bool) -> float:
     weighted = {fmap.group for fmap in problem.parameters.maps}
     for g, group in enumerate(problem.parameters.program.groups):
         total += 0.0 if g in weighted else 2.0 * group.n_factors * float(group.n_configs)  # written, and read
-    if not compiled:
+    if oracle is None:
         total += SCORE_WORK * n_scores + BATCH_WORK * problem.n / _batch(problem)
+    else:
+        total += oracle.operations * problem.n
     return total / max(problem.n, 1)

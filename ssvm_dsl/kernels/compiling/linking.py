@@ -182,6 +182,18 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         return super().compile_extra(func)
 
 
+class CallbackCompiler(Compiler):  # type: ignore[misc]
+    """Compiles a function that is called by its address: optimised as kernels are, with all that it calls."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Return the result of compiling."""
+        state = self.state
+        state.typingctx, state.flags = remembering(state.typingctx), FixedFlags(state.flags)
+        state.library = KernelLibrary(state.targetctx.codegen(), func.__qualname__)
+        state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
 class _Key:
     """What numba finds a part by."""
 
@@ -301,8 +313,8 @@ class Callback(CFunc):
     _sig: Any
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
-        super().__init__(function, normalize_signature(signature), locals={}, options={})
-        self._cache: Any = Store(function, "callback", kept_kernel)
+        super().__init__(function, normalize_signature(signature), {}, {}, pipeline_class=CallbackCompiler)
+        self._cache: Any = Store(function, "callback as kernels", kept_kernel)
 
     def compile(self) -> None:
         """Compile, unless the disk has the code, or do what is done in place of it."""

@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+
+#: Operations for each literal that is sorted.
+SORTED = 64.0
 
 
 class Cardinality:
@@ -45,3 +49,11 @@ class CardinalitySession(StructureSession):
 
         lower, upper = self.bounds[group]
         choose_counts(self.literals[group], lower, upper, node, ids, ptr, labels, feasible)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.structures.counts.cardinality_oracle import cardinality_oracle
+
+        sizes = np.concatenate([np.zeros(0), *(np.diff(one.literal_ptr) for one in self.literals)])
+        work = CALL + float((SORTED * sizes).sum()) / max(self.program.n_examples, 1)
+        return structure_oracle(cardinality_oracle, self, self.bounds, work)

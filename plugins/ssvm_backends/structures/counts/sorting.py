@@ -8,6 +8,9 @@ from ssvm_backends.structures.literals import Literals, set_literals, write_gain
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
+#: Arrays that a group of constraints has besides literals: lower and upper bounds.
+N_ARRAYS = 2
+
 
 @njit(cache=True, nogil=True)
 def choose_counts(

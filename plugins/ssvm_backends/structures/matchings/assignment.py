@@ -18,10 +18,11 @@ import numpy as np
 
 from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
 from ssvm_backends.structures.matchings.min_cost_flow import Limits, best_matching
+from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
-from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, members, pointers
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, members
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
 #: The numbers that a constraint of kind ``matching`` has.
 NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
@@ -72,39 +73,28 @@ class AssignmentSession(StructureSession):
 
     def choose(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         """Write the best matchings; see :class:`~ssvm_backends.structures.session.StructureSession`."""
+        from ssvm_backends.structures.matchings.best_matchings import assign_all
         from ssvm_backends.structures.matchings.matching_kernels import take_rows_alone
 
         literals, matchings = self.literals[group], self.matchings[group]
         constraints = members(literals.ptr, ids)
         ways = matchings.way[constraints]
         if (ways == ASSIGNMENT).any():
-            self._assign(group, constraints, node, ids, ptr, labels, feasible)
+            assign_all(literals, matchings, node, ids, ptr, labels, feasible)
         if (ways == ROWS_ALONE).any():
             take_rows_alone(literals, matchings, node, ids, ptr, labels, feasible)
         if (ways == FLOW).any():
             self._flow(group, node, ids, ptr, labels, feasible, excess)
 
-    def _assign(
-        self, group: int, constraints: I64, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools
-    ) -> None:
-        from ssvm_backends.structures.matchings.augmenting_paths import match_all
-        from ssvm_backends.structures.matchings.matching_kernels import fill_matrices, take_matches
+    def compiled(self) -> CompiledOracle | None:
+        """Return the oracle for trainers that call it inside their own kernels, where no constraint is a flow."""
+        if any((matchings.way == FLOW).any() for matchings in self.matchings):
+            return None
+        from ssvm_backends.structures.matchings.assignment_oracle import assignment_oracle
 
-        literals, matchings = self.literals[group], self.matchings[group]
-        here = matchings.way[constraints] == ASSIGNMENT
-        rows, cols = (np.where(here, size[constraints], 0) for size in (matchings.n_rows, matchings.n_cols))
-        start, match_start = pointers(rows * cols), pointers(rows)
-        cost, literal = np.empty(int(start[-1])), np.empty(int(start[-1]), dtype=np.int32)
-        fits = (matchings.row_least[constraints] <= 0) | (rows <= cols)
-        fits &= (matchings.col_least[constraints] <= 0) | (cols <= rows)
-        possible, forced = np.ones(len(constraints), dtype=bool), np.zeros(len(constraints), dtype=bool)
-        fill_matrices(literals, matchings, node, ids, start, cost, literal, possible, forced)
-        possible &= fits | ~here
-        match = np.full(int(match_start[-1]), -1, dtype=np.int32)
-        match_all(cost, start, rows, cols, match_start, match, possible)
-        take_matches(literals, matchings, node, ids, start, cost, literal, forced, match_start, match, ptr, labels)
-        owner = np.repeat(np.arange(len(ids)), literals.ptr[ids + 1] - literals.ptr[ids])
-        feasible[owner[~possible]] = False
+        n = np.concatenate([np.zeros(0), *(np.maximum(one.n_rows, one.n_cols) for one in self.matchings)])
+        work = CALL + float((n**3).sum()) / max(self.program.n_examples, 1)
+        return structure_oracle(assignment_oracle, self, self.matchings, work)
 
     def _flow(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         from ssvm_backends.structures.literals import set_literals, write_gains

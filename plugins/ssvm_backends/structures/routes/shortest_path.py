@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.routes.route_kernels import FORCED_ON_CYCLES, POSITIVE_CYCLE, SOLVED, Paths
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, Bools, Need, Program, pointers
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+
+#: Operations for each arc.
+ARC = 64.0
 
 #: Why an example is refused.
 REASONS = {
@@ -74,3 +78,10 @@ class ShortestPathSession(StructureSession):
             why, example = REASONS[int(state[refused[0]])], int(ids[refused[0]])
             raise OptionError(f"shortest-path: example {example}: {why}; backend='ilp' takes such graphs")
         feasible &= state == SOLVED
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.structures.routes.path_oracle import path_oracle
+
+        arcs = sum(float(len(literals.variable)) for literals in self.literals)
+        return structure_oracle(path_oracle, self, self.paths, CALL + ARC * arcs / max(self.program.n_examples, 1))

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.spanning_trees.tree_batches import Trees
 from ssvm_dsl.ir import F64, I32, I64, Bools, Marginals, Primal, Program, Question, Solution, Stop, Task, pointers
+from ssvm_dsl.plugin_api import CompiledOracle
+
+#: Operations of the best arborescence for each arc.
+ARC = 20.0
 
 
 class TreesSession(StructureSession):
@@ -41,6 +46,18 @@ class TreesSession(StructureSession):
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped``, ``kbest`` or ``marginals``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         return self._marginals(question) if question.task is Task.MARGINALS else super().solve(question)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        n = np.concatenate([np.zeros(0), *(one.n for one in self.trees)]) + 1.0
+        share = 1.0 / max(self.program.n_examples, 1)
+        if self.projective:
+            from ssvm_backends.structures.spanning_trees.eisner_oracle import eisner_oracle
+
+            return structure_oracle(eisner_oracle, self, self.trees, CALL + float((n**3).sum()) * share)
+        from ssvm_backends.structures.spanning_trees.arborescence_oracle import arborescence_oracle
+
+        return structure_oracle(arborescence_oracle, self, self.trees, CALL + ARC * float((n**2).sum()) * share)
 
     def _marginals(self, question: Question) -> Solution:
         from ssvm_backends.structures.literals import add_free_marginals

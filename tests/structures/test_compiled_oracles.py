@@ -1,0 +1,219 @@
+"""Compiled oracles of structures and graphs: against brute force, and in the compiled passes of trainers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import (
+    Arborescence,
+    AtMost,
+    Dim,
+    Edges,
+    Factor,
+    Forbid,
+    Hamming,
+    Input,
+    Label,
+    Matching,
+    Model,
+    Path,
+    ProjectiveTree,
+    StructuredSVM,
+    complete,
+    ground,
+)
+from ssvm_dsl.errors import NoBackendError
+from ssvm_dsl.inference.checked_session import CheckedSession
+from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
+from ssvm_dsl.ir import Need, Question, Task, Theta
+from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.testing.problems import random_problem, random_recipe
+
+KINDS = {
+    "matching": "assignment", "arborescence": "arborescence", "projective-tree": "eisner", "path": "shortest-path",
+    "count": "cardinality",
+}  # fmt: skip
+
+
+def opened(program, backend):
+    return open_plan(plan_program(program, Need.of(program, frozenset({Task.MAP})), backend), program)
+
+
+def check_against_brute_force(program, theta, backend):
+    """Compare all answers of a compiled oracle; return (whether there is one, how many examples have no labelling)."""
+    oracle = opened(program, backend).compiled()
+    if oracle is None:
+        return False, 0
+    right = opened(program, "brute-force").solve(Question(theta))
+    for example, best in enumerate(right.score.tolist()):
+        labels, score = answer_of_oracle(oracle, program, theta, example)
+        assert score == pytest.approx(best, rel=1e-12, abs=1e-9)
+        if best > -np.inf:
+            full = right.labels.copy()
+            full[program.var_ptr[example] : program.var_ptr[example + 1]] = labels
+            assert score_labels(program, theta, full)[example] == pytest.approx(best, rel=1e-12, abs=1e-9)
+    return True, int((right.score == -np.inf).sum())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_of_structures_are_those_of_brute_force(kind):
+    offered = impossible = 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        program, theta = registry().load(registry().find(ConstraintSpec, kind))().problem(rng)
+        augmented = Theta.of(program, theta.node + rng.integers(0, 2, program.n_states))
+        for one in (theta, augmented):
+            try:
+                there, none = check_against_brute_force(program, one, KINDS[kind])
+            except NoBackendError:  # factors besides, or cycles
+                continue
+            offered, impossible = offered + there, impossible + none
+    assert offered > 6
+    assert impossible or kind == "count"
+
+
+def test_answers_of_elimination_are_those_of_brute_force():
+    offered, rng = 0, np.random.default_rng(0)
+    caps = registry().find(BackendSpec, "junction-tree").caps
+    for _ in range(60):
+        problem = random_problem(rng, random_recipe(rng, caps))
+        if problem.n_labellings <= 2e4:
+            offered += check_against_brute_force(problem.program, problem.theta, "junction-tree")[0]
+    assert offered > 20
+
+
+class Six(Model):
+    K = Dim(4)
+    x = Input(3)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y, weights=[1.0, 2.0])
+
+
+class Masked(Six):
+    never = Forbid(Six.y.at(0), [1])
+
+
+class Align(Model):
+    I, J = Dim(), Dim()
+    x = Input(I, J, 3)
+    y = Label(I, J, 2)
+    sim = Factor(y.is_(1), features=x)
+    one = Matching(y.is_(1), rows=I, cols=J)
+    loss = Hamming(y, weights=[1.0, 3.0])
+
+
+class Heads(Model):
+    T = Dim()
+    x = Input(T, T, 3)
+    head = Label(T, over=T, null=True)
+    arc = Factor(head, features=x)
+    tree = Arborescence(head, single_root=True)
+    loss = Hamming(head)
+
+
+class Nested(Heads):
+    tree = ProjectiveTree(Heads.head)
+
+
+class Few(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 3)
+    own = Factor(y, features=x)
+    few = AtMost(2, y.is_(1))
+    loss = Hamming(y)
+
+
+class Route(Model):
+    N, M = Dim(), Dim()
+    z = Input(N, 1)
+    e = Edges(M, over=N)
+    f = Input(M, 3)
+    y = Label(M, 2)
+    cost = Factor(y.is_(1), features=f)
+    way = Path(y.is_(1), e, source=0, target=-1)
+    loss = Hamming(y)
+
+
+ARCS = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4)])
+
+
+def inputs_of(model, rng):
+    if model is Route:
+        return {"z": np.zeros((5, 1)), "e": ARCS, "f": rng.normal(size=(len(ARCS), 3))}
+    sizes = {dim.name: dim.size or int(rng.integers(3, 6)) for dim in model.declaration.dims}
+    (x,) = model.declaration.inputs
+    return rng.normal(size=(*(sizes[dim.name.rstrip("'")] for dim in x.dims), *x.shape))
+
+
+def blurred(x, rng):
+    return x | {"f": blurred(x["f"], rng)} if isinstance(x, dict) else x + rng.normal(size=x.shape)
+
+
+def noisy_data(model, n=12):
+    """Examples labelled by random weights, at inputs that noise was added to."""
+    rng = np.random.default_rng(0)
+    X = [inputs_of(model, rng) for _ in range(n)]
+    weights = {block.name: rng.normal(size=block.shape) for block in ground(model, X).parameters.blocks}
+    Y = StructuredSVM.from_weights(model, weights).predict(X)
+    return [blurred(x, rng) for x in X], Y
+
+
+MODELS = {
+    Six: "junction-tree", Masked: "junction-tree", Align: "assignment", Heads: "arborescence", Nested: "eisner",
+    Few: "cardinality", Route: "shortest-path",
+}  # fmt: skip
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How many oracles were offered to kernels of trainers."""
+    offered = []
+    original = CheckedSession.compiled
+    monkeypatch.setattr(CheckedSession, "compiled", lambda self: offered.append(original(self)) or offered[-1])
+    return offered
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_compiled_passes_reach_the_optimum_of_cutting_planes(model, calls):
+    X, Y = noisy_data(model)
+    settings = {"C": 0.5, "tol": 1e-4, "random_state": 0, "backend": MODELS[model]}
+    right = StructuredSVM(model, trainer="one-slack", **settings).fit(X, Y).report_
+    assert not calls
+    report = StructuredSVM(model, **settings).fit(X, Y).report_
+    assert calls
+    assert all(calls)
+    assert report.converged
+    assert report.certified
+    assert report.primal == pytest.approx(right.primal, rel=3e-4)
+    assert report.dual <= right.primal * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("trainer", ["perceptron", "subgradient"])
+@pytest.mark.parametrize("model", [Six, Align])
+def test_steps_are_those_of_calls_from_python(model, trainer, calls, monkeypatch):
+    X, Y = noisy_data(model)
+    settings = {"trainer": trainer, "max_passes": 3, "random_state": 0, "backend": MODELS[model], "tol": 1e-9}
+    settings["risk"] = "perceptron" if trainer == "perceptron" else "margin"
+    compiled = StructuredSVM(model, **settings).fit(X, Y)
+    assert calls
+    monkeypatch.setattr(CheckedSession, "compiled", lambda self: None)
+    one_by_one = StructuredSVM(model, trainer_options={"batch_size": 1} if trainer == "subgradient" else {}, **settings)
+    np.testing.assert_allclose(compiled.coef_, one_by_one.fit(X, Y).coef_, atol=1e-9)
+
+
+def test_matchings_that_are_flows_are_not_offered():
+    class Wide(Align):
+        one = Matching(Align.y.is_(1), rows=Align.I, cols=Align.J, row_limit=2)
+
+    X = [inputs_of(Align, np.random.default_rng(0))]
+    program = ground(Wide, X).program
+    assert opened(program, "assignment").compiled() is None
+    assert opened(ground(Align, X).program, "assignment").compiled() is not None
