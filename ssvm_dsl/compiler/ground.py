@@ -57,6 +57,8 @@ class Grounded:
         Variables without a known truth.
     loss : LossTerm, optional
         When Y was given and the model has a loss.
+    n_computed : int, optional
+        The first so many examples have all their features, those of the others are 0; all by default.
     """
 
     declaration: Declaration
@@ -66,6 +68,12 @@ class Grounded:
     truth: I32 | None = None
     ignored: Bools | None = None
     loss: LossTerm | None = None
+    n_computed: int | None = None
+
+    @property
+    def n_uncomputed(self) -> int:
+        """How many examples have features of 0, because time was up."""
+        return 0 if self.n_computed is None else self.n_examples - self.n_computed
 
     @property
     def program(self) -> Program:
@@ -88,6 +96,7 @@ def ground(
     first: int = 0,
     whole: bool = False,
     given: object = None,
+    in_time: bool = False,
 ) -> Grounded:
     """Return a model laid over data.
 
@@ -110,6 +119,9 @@ def ground(
         labels are known.  Training leaves them out.
     given : list of labels, optional
         Labels that every labelling must have, like ``Y`` with entries that are not known.
+    in_time : bool
+        Leave out features when the call at hand has no time left (:mod:`ssvm_dsl.compiler.features.computed`): those
+        of the last examples are 0 then.
 
     Raises
     ------
@@ -128,7 +140,7 @@ def ground(
             ignored = set_auxiliary(layout, examples, truth, ignored)
         if ignored is not None and ignored.all() and not whole:
             raise DataError("Y", expected="at least one label that is known", found="none")
-        encoder = Encoder(declaration, examples, fitted, first)
+        encoder = Encoder(declaration, examples, fitted, first, in_time)
         hidden = ignored
         if declaration.latents:
             hidden = layout.latent if ignored is None else ignored | layout.latent
@@ -141,7 +153,7 @@ def ground(
     if truth is not None and declaration.loss is not None:
         weights = node_weights(declaration.loss, examples, first)
         loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights)
-    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss)
+    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, encoder.computed.n)
 
 
 def _clamp(layout: Layout, given: object) -> I32 | None:

@@ -77,6 +77,10 @@ class Deadline:
         """Whether time is up."""
         return self.left <= 0.0
 
+    def end(self) -> None:
+        """Let time be up from now on."""
+        self.limit = min(self.limit, self.spent)
+
     @property
     def limits(self) -> Limits:
         """What to tell a backend."""

@@ -14,17 +14,19 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.compiler.validate import position_words
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.starting.session import StartingSession
 from ssvm_dsl.ir.constraints import ConstraintGroup
-from ssvm_dsl.ir.need import Need, Task
+from ssvm_dsl.ir.need import Limits, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
-from ssvm_dsl.ir.solution import Primal, Solution
+from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.pausing import pause, time_left
 from ssvm_dsl.plugin_api.constraints import ExplainingKind
 from ssvm_dsl.registry import Registry, registry
 
@@ -158,17 +160,23 @@ def nearest_labelling(
 
 
 def completed(program: Program, states: I32, clamp: I32, examples: I64, tables: dict[int, F64] | None = None) -> Bools:
-    """Return of which examples the states that are fixed can be completed; ``shape (n,)``."""
+    """Return of which examples the states that are fixed can be completed, as far as there is time to tell.
+
+    ``shape (n,)``; those that a search did not decide in time may be completed.
+    """
     if not len(examples):
         return np.zeros(0, dtype=bool)
     solution = closest(program, tables or {}, np.ones(len(states)), states, clamp, examples)
-    return np.asarray(solution.primal == Primal.FEASIBLE)
+    undecided = (solution.primal != Primal.INFEASIBLE) & (solution.stop == Stop.TIME)
+    return np.asarray((solution.primal == Primal.FEASIBLE) | undecided)
 
 
 def closest(
     program: Program, tables: dict[int, F64], price: F64, states: I32, clamp: I32 | None, examples: I64
 ) -> Solution:
     """Return labellings of some examples that keep all that is hard and agree with states where that is worth most.
+
+    Where the call at hand has a limit (:mod:`ssvm_dsl.pausing`), they are the best ones found in time.
 
     Parameters
     ----------
@@ -189,9 +197,15 @@ def closest(
     node = np.zeros(bare.n_states)
     node[bare.state_ptr[:-1] + states[inner]] = price[inner]
     task = Task.MAP if clamp is None else Task.MAP_CLAMPED
-    session = open_plan(plan(Need.of(bare, frozenset({task}))), bare)
     fixed = None if clamp is None else np.ascontiguousarray(clamp[inner])
-    return session.solve(Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed))
+    question = Question(Theta.of(bare, node, tuple(tables.values())), None, task, fixed)
+    try:
+        pause()
+        session: PlannedSession = open_plan(plan(Need.of(bare, frozenset({task}))), bare)
+    except OutOfTime:
+        session = StartingSession("auto", bare)
+    left = time_left()
+    return session.solve(question if left == np.inf else question.replace(limits=Limits(time=left)))
 
 
 def _about_unknown(group: ConstraintGroup, unknown: Bools, var_ptr: I64) -> Bools:

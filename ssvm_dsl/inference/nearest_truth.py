@@ -9,11 +9,11 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.layout import EncodedLabels
-from ssvm_dsl.errors import InfeasibleError
+from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.feasible_truth import broken_constraints_of, closest, completed, unknown_variables
 from ssvm_dsl.ir.ragged import members, owners
-from ssvm_dsl.ir.solution import Primal
+from ssvm_dsl.ir.solution import Primal, Stop
 from ssvm_dsl.registry import registry
 
 
@@ -26,10 +26,13 @@ class NearestTruth:
     labels : EncodedLabels
     n_changed : int
         How many known labels (of positions, pairs or pointers) changed.
+    n_unproved : int
+        Of how many examples time was up before the labels were proved nearest.
     """
 
     labels: EncodedLabels
     n_changed: int
+    n_unproved: int
 
 
 def infeasible_examples(grounded: Grounded) -> I64:
@@ -63,7 +66,8 @@ def infeasible_examples(grounded: Grounded) -> I64:
 def nearest_truth(grounded: Grounded, examples: I64) -> NearestTruth:
     """Return the labels with those of some examples replaced by the feasible ones that differ least from them.
 
-    The least number of variables that differ is found exactly; of segments, that of wrong classes and beginnings.
+    The least number of variables that differ is found exactly, unless the call at hand runs out of time; of segments,
+    that of wrong classes and beginnings.
 
     Parameters
     ----------
@@ -75,6 +79,8 @@ def nearest_truth(grounded: Grounded, examples: I64) -> NearestTruth:
     ------
     InfeasibleError
         An example has no feasible labelling at all.
+    NoLabellingError
+        Time was up before there was one for an example.
     """
     program, truth = with_rules(grounded.program, registry()), grounded.truth
     assert truth is not None
@@ -85,9 +91,13 @@ def nearest_truth(grounded: Grounded, examples: I64) -> NearestTruth:
             price[layout.variables(label.spans)] = 0.0
     solution = closest(program, _hard_tables(grounded), price, truth, None, examples)
     without = np.flatnonzero(solution.primal != Primal.FEASIBLE)
+    if len(without) and (late := without[solution.stop[without] == Stop.TIME]).size:
+        text = f"Y, example {int(examples[late[0]])}: time was up before any feasible labelling was found"
+        raise NoLabellingError(f"{text}; raise max_seconds, or leave such examples out (infeasible='drop')")
     if len(without):
         text = f"Y, example {int(examples[without[0]])}: no labelling at all is feasible"
         raise InfeasibleError(f"{text}, so none is nearest to its labels; leave the example out (infeasible='drop')")
+    unproved = (solution.stop == Stop.TIME) & ~(solution.bound <= solution.score + 0.5)  # prices are whole numbers
     states, inner = truth.copy(), members(program.var_ptr, examples)
     states[inner] = solution.labels
     differs = (states != truth) & (price > 0)
@@ -97,7 +107,7 @@ def nearest_truth(grounded: Grounded, examples: I64) -> NearestTruth:
         if label.none is not None:
             differs[layout.variables(label.none)] &= states[layout.variables(label.none)] == 1
     own = None if grounded.ignored is None else grounded.ignored & ~layout.auxiliary
-    return NearestTruth(EncodedLabels(states, own), int(differs.sum()))
+    return NearestTruth(EncodedLabels(states, own), int(differs.sum()), int(unproved.sum()))
 
 
 def _examples(owner: I32 | I64, which: Bools, n: int) -> Bools:

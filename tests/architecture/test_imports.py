@@ -21,7 +21,7 @@ LAYERS: dict[str, set[str]] = {
     "ir": {"errors", "kernels", "pausing"},
     "kernels": {"errors"},
     "lang": {"errors"},
-    "compiler": {"lang", "ir", "kernels", "errors", "units", "memory"},
+    "compiler": {"lang", "ir", "kernels", "errors", "units", "memory", "pausing"},
     "plugin_api": {"ir", "kernels", "errors", "pausing", "units"},
     "registry": {"plugin_api", "ir", "kernels", "errors"},
     "inference": {

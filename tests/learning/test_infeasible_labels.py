@@ -231,6 +231,31 @@ def test_the_nearest_tree_is_the_nearest_of_all():
         assert sum(a != b for a, b in zip(found.tolist(), y, strict=True)) == best
 
 
+@pytest.mark.parametrize(("model", "how"), [(Align, "nearest"), (Align, "drop"), (Tree, "nearest"), (Tags, "nearest")])
+def test_without_time_feasible_labels_are_learnt_and_said_not_to_be_proved_nearest(model, how):
+    n = 40
+    if model is Align:
+        X, Y = [RNG.normal(size=(n, n, 2)) for _ in range(2)], [np.eye(n, dtype=int), np.ones((n, n), dtype=int)]
+    elif model is Tree:
+        X, Y = tree_data([GOOD, RNG.permutation(np.arange(n))])
+    else:
+        X, Y = [RNG.normal(size=(3, 2)) for _ in range(2)], [["O", "B-X", "I-X"], ["I-X", "O", "I-X"]]
+
+    class Spy(StructuredSVM):
+        def _learn(self, X, Y, *more):
+            self.learnt = len(X), Y
+            super()._learn(X, Y, *more)
+
+    with pytest.warns(UserWarning, match="have labels that the model rules out") as caught:
+        svm = Spy(model, infeasible=how, max_seconds=1e-9).fit(X, Y)
+    assert svm.infeasible_.tolist() == [1]
+    assert svm.learnt[0] == (2 if how == "nearest" else 1)
+    assert svm.report_.reason == "seconds"
+    assert svm.report_.seconds > svm.report_.preparing_seconds > 0.0
+    if how == "nearest":
+        assert any("time was up before those of 1 examples were proved nearest" in str(one.message) for one in caught)
+
+
 def test_nearest_keeps_rules_and_what_is_not_known():
     X = [RNG.normal(size=(4, 2)) for _ in range(3)]
     Y = [["O", "I-X", "I-X", None], ["O", "O", "B-X", "I-X"], [None, "I-X", "O", "O"]]

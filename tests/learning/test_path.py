@@ -201,6 +201,32 @@ def test_later_fits_of_smooth_risks_start_where_the_last_one_ended():
     assert sum(point.n_passes for point in points) < 0.7 * sum(cold)
 
 
+@pytest.mark.parametrize(("limit", "value"), [("max_passes", 1), ("max_seconds", 1e-9)])
+def test_a_limit_ends_a_path_with_the_point_that_it_cut_short(limit, value):
+    data = Case(Word, n=8).make(0)
+    svm = StructuredSVM(Word, random_state=0, **{limit: value})
+    text = f"the path ends at C = 0.01: .*{limit} ended the fit.*; raise {limit} or epsilon"
+    with pytest.warns(UserWarning, match=text):
+        ((point, fitted),) = regularization_path(svm, data.X, data.Y, 0.01, 1.0, 1e-4)
+    assert point.C == point.C_end == 0.01
+    assert 1e-4 < point.relative_gap == fitted.certified_gap(0.01) <= 1.0
+    assert fitted.report_.dual <= fitted.report_.primal < np.inf
+
+
+def test_points_before_a_limit_are_kept():
+    data = Case(Word, n=8).make(0)
+    whole = [point for point, _ in regularization_path(StructuredSVM(Word), data.X, data.Y, 0.001, 10.0, 0.05)]
+    most = whole[0].n_passes + 0.5
+    assert most < max(point.n_passes for point in whole)
+    path = regularization_path(StructuredSVM(Word, max_passes=most), data.X, data.Y, 0.001, 10.0, 0.05)
+    with pytest.warns(UserWarning, match="the path ends at C = .*max_passes ended the fit"):
+        cut = [point for point, _ in path]
+    assert len(cut) > 1
+    assert all(point.relative_gap <= 0.05 for point in cut[:-1])
+    assert cut[-1].relative_gap > 0.025
+    assert cut[-1].C_end < 10.0
+
+
 def test_what_cannot_be_certified_is_refused():
     data = Case(Word, n=8).make(0)
 
@@ -214,7 +240,6 @@ def test_what_cannot_be_certified_is_refused():
         ({"trainer": "perceptron", "risk": "hm"}, able),
         ({"trainer": "lbfgs", "risk": "log", "regularization": {"trans": 0}}, "a path needs every factor regularised"),
         ({"backend": "icm", "max_passes": 3}, "backend 'icm' gives no bounds, .*: backend='auto' with guarantee="),
-        ({"max_passes": 1, "epsilon": 1e-4}, "at C = 0.01 the fit certifies a relative gap of .*; raise max_passes"),
     ):
         with pytest.raises(TrainingError, match=message):
             path(**options)

@@ -6,7 +6,7 @@ dict and no Python call: the dicts here number a new name when it is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 from itertools import chain, repeat
 from math import isfinite
@@ -16,6 +16,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.compiler.features.computed import POSITIONS
 from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
@@ -78,22 +79,25 @@ def is_finite(value: object) -> bool:
         return False
 
 
-def learn_rows(tokens: list[Any]) -> tuple[Names, SparseRows]:
+def learn_rows(tokens: list[Any], goes_on: GoesOn | None = None) -> tuple[Names, SparseRows]:
     """Return (the vocabulary of all names, feature rows); names are numbered as they come."""
     numbers = _Growing()
-    columns, values, ptr = _collect(tokens, numbers)
+    columns, values, ptr = _collect_in_time(tokens, numbers, goes_on)
     return Names(numbers), sparse_rows(columns, values, ptr, len(numbers))
 
 
-def known_rows(tokens: list[Any], names: Names) -> SparseRows:
+def known_rows(tokens: list[Any], names: Names, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows over a vocabulary; unknown names are left out."""
-    return sparse_rows(*_collect(tokens, names.numbers), len(names))
+    return sparse_rows(*_collect_in_time(tokens, names.numbers, goes_on), len(names))
 
 
-def hashed_rows(tokens: list[Any], width: int) -> SparseRows:
+def hashed_rows(tokens: list[Any], width: int, goes_on: GoesOn | None = None) -> SparseRows:
     """Return feature rows of a fixed width, each name in the column of its hash."""
-    return sparse_rows(*_collect(tokens, _Hashing(width)), width)
+    return sparse_rows(*_collect_in_time(tokens, _Hashing(width), goes_on), width)
 
+
+#: Whether the attributes from a position on are read.
+GoesOn = Callable[[int], bool]
 
 #: What attributes of a position usually are; everything else is made one of these first.
 _PLAIN = frozenset({dict, list, tuple})
@@ -119,6 +123,21 @@ def plain_token(token: Any) -> dict[Any, Any] | list[Any] | tuple[Any, ...]:
         return sorted(token) if isinstance(token, Set) else list(token)
     except Exception as err:  # methods of the user's own class
         raise TypeError(f"{type(err).__name__}: {err}") from err
+
+
+def _collect_in_time(tokens: list[Any], numbers: dict[str, int], goes_on: GoesOn | None) -> tuple[I32, F64, I64]:
+    """Return (columns, values, row pointers) of all attributes, or of the first ones: the other rows are empty then."""
+    if goes_on is None:
+        return _collect(tokens, numbers)
+    parts, rest = [], len(tokens)
+    while rest and goes_on(len(tokens) - rest):
+        lo = len(tokens) - rest
+        parts.append(_collect(tokens[lo : lo + POSITIONS], numbers))
+        rest -= min(rest, POSITIONS)
+    counts = [*(np.diff(ptr) for _, _, ptr in parts), np.zeros(rest, dtype=np.int64)]
+    columns = [np.zeros(0, np.int32), *(columns for columns, _, _ in parts)]
+    values = [np.zeros(0), *(values for _, values, _ in parts)]
+    return np.concatenate(columns), np.concatenate(values), pointers(np.concatenate(counts))
 
 
 def _collect(tokens: list[Any], numbers: dict[str, int]) -> tuple[I32, F64, I64]:

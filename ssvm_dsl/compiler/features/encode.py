@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
+from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
+from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
 from ssvm_dsl.compiler.segments import span_ends
@@ -77,12 +81,21 @@ class Encoder:
         What was learnt before; without it, fitted features learn from these examples.
     first : int
         Number of the first example, for messages.
+    in_time : bool
+        Whether features are left out when the call at hand has no time left.
+
+    Attributes
+    ----------
+    computed : Computed
+        The examples whose features are all there.
     """
 
     def __init__(
-        self, declaration: Declaration, examples: Examples, fitted: Fitted | None = None, first: int = 0
-    ) -> None:
+        self, declaration: Declaration, examples: Examples, fitted: Fitted | None = None, first: int = 0,
+        in_time: bool = False,
+    ) -> None:  # fmt: skip
         self.declaration, self.examples, self.first = declaration, examples, first
+        self.computed = Computed(declaration, examples.n, in_time)
         self.fitting = fitted is None
         self.fitted: Fitted = {} if fitted is None else fitted
         self._keys = fitted_keys(declaration)
@@ -91,8 +104,20 @@ class Encoder:
     def rows(self, source: Source) -> Rows:
         """Return the feature rows of a source."""
         if source not in self._done:
-            self._done[source] = _EVALUATORS[type(source)](self, source)
+            if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
+                self._done[source] = self._some_rows(source)
+            else:
+                self._done[source] = _EVALUATORS[type(source)](self, source)
         return self._done[source]
+
+    def _some_rows(self, source: lang.Transform) -> Rows:
+        """Return rows of a source for which there is no time: it is computed of a few rows, the others are 0."""
+        inner = self.rows(source.source)
+        few = first_rows(inner.values, FEW_ROWS)
+        short = copy(self)
+        short._done = {source.source: Rows(inner.dims, few, np.minimum(inner.ptr, few.shape[0]))}
+        made = _EVALUATORS[type(source)](short, source).values
+        return Rows(source.dims, with_empty_rows(made, inner.values.shape[0]), inner.ptr)
 
     def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what a source learnt in training, learning it now while fitting."""
@@ -138,6 +163,9 @@ class Encoder:
         """Return the tables of a JointFeature, ``shape (sum(counts) * prod(cards), width)``."""
         parts = []
         for i in range(self.examples.n):
+            if not self.computed.goes_on(source, i):
+                parts.append(np.zeros((int(counts[i:].sum()) * int(np.prod(cards)), source.width)))
+                break
             value = self.call(source.ref, i, "JointFeature")
             expected = (int(counts[i]), *cards, source.width)
             if value.shape != expected:
@@ -164,7 +192,7 @@ def _tokens(encoder: Encoder, source: Attributes) -> list[Any]:
 
 def _attributes(encoder: Encoder, source: Attributes) -> Rows:
     if encoder.fitting:
-        names, rows = _checked(encoder, source, learn_rows)
+        names, rows = _checked(encoder, source, lambda tokens: learn_rows(tokens, _attributes_go_on(encoder, source)))
         if not names:
             expected, hint = "attribute names in some example", "without any there is nothing to learn a weight for"
             raise DataError(f"input '{source.name}'", expected=expected, found="none at all", hint=hint)
@@ -173,14 +201,33 @@ def _attributes(encoder: Encoder, source: Attributes) -> Rows:
     state = encoder.fitted[source.name]
     if not isinstance(state["names"], Names):  # a plain list, as read from a file
         state["names"] = Names(state["names"])
-    rows = _checked(encoder, source, lambda tokens: known_rows(tokens, state["names"]))
+    names, go_on = state["names"], _attributes_go_on(encoder, source)
+    rows = _checked(encoder, source, lambda tokens: known_rows(tokens, names, go_on))
     return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
 
 
 def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
     assert isinstance(source.source, Attributes)
-    rows = _checked(encoder, source.source, lambda tokens: hashed_rows(tokens, source.width))
+    go_on = _attributes_go_on(encoder, source.source)
+    rows = _checked(encoder, source.source, lambda tokens: hashed_rows(tokens, source.width, go_on))
     return Rows(source.dims, rows, pointers(encoder.examples.size(source.dims)))
+
+
+def _attributes_go_on(encoder: Encoder, source: Attributes) -> Callable[[int], bool] | None:
+    """Return what says whether there is time for the attributes from a position on; ``None`` without a limit.
+
+    While fitting, those of the first positions are read in any case: somebody has to tell what names there are.
+    """
+    computed = encoder.computed
+    if not computed.may_end(source):
+        return None
+    ptr = pointers(encoder.examples.size(source.dims))
+
+    def goes_on(position: int) -> bool:
+        first = encoder.fitting and position == 0
+        return first or computed.goes_on(source, int(np.searchsorted(ptr, position, side="right")) - 1)
+
+    return goes_on
 
 
 def _checked(encoder: Encoder, source: Attributes, make: Callable[[list[Any]], T]) -> T:
@@ -224,11 +271,14 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
     goal = source.target
     ends = _span_ends(encoder, goal) if goal is not None and goal.kind == "spans" else None
     for i in range(encoder.examples.n):
-        value = encoder.call(source.ref, i, "Feature", None if ends is None else _ends_of(ends, i))
         if source.target is None:
             shape: tuple[int, ...] = tuple(int(sizes[dim.name][i]) for dim in source.dims)
         else:
             shape = (_n_factors(source.target, encoder, i),)
+        if not encoder.computed.goes_on(source, i):
+            counts.append(prod(shape))
+            continue
+        value = encoder.call(source.ref, i, "Feature", None if ends is None else _ends_of(ends, i))
         if value.shape != (*shape, source.width) and not (source.width == 1 and value.shape == shape):
             expected = f"shape {(*shape, source.width)}"
             what = f"Feature {source.ref.path}"
@@ -236,6 +286,8 @@ def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
         parts.append(value.reshape(-1, source.width))
         counts.append(len(parts[-1]))
     ptr = pointers(np.array(counts, dtype=np.int64))
+    if (rest := int(ptr[-1]) - sum(map(len, parts))) or not parts:
+        parts.append(np.zeros((rest, source.width)))
     return _finite(np.concatenate(parts), source.dims, ptr, f"Feature {source.ref.path}")
 
 
@@ -338,32 +390,6 @@ def _plif(encoder: Encoder, source: lang.PLiF) -> Rows:
     for p in range(values.shape[1]):
         out[:, p] = hat_functions(values[:, p], knots[p])
     return _finite(out.reshape(len(values), -1), source.dims, rows.ptr, f"feature {source!r}")
-
-
-def hat_functions(x: F64, knots: F64) -> F64:
-    """Return the coordinates c_p(x) of a piecewise-linear function on its knots (thesis, Eq. 4.2).
-
-    Parameters
-    ----------
-    x : ndarray, shape (n,)
-    knots : ndarray, shape (P,)
-        Non-decreasing; of equal knots the first one takes the weight.
-
-    Returns
-    -------
-    ndarray, shape (n, P)
-        Rows sum to 1.
-    """
-    right = np.clip(np.searchsorted(knots, x, side="left"), 1, len(knots) - 1)
-    left = right - 1
-    # halves: the difference of two large numbers may be beyond the largest float
-    gap = 0.5 * knots[right] - 0.5 * knots[left]
-    share = np.clip((0.5 * x - 0.5 * knots[left]) / np.where(gap > 0, gap, 0.5), 0.0, 1.0)
-    out = np.zeros((len(x), len(knots)))
-    every = np.arange(len(x))
-    out[every, left] = 1.0 - share
-    out[every, right] += share
-    return out
 
 
 def _kernel_map(encoder: Encoder, source: KernelMap) -> Rows:

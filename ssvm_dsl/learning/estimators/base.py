@@ -22,18 +22,19 @@ from ssvm_dsl.inference.unplanned import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.certificate import Certificate, FitReport, eta_of
+from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.driver.checkpoint import Checkpoint, fingerprint
 from ssvm_dsl.learning.driver.compile_ahead import compiling_ahead
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate, fit_cost_estimate, require_fit_memory
 from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
-from ssvm_dsl.learning.driver.progress import Progress, relative
+from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.driver.validation import Validation, scores_of
+from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
-from ssvm_dsl.learning.estimators.fit_warnings import convergence_warning, refuse_excess, warn_of
+from ssvm_dsl.learning.estimators.fit_warnings import convergence_warning, refuse_excess, uncomputed_warning, warn_of
+from ssvm_dsl.learning.estimators.fitted_report import report_of, without_objective
 from ssvm_dsl.learning.estimators.given_weights import lay_weights
 from ssvm_dsl.learning.estimators.latent import (
     LatentOptions,
@@ -53,7 +54,7 @@ from ssvm_dsl.learning.estimators.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
-from ssvm_dsl.learning.risks.factored import check_factored, whose_marginals
+from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.pausing import within
@@ -92,6 +93,7 @@ class Learner(Predictor):
     checkpoint_seconds: float
     latent_options: Mapping[str, Any] | None
     report_: FitReport
+    _certificate: Certificate
 
     @classmethod
     def from_weights(
@@ -139,18 +141,29 @@ class Learner(Predictor):
         """Warn of labels that nothing can be learnt from, where labels are what is learnt."""
 
     @memory_for("fit", "give it fewer examples, or a model with fewer states, factors or features")
-    def _learn(self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None, held_out: Any = None) -> None:
-        """Learn the weights from labelled examples; ``target_of`` says what is minimised on them."""
+    def _learn(
+        self, X: Any, Y: Any, target_of: TargetOf, sample_weight: Any = None, held_out: Any = None,
+        deadline: Deadline | None = None,
+    ) -> None:  # fmt: skip
+        """Learn the weights from labelled examples.
+
+        ``target_of`` says what is minimised on them; the time of ``deadline`` began to run with the call.
+        """
         self._check()
         announce_compiling()
-        deadline, followed = Deadline(self.max_seconds or np.inf), follows_an_interrupt()
+        deadline, followed = deadline or Deadline(self.max_seconds or np.inf), follows_an_interrupt()
         check_validation(self, held_out)
         spec, options = self._trainer_spec()
         start = self.coef_ if self.warm_start and hasattr(self, "coef_") else None
-        grounded = self._ground(X, Y, fitted=None if start is None else self._fitted)
+        with within(deadline):
+            grounded = self._ground(X, Y, fitted=None if start is None else self._fitted, in_time=True)
         if start is not None and self._blocks != grounded.parameters.blocks:
             raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
         self._remark(grounded)
+        missing, last = grounded.n_uncomputed, start
+        if missing:  # nothing is learnt from features that are not there
+            deadline.end()
+            start = None
         fit = FitRequest(target_of, spec, options, sample_weight, held_out, deadline)
         with self._executor() as executor:
             if grounded.declaration.latents and spec.completes:
@@ -166,7 +179,13 @@ class Learner(Predictor):
         self.report_ = fit.times.told(self.report_, deadline)
         if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
             raise KeyboardInterrupt
-        warn_of(convergence_warning(self.report_, self.tol, spec, target.risk, problem, progress))
+        text = convergence_warning(self.report_, self.tol, spec, target.risk, problem, progress)
+        if missing:
+            text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
+            if last is not None:  # nothing is known of these weights on data without features
+                self.coef_, self._certificate = last, replace(self._certificate, risk=np.inf)
+                self.report_ = without_objective(self.report_)
+        warn_of(text)
 
     def _asked(
         self, grounded: Grounded, fit: FitRequest, executor: Executor
@@ -446,40 +465,8 @@ class Learner(Predictor):
         self.plan_ = problem.session.plan
         self._fitted = grounded.fitted
         self._blocks = grounded.parameters.blocks
-        self.report_ = self._report(progress, problem, options)
-
-    def _report(self, progress: Progress, problem: Problem, options: dict[str, Any]) -> FitReport:
-        unit = self._unit(problem)
-        gap = unit * progress.gap
-        spec = registry().find(TrainerSpec, self.trainer)
-        return FitReport(
-            primal=unit * progress.primal,
-            dual=unit * progress.dual,
-            gap=gap,
-            relative_gap=relative(gap, unit * progress.primal),
-            certified=bool(np.isfinite(gap)),
-            converged=progress.reason == "tolerance",
-            reason=progress.reason,
-            n_passes=progress.n_passes,
-            n_oracle_calls=problem.n_oracle_calls,
-            seconds=progress.seconds,
-            oracle_seconds=progress.oracle_seconds,
-            n_late=progress.n_late,
-            plan=self.plan_,
-            trainer=self.trainer,
-            options=options,
-            convention=convention(self.C, self.lam),
-            n_examples=problem.n,
-            n_weights=problem.dim,
-            tightness=progress.tightness,
-            eta=eta_of(progress.estimate, progress.primal, problem.objective.regularizer(progress.w)),
-            validation_score=max(scores_of(progress.history).values(), default=np.nan),
-            estimate=unit * progress.estimate,
-            rounding=unit * progress.rounding,
-            withdrawn=progress.withdrawn,
-            marginals=whose_marginals(spec, problem.relaxed, problem.parameters),
-            history=tuple(progress.history),
-        )
+        spec, told = registry().find(TrainerSpec, self.trainer), convention(self.C, self.lam)
+        self.report_ = report_of(progress, problem, spec, options, told, self._unit(problem))
 
     def certified_gap(self, C: float) -> float:
         """Return the relative gap that the last fit certifies for its weights at another C; ``nan`` if it cannot.

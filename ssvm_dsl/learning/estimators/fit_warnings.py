@@ -57,6 +57,13 @@ def convergence_warning(
     return ""
 
 
+def uncomputed_warning(missing: int, n: int, warm: bool) -> str:
+    """Return what to say of a fit whose time was up before the features of some examples were computed."""
+    weights = "the weights are those of the last fit, whose objective is not known" if warm else "the weights are 0"
+    text = f"time was up before the features of {missing} of {n} examples were computed: {weights}"
+    return f"{text}; raise max_seconds, or give it fewer examples or features that take less time"
+
+
 class ConvergenceWarning(UserWarning):
     """A fit did not reach its goal: scikit-learn's warning of that name, where scikit-learn is not loaded."""
 

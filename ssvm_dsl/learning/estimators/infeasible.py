@@ -66,6 +66,10 @@ def trainable(
     X, Y, sample_weight
         As for ``fit``.
     how : {"drop", "nearest"}
+
+    Notes
+    -----
+    Searches end with the call at hand (:mod:`ssvm_dsl.pausing`).
     """
     grounded = ground()
     n, examples = grounded.n_examples, infeasible_examples(grounded)
@@ -76,6 +80,8 @@ def trainable(
     if how == NEAREST:
         found = nearest_truth(grounded, examples)
         changed = f"{found.n_changed} label{'s' * (found.n_changed != 1)} changed"
+        if found.n_unproved:
+            changed += f"; time was up before those of {found.n_unproved} examples were proved nearest"
         text = f"{some}: the nearest feasible ones are learnt ({changed})"
         warnings.warn(text, UserWarning, stacklevel=4)
         return Trainable(X, found.labels, sample_weight, examples)

@@ -25,9 +25,11 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.learning.driver.certificate import REASONS
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_validation, is_number
+from ssvm_dsl.learning.estimators.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM
@@ -43,7 +45,8 @@ class PathPoint:
     Parameters
     ----------
     C, C_end : float
-        Where they were fitted, and up to where their certified relative gap is at most epsilon.
+        Where they were fitted, and up to where their certified relative gap is at most epsilon; the same C twice where
+        a limit has left a larger gap.
     coef : ndarray of float64, shape (dim,)
     relative_gap : float
         Certified at ``C``.
@@ -77,7 +80,9 @@ def regularization_path(
     """Yield (point, fitted estimator) from the smallest C to the largest.
 
     Together the points cover ``C_min ... C_max``: for each C in between, the weights of the point whose interval holds
-    it have a certified relative gap of at most ``epsilon``.
+    it have a certified relative gap of at most ``epsilon``.  Where a limit of the estimator (``max_seconds`` and
+    ``max_passes`` are those of each fit) ends a fit before it is good enough, its point is the last one, with the gap
+    that it certifies, and a warning says where the path ends.
 
     Parameters
     ----------
@@ -104,7 +109,7 @@ def regularization_path(
     DataError
         Bad data, named with input and example.
     TrainingError
-        Trainer, risk or backend give no certificate that carries over to other C, or the fit did not reach it.
+        Trainer, risk or backend give no certificate that carries over to other C.
 
     Examples
     --------
@@ -137,13 +142,14 @@ def _points(
         gap = fitted.certified_gap(C)
         if np.isnan(gap):
             raise TrainingError(_why_not(fitted))
-        if not gap <= 0.5 * epsilon:
-            text = f"at C = {C:g} the fit certifies a relative gap of {gap:.2g}, not {0.25 * epsilon:.2g}"
-            raise TrainingError(f"{text}; raise max_passes or max_seconds, or epsilon")
-        end, report = _furthest(fitted, C, C_max, epsilon), fitted.report_
+        end, report = _furthest(fitted, C, C_max, epsilon) if gap <= epsilon else C, fitted.report_
+        complete = gap <= epsilon and end >= C_max
         score = _score(fitted, held_out)
+        if not complete and gap > 0.5 * epsilon:  # what is left is less than moving C takes
+            warn_of(_cut_short(report.reason, C, end, gap, epsilon), stacklevel=3)
+            complete = True
         yield PathPoint(C, end, fitted.coef_.copy(), gap, report.n_passes, report.seconds, score), fitted
-        if end >= C_max:
+        if complete:
             return
         C = end
 
@@ -177,6 +183,15 @@ def _why_not(fitted: Learner) -> str:
         text = "weights that are not regularised have no lower bound of the optimum to go by"
         return f"{text}; a path needs every factor regularised (regularization above 0, e.g. 1e-3)"
     return _no_plane(fitted)
+
+
+def _cut_short(reason: str, C: float, end: float, gap: float, epsilon: float) -> str:
+    """Return where a path ends too early, and why."""
+    limit = f"max_{reason}" if reason in ("passes", "seconds") else ""
+    cause = f"{limit} ended the fit" if limit else REASONS[reason]
+    text = f"the path ends at C = {end:g}: the fit at C = {C:g} certifies a relative gap of {gap:.2g}, not"
+    advice = f"raise {limit} or epsilon" if limit else "raise epsilon"
+    return f"{text} {0.25 * epsilon:.2g} ({cause}); {advice}, or go on from there with C_min={C:g}"
 
 
 def _no_plane(svm: Learner) -> str:

@@ -39,6 +39,7 @@ from ssvm_dsl.learning.risks.answers import (
     probabilities,
     ranked_labellings,
 )
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import LossSpec
@@ -228,7 +229,11 @@ class Predictor(Estimator):
         def grounder(lo: int, hi: int) -> Grounded:
             part = None if labels is None else labels[lo:hi]
             fixed = None if clamp is None else clamp[lo:hi]
-            grounded = self._ground(examples[lo:hi], part, self._fitted, first=lo, whole=True, given=fixed)
+            asked: dict[str, Any] = {"first": lo, "whole": True, "given": fixed, "in_time": True}
+            with within(deadline):
+                grounded = self._ground(examples[lo:hi], part, self._fitted, **asked)
+            if grounded.n_uncomputed:
+                deadline.end()
             if grounded.parameters.blocks != self._blocks:
                 raise OptionError("the weights are those of another model, or of other learnt features; fit again")
             return grounded

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
@@ -20,6 +21,7 @@ from ssvm_dsl.learning.estimators.training_target import TrainingTarget
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.pausing import within
 
 
 class StructuredSVM(Classifier):
@@ -88,7 +90,7 @@ class StructuredSVM(Classifier):
     infeasible : {"raise", "drop", "nearest"}
         What is done about labels that masks, rules or constraints of the model rule out: an error that counts them,
         their examples are left out, or the feasible labels that differ from them in fewest variables are learnt.
-        The last two look at all labels before training, and warn.
+        The last two look at all labels before training, and warn; ``max_seconds`` counts that, too.
 
     Attributes
     ----------
@@ -175,8 +177,11 @@ class StructuredSVM(Classifier):
         ModelError
             The model has nothing to score with, or nothing to predict.
         """
-        data = self._trainable(X, _given(Y), sample_weight)
-        self._learn(data.X, data.Y, self._target, data.sample_weight, validation)
+        self._check()
+        deadline = Deadline(self.max_seconds or np.inf)
+        with within(deadline):
+            data = self._trainable(X, _given(Y), sample_weight)
+        self._learn(data.X, data.Y, self._target, data.sample_weight, validation, deadline)
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
@@ -190,13 +195,13 @@ class StructuredSVM(Classifier):
         TrainingError
             The trainer cannot learn from a stream; names those that can.
         """
+        self._check()
         data = self._trainable(X, _given(Y), sample_weight)
         self._learn_more(data.X, data.Y, self._target, data.sample_weight)
         return self
 
     def _trainable(self, X: Any, Y: Any, sample_weight: Any) -> Trainable:
         """Return the data without labels that the model rules out, if that is asked for."""
-        self._check()
         if self.infeasible == RAISE:
             return Trainable(X, Y, sample_weight, np.zeros(0, dtype=np.int64))
         declaration = self.model.declaration

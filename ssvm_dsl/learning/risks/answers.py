@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,7 +103,10 @@ class PredictionRequest:
             mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
         k = min(self.k, most_labellings(grounded.program))
         asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
-        return grounded, solve_batch(*asked)
+        solution = solve_batch(*asked)
+        if grounded.n_uncomputed and self.task is not Task.MARGINALS:
+            solution = _of_unknown_worth(solution, grounded.n_examples - grounded.n_uncomputed)
+        return grounded, solution
 
     def _session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
         """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
@@ -119,6 +122,14 @@ class PredictionRequest:
                 return open_plan(chosen, grounded.program, outwards=False)
         except OutOfTime:
             return StartingSession(self.backend, grounded.program)
+
+
+def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
+    """Return answers of which those from an example on keep masks and constraints, and nothing is known besides."""
+    score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
+    score[..., lo:][score[..., lo:] > -np.inf] = np.nan
+    bound[lo:], stop[lo:] = np.nan, Stop.TIME
+    return replace(solution, score=score, bound=bound, stop=stop)
 
 
 def most_labellings(program: Program) -> int:
@@ -147,7 +158,7 @@ def ranked_labellings(grounded: Grounded, solution: Solution) -> list[list[tuple
     ranked = [grounded.layout.decode(np.maximum(labels, 0)) for labels in solution.labels]  # those there are are kept
     found = []
     for i in range(grounded.n_examples):
-        known = [r for r in range(len(ranked)) if solution.score[r, i] > -np.inf]
+        known = [r for r in range(len(ranked)) if solution.score[r, i] != -np.inf]
         found.append([(ranked[r][i], float(solution.score[r, i])) for r in known])
     return found
 
@@ -196,6 +207,8 @@ class BoundSummary:
         if not self.open.any():
             return ""
         text = f"time ended the search before {int(self.open.sum())} of {len(self.open)} labellings were proved best"
+        if n := int(np.isnan(self.score).sum()):
+            text += f", and before the features of {n} were computed, which keep the model's rules and have no score"
         gaps = (self.bound - self.score)[self.open]
         known = gaps[np.isfinite(gaps)]
         return f"{text} (largest gap between bound and score {known.max():.3g})" if len(known) else text
