@@ -15,15 +15,17 @@ from clocks import looks_of
 from ctrl_c import python_hears_ctrl_c
 from kit import keeps_its_promises
 from ssvm_backends.elimination import max as maximisation
-from ssvm_backends.elimination import plan_cache
+from ssvm_backends.elimination import plan_cache, write_plan
 from ssvm_backends.elimination.junction_tree import JunctionTree
-from ssvm_backends.elimination.plan import MemoryLayout
-from ssvm_dsl.errors import NoBackendError, TooLargeError
+from ssvm_backends.elimination.plan_writer import GAPS, SPACE, Gaps, give, take
+from ssvm_backends.graphs.graph import build_graph
+from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
-from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology, structure_keys
 from ssvm_dsl.ir.solution import score_labels
+from ssvm_dsl.pausing import within
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
@@ -253,9 +255,9 @@ def test_a_batch_of_identical_graphs_is_planned_once():
     program = Program(np.arange(copies + 1) * n, np.tile(problem.program.card, copies), groups).validate()
     node = np.random.default_rng(0).normal(size=program.n_states)
     many = Problem("copies", program, Theta.of(program, node, problem.theta.tables))
-    plan_cache._plan_of.cache_clear()
+    plan_cache.PLANS.clear()
     found = session(many).solve(Question(many.theta))
-    assert plan_cache._plan_of.cache_info().misses == 1
+    assert len(plan_cache.PLANS) == 1
     np.testing.assert_allclose(found.score, brute(many).solve(Question(many.theta)).score, rtol=1e-12)
 
 
@@ -272,20 +274,74 @@ def test_kbest_lists_ties_and_ends_where_labellings_end(seed):
 
 
 def test_work_space_pieces_never_overlap():
-    rng, space, taken = np.random.default_rng(0), MemoryLayout(), {}
+    rng, taken = np.random.default_rng(0), {}
+    gaps = Gaps(*np.zeros((3, 4000), np.int64))
     for _ in range(2000):
         if taken and rng.random() < 0.5:
             at = list(taken)[rng.integers(len(taken))]
-            space.give(at, taken.pop(at))
+            give(gaps, at, taken.pop(at))
         else:
             size = int(rng.integers(1, 50))
-            at = space.take(size)
+            at = take(gaps, size)
             assert all(at + size <= a or a + n <= at for a, n in taken.items())
             taken[at] = size
-    assert space.end >= max(at + size for at, size in taken.items())
+    end = gaps.counts[SPACE]
+    assert end >= max(at + size for at, size in taken.items())
     for at, size in taken.items():
-        space.give(at, size)
-    assert space.gaps == [(0, space.end)]
+        give(gaps, at, size)
+    assert (gaps.counts[GAPS], gaps.at[0], gaps.size[0]) == (1, 0, end)
+
+
+def key_of(program):
+    """The structure of the first example."""
+    graph = build_graph(program)
+    return structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)[0]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_plans_do_not_depend_on_where_the_clock_was_looked_at_nor_on_room(keep, monkeypatch):
+    """A wide graph needs more room than is guessed; one number at a time ends every call after a step."""
+    problem = mixed([2, 3, 4, 2, 5, 2, 3, 2, 2, 3, 2, 4, 3, 2, 2, 300], 30, 4)
+    key = key_of(problem.program)
+    whole = plan_cache.plan_of(key, keep)
+    monkeypatch.setattr(write_plan, "BUDGET", 1)
+    monkeypatch.setattr(write_plan, "guess_room", lambda n, n_slots: 1)
+    plan_cache.PLANS.clear()
+    steps = plan_cache.plan_of(key, keep)
+    assert steps is not whole
+    for name, a, b in zip(whole.plan._fields, whole.plan, steps.plan, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+    assert (steps.work, steps.scratch, steps.operations) == (whole.work, whole.scratch, whole.operations)
+
+
+def test_writing_a_plan_looks_at_the_clock():
+    class Over:
+        left = 0.0
+
+    key = key_of(mixed([2, 3, 2, 4], 6, 5).program)
+    plan_cache.plan_of(key, False)  # orders are remembered
+    plan_cache.PLANS.clear()
+    with within(Over()), pytest.raises(OutOfTime):
+        plan_cache.plan_of(key, False)
+
+
+def test_graphs_that_are_not_planned_in_time_cost_no_others_their_answer(monkeypatch):
+    program = seeded(Recipe(max_variables=6, density=1.0, repeats=False, n_examples=4), 1).program
+    planned, write = [], plan_cache.plan_of
+
+    def plan_two(key, keep):
+        planned.append(key)
+        if len(planned) > 2:
+            raise OutOfTime("the time limit of the call is over")
+        return write(key, keep)
+
+    monkeypatch.setattr(plan_cache, "plan_of", plan_two)
+    one = JunctionTree().open(program, {"max_entries": 2**26, "marginals": "all"})
+    for task in (Task.MAP, Task.KBEST, Task.MARGINALS):
+        planned.clear()
+        found = one.solve(Question(Theta.zeros(program), task=task, k=2))
+        assert (found.stop == Stop.TIME).any()
+        assert (found.stop == Stop.FINISHED).sum() >= 2
 
 
 FAMILIES = {

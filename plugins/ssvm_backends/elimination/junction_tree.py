@@ -22,12 +22,12 @@ from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_lar
 from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 #: Operations for each variable of a shape that is laid out; a third of what it takes, for that is done once.
-PLANNED = 8e4
+PLANNED = 8e3
 
 #: Operations of an example from which on a call from Python costs nothing beside it: about 10 ms.
 MOST_COMPILED = 2e7
@@ -135,6 +135,8 @@ class JunctionTreeSession:
                 stop[positions[:done]] = Stop.FINISHED
                 if done < len(positions):
                     break
+        except OutOfTime:  # while a graph was planned: those that are answered stay so
+            pass
         except KeyboardInterrupt:
             stop[stop == Stop.TIME] = Stop.INTERRUPTED
         there = (stop == Stop.FINISHED) & reduced.feasible & (score > -np.inf)

@@ -18,6 +18,7 @@ from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_backends.graphs.reduce import Reduced
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import I64, Solution, Stop, Theta
 from ssvm_dsl.plugin_api import Clock
 
@@ -58,7 +59,12 @@ def k_best(plans: PlanCache, theta: Theta, ids: I64, reduced: Reduced, clock: Cl
             if clock.over or late.stop is Stop.INTERRUPTED:  # before anything is prepared for the example
                 answers[i] = late
                 continue
-            solver = _Elimination(plans.plan(key, False), reduced.instance, int(reduced.ids[i]), clock)
+            try:
+                compiled = plans.plan(key, False)
+            except OutOfTime:  # while the graph was planned
+                answers[i] = late
+                continue
+            solver = _Elimination(compiled, reduced.instance, int(reduced.ids[i]), clock)
             answers[i] = k_best_of(solver, solver.whole, k)
             if answers[i].stop is Stop.INTERRUPTED:
                 late = Ranked([], Stop.INTERRUPTED)

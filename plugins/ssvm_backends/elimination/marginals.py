@@ -17,6 +17,7 @@ from ssvm_backends.elimination.plan_cache import PlanCache
 from ssvm_backends.elimination.sum import make_scales, marginal_steps, sum_steps
 from ssvm_backends.graphs.graph import Graph, factor_origin
 from ssvm_backends.graphs.reduce import Reduced
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I64, Bools, Marginals, Primal, Program, Solution, Stop, Theta, members, pointers, runs
 from ssvm_dsl.kernels import borrow, njit
 from ssvm_dsl.plugin_api import Clock
@@ -58,6 +59,8 @@ def marginals(plans: PlanCache, wanted: bool, theta: Theta, ids: I64, reduced: R
                 found = _one(plans.plan(key, wanted), wanted, reduced, position, space, clock)
                 if found is not None:
                     log_z[position], stop[position] = found, Stop.FINISHED
+    except OutOfTime:  # while a graph was planned: those that are answered stay so
+        pass
     except KeyboardInterrupt:
         stop[stop == Stop.TIME] = Stop.INTERRUPTED
     const = reduced.instance.const[reduced.ids]

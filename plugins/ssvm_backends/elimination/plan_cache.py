@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import numpy as np
 
-from ssvm_backends.elimination.plan import Compiled, compile_plan
+from ssvm_backends.elimination.plan import Compiled
+from ssvm_backends.elimination.write_plan import compile_plan
 from ssvm_backends.graphs.graph import Graph, build_graph
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import TooLargeError
-from ssvm_dsl.ir import GIVE_UP, I64, Program, pointers, structure_keys, width_order
+from ssvm_dsl.ir import GIVE_UP, I64, BoundedCache, Program, pointers, structure_keys, width_order
 
 #: Numbers (of 8 bytes) that all tables together may take, unless the option says otherwise: half a gigabyte.
 MAX_ENTRIES = 2**26
@@ -52,7 +52,7 @@ class PlanCache:
         elimination = width_order(key)
         if not elimination.complete:
             raise TooLargeError(too_large(elimination.log2_largest, None, self.max_entries))
-        compiled = _plan_of(key, keep)
+        compiled = plan_of(key, keep)
         needed = compiled.entries(with_states=not keep)
         if needed > self.max_entries:
             hint = "\n  hint: the option marginals='none' computes log Z alone, in less memory" if keep else ""
@@ -85,13 +85,20 @@ def _keys_of(graph: Graph) -> list[bytes]:
     return structure_keys(graph.var_ptr, graph.card, graph.factor_ptr, graph.slot_ptr, graph.scope)
 
 
-@lru_cache(maxsize=256)
-def _plan_of(key: bytes, keep: bool) -> Compiled:
+#: Plans of all sessions; the ones that were used last stay.
+PLANS: BoundedCache[tuple[bytes, bool], Compiled] = BoundedCache(2**26)
+
+
+def plan_of(key: bytes, keep: bool) -> Compiled:
     """Return the plan for a structure, from its key."""
-    numbers = np.frombuffer(key, dtype=np.int32)
-    n, m = int(numbers[0]), int(numbers[1])
-    slot_ptr = pointers(numbers[2 + n : 2 + n + m])
-    return compile_plan(numbers[2 : 2 + n], slot_ptr, numbers[2 + n + m :], width_order(key).order, keep)
+    found = PLANS.get((key, keep))
+    if found is None:
+        numbers = np.frombuffer(key, dtype=np.int32)
+        n, m = int(numbers[0]), int(numbers[1])
+        slot_ptr = pointers(numbers[2 + n : 2 + n + m])
+        found = compile_plan(numbers[2 : 2 + n], slot_ptr, numbers[2 + n + m :], width_order(key).order, keep)
+        PLANS.put((key, keep), found, len(key) + found.n_bytes)
+    return found
 
 
 def too_large(log2_largest: float, entries: float | None, allowed: int) -> str:
