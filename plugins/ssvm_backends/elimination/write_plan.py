@@ -87,8 +87,11 @@ def _new_writer(n: int, n_factors: int, n_slots: int, keep: bool) -> PlanWriter:
     terms = Terms(*_split([n, n, n_terms, n_terms, n_slots + guess, n_slots]))
     buckets = Buckets(*_split([n, n, n_terms]))
     counts = np.zeros(12, dtype=np.int64)
-    gaps = Gaps(*_split([3 * n_terms, 3 * n_terms]), counts)
-    return PlanWriter(plan, terms, buckets, gaps, *_split([n, n_terms, n]), counts, np.zeros(2), keep)
+    at, size = _split([3 * n_terms, 3 * n_terms])
+    mark, listed, strides = _split([n, n_terms, n])
+    return PlanWriter(
+        plan, terms, buckets, Gaps(at, size, counts), mark, listed, strides, counts, np.zeros(2), keep
+    )
 
 
 def guess_room(n: int, n_slots: int) -> int:
