@@ -37,7 +37,8 @@ _HOMES = {
     "ssvm_dsl.lang.count_loss": ("CountLoss",),
     "ssvm_dsl.lang.losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
-    "ssvm_dsl.compiler": ("estimate", "ground"),
+    "ssvm_dsl.compiler.estimate": ("estimate",),
+    "ssvm_dsl.compiler.ground": ("ground",),
     "ssvm_dsl.registry": ("register",),
     "ssvm_dsl.io.read_problem": ("read_problem",),
     "ssvm_dsl.io.formats.uai_writer": ("write_uai",),
@@ -64,8 +65,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from ssvm_dsl.compiler import estimate as estimate
-    from ssvm_dsl.compiler import ground as ground
+    from ssvm_dsl.compiler.estimate import estimate as estimate
+    from ssvm_dsl.compiler.ground import ground as ground
     from ssvm_dsl.io.formats.lp_file import write_lp as write_lp
     from ssvm_dsl.io.formats.mps_file import write_mps as write_mps
     from ssvm_dsl.io.formats.uai_writer import write_uai as write_uai

@@ -1,9 +1,24 @@
-"""What a model declares, in words, where its program looks quite different: segments and pointers."""
+"""The declaration of a model, and its structures in words where its program looks different: segments, pointers."""
 
 from __future__ import annotations
 
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.declaration import Declaration
+
+
+def declaration_of(model: object, name: str) -> Declaration:
+    """Return the declaration of a model class, or of what is one.
+
+    Raises
+    ------
+    OptionError
+        It is something else; ``name`` says which function was called with it.
+    """
+    found = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
+    if not isinstance(found, Declaration):
+        raise OptionError(f"{name}: the model is a Model class, got {model!r}")
+    return found
 
 
 def declared_words(declaration: Declaration) -> str:

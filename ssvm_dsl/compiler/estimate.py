@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.constraints import constraint_sizes
+from ssvm_dsl.compiler.declared import declaration_of
 from ssvm_dsl.compiler.footprint import FactorSize, footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.validate import read_examples
@@ -126,6 +128,7 @@ class Estimate:
     __repr__ = __str__
 
 
+@checked_call
 def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     """Return how many variables, factors and bytes a model needs on the examples ``X``, when it is trained on them.
 
@@ -137,7 +140,7 @@ def estimate(model: type[Model] | Declaration, X: object) -> Estimate:
     DataError
         Bad data, named with input and example.
     """
-    declaration = model if isinstance(model, Declaration) else model.declaration
+    declaration = declaration_of(model, "estimate")
     examples = read_examples(declaration, X)
     layout = Layout.of(declaration, examples)
     made = footprint(declaration, examples, layout, judged=True)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import require_nonnegative, roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.declared import declared_words
+from ssvm_dsl.compiler.declared import declaration_of, declared_words
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.footprint import footprint
@@ -86,6 +87,7 @@ class Grounded:
         return self.program.n_examples
 
 
+@checked_call
 def ground(
     model: type[Model] | Declaration,
     X: object,
@@ -130,7 +132,7 @@ def ground(
     TooLargeError
         It would not fit into the memory that is free.
     """
-    declaration = model if isinstance(model, Declaration) else model.declaration
+    declaration = declaration_of(model, "ground")
     try:
         examples = read_examples(declaration, X, judged=Y is not None)
         layout = Layout.of(declaration, examples)

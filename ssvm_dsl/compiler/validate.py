@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.features.sparse import as_csr, checked, read_all_rows, rows_of_matrix
 from ssvm_dsl.compiler.shape_hints import shape_hint
 from ssvm_dsl.errors import DataError, ModelError
@@ -387,7 +387,7 @@ def _mention_reading(
     if any(array[0, 1] != array[1, 0] for array in arrays):
         text = f"{what}: every example has edges of shape (2, 2), which are read as rows: edge k joins e[k, 0] and "
         text += "e[k, 1]; pass e.T where they are a row of starts and a row of ends (a list of pairs is not ambiguous)"
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn_caller(text)
 
 
 def example_inputs(examples: Examples, i: int, names: Iterable[str] | None) -> dict[str, Any]:

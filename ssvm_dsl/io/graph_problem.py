@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import DataError
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.ir.theta import Theta
@@ -157,6 +157,20 @@ class FactorList:
         arity, size = (np.frombuffer(one, dtype=np.int64) for one in (self._arity, self._size))
         scope = np.frombuffer(self._scope, dtype=np.int64)
         return FactorTables(pointers(arity), scope, pointers(size), np.frombuffer(self._scores))
+
+
+def as_problem(problem: object, name: str) -> GraphProblem:
+    """Return a problem that the function ``name`` was called with.
+
+    Raises
+    ------
+    OptionError
+        It is something else.
+    """
+    if not isinstance(problem, GraphProblem):
+        how = "read_problem and from_networkx return one"
+        raise OptionError(f"{name}: the problem is a GraphProblem ({how}), got {problem!r}")
+    return problem
 
 
 def assemble(

@@ -23,12 +23,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.features.weight_names import weight_names
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.io.graph_problem import FactorList, GraphProblem, assemble
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 VARIABLE, FACTOR = "variable", "factor"
 
 
+@checked_call
 def to_networkx(
     model: type[Model] | Grounded | GraphProblem, example: int = 0, coef: ArrayLike | None = None
 ) -> Graph | MultiGraph:
@@ -97,13 +100,16 @@ def to_networkx(
 
 
 def _only(n: int, example: int) -> int:
-    if not 0 <= example < n:
-        raise OptionError(f"example: expected 0 to {n - 1}, got {example}")
+    if not isinstance(example, int | np.integer) or not 0 <= example < n:
+        raise OptionError(f"example: expected 0 to {n - 1}, got {example!r}")
     return example
 
 
 def _weights(grounded: Grounded, coef: ArrayLike) -> F64:
-    w = np.asarray(coef, dtype=np.float64)
+    try:
+        w = as_floats(real_array(coef))
+    except NotNumbers as err:
+        raise OptionError(f"coef: expected {grounded.parameters.dim} weights, got {err.found}") from None
     if w.shape != (grounded.parameters.dim,):
         raise OptionError(f"coef: expected {grounded.parameters.dim} weights, got shape {w.shape}")
     return w
@@ -192,6 +198,7 @@ def _factor_graph(
 # -- and back ------------------------------------------------------------------------------------------------
 
 
+@checked_call
 def from_networkx(graph: Any, scores: str = "scores", table: str = "table") -> GraphProblem:
     """Return the problem of a networkx graph, scores to be maximised.
 
@@ -217,6 +224,8 @@ def from_networkx(graph: Any, scores: str = "scores", table: str = "table") -> G
     DataError
         An attribute is missing, has the wrong shape, or holds nan or +inf; an edge joins a node with itself.
     """
+    if not all(hasattr(graph, name) for name in ("nodes", "edges", "graph", "is_directed")):
+        raise DataError("graph", expected="a graph of networkx", found=f"{graph!r}")
     nodes = [node for node, kind in graph.nodes(data="kind") if kind != FACTOR]
     number = {node: k for k, node in enumerate(nodes)}
     unary = [_array(graph.nodes[node], scores, f"node {node!r}", 1) for node in nodes]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import FileFormatError, memory_for
 from ssvm_dsl.io.formats.fg import parse_fg
 from ssvm_dsl.io.formats.uai import parse_uai
 from ssvm_dsl.io.formats.wcsp import parse_wcsp
 from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.io.source_text import STANDARD, FileLimits, read_source
 
 #: The formats that are read, by name and suffix.
@@ -20,6 +22,7 @@ FORMATS: dict[str, Callable[[str, bytes, FileLimits], GraphProblem]] = {
 }
 
 
+@checked_call
 @memory_for("reading the problem", "FileLimits(n_bytes=..., n_entries=...) refuses such files earlier")
 def read_problem(path: str | Path, format: str | None = None, limits: FileLimits = STANDARD) -> GraphProblem:
     """Return the factor graph of a ``.uai``, ``.wcsp`` or ``.fg`` file, each possibly with ``.gz`` behind.
@@ -45,7 +48,7 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
     OSError
         The file cannot be opened.
     """
-    path = Path(path)
+    path = as_path(path, "read_problem")
     name = format or format_of(path)
     if name not in FORMATS:
         listed = ", ".join(FORMATS)

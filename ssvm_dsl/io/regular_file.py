@@ -1,13 +1,13 @@
-"""Open a file for reading, and nothing that only looks like one: no folder, pipe or device."""
+"""Paths that users pass, and opening files for reading: no folder, pipe or device."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from ssvm_dsl.errors import FileFormatError
+from ssvm_dsl.errors import FileFormatError, OptionError
 
 #: What else a name may stand for, by the type in its mode.
 _OTHERS = {
@@ -17,6 +17,19 @@ _OTHERS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def as_path(path: Any, name: str) -> Path:
+    """Return the path of a file.
+
+    Raises
+    ------
+    OptionError
+        It is not a str or a Path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"{name} is the path of a file, got {path!r}")
+    return Path(path)
 
 
 def open_regular(path: Path) -> BinaryIO:

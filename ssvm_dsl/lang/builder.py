@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import ModelError
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.constraints.logic import Constraint
@@ -25,6 +26,7 @@ S = TypeVar("S", bound=Symbol)
 _TAKEN = frozenset({"declaration", "to_json", "from_json"})
 
 
+@checked_class
 class DeclarationBuilder:
     """Collects the symbols of a model, and the mistakes in them.
 

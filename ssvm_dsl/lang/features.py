@@ -15,6 +15,7 @@ from itertools import pairwise
 from math import comb, isfinite
 from typing import Any
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
@@ -214,6 +215,7 @@ class Transform(Source):
         return source, mistakes
 
 
+@checked_class
 @dataclass(frozen=True)
 class Quantiles:
     """Knots at the quantiles of the training data: each interval holds about as many observations.

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.symbols import Mistake
 
@@ -16,6 +17,7 @@ from ssvm_dsl.lang.symbols import Mistake
 _OF_USERS = ("full", "potts", "symmetric", "antisymmetric")
 
 
+@checked_class
 @dataclass(frozen=True)
 class Form:
     """A label basis: ``table[states] = sum_q weight[q] * basis[q, states]``.
@@ -39,7 +41,8 @@ class Form:
     shape: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return self.name.upper() if not self.shape else f"Form({self.name!r}, shape={self.shape})"
+        explicit = isinstance(self.name, str) and self.name == "basis"
+        return f"Form({self.name!r}, shape={self.shape})" if explicit else str(self.name).upper()
 
     def problems(self, cards: tuple[int, ...]) -> list[str]:
         """Return what is wrong with this form on variables with ``cards`` states."""

@@ -10,6 +10,9 @@ from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
 from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, plain
 
+#: Most positions that an edge joins.
+MOST_ENDS = 100_000
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Source(Symbol):
@@ -168,8 +171,8 @@ class Edges(Symbol):
         several = isinstance(over, tuple | list)
         given: tuple[object, ...] = tuple(over) if isinstance(over, tuple | list) else (over,)
         size = plain(arity)
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 2):
-            mistakes.append(got("Edges: arity is an int of at least 2", arity))
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 2 <= size <= MOST_ENDS):
+            mistakes.append(got(f"Edges: arity is an int from 2 to {MOST_ENDS}", arity))
             size = None
         if several and (len(given) < 2 or size not in (None, len(given))):
             mistakes.append(got("Edges: over is an axis, or one for each of two ends or more, as many as arity", over))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, NoReturn
 
+from ssvm_dsl.calls import checked_class
+from ssvm_dsl.errors import KeywordError
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.labels import Target
@@ -55,7 +57,7 @@ class ModelMeta(type):
         raise AttributeError(f"{cls.__name__} is immutable; nothing can be deleted from it")
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError(f"{cls.__name__} is a declaration, not something to call; pass the class itself")
+        raise KeywordError(f"{cls.__name__} is a declaration and cannot be called; pass the class itself")
 
     def __str__(cls) -> str:
         from ssvm_dsl.lang.text.render import as_text
@@ -143,6 +145,7 @@ def as_model(declaration: Declaration) -> type[Model]:
     return made
 
 
+@checked_class
 class ModelBuilder(DeclarationBuilder):
     """The functional way to declare a model, for models made in loops.
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ssvm_dsl import calls
+from ssvm_dsl.calls import CheckedCalls
 from ssvm_dsl.lang.arrays import is_masked, number_text
-from ssvm_dsl.lang.keywords import NamedParameters
 
 #: What is wrong, in words; a function where the words name symbols that get their names only later.
 Mistake = str | Callable[[], str]
@@ -39,7 +40,7 @@ HABITS = {
     "axes": "axes are arguments without a name: Label(T, 3)",
 }
 
-_HERE = str(Path(__file__).parent)
+_OURS = (str(Path(__file__).parent), str(Path(calls.__file__)), "<string>")
 
 
 def caller_line() -> str:
@@ -47,14 +48,14 @@ def caller_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((_HERE, "<string>")):
+        if not path.startswith(_OURS):
             return f"{Path(path).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Node(NamedParameters):
+class Node(CheckedCalls):
     """Frozen plain data that remembers where it was written and what is wrong with it."""
 
     where: str = field(compare=False)

@@ -13,8 +13,8 @@ from copy import deepcopy
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+from ssvm_dsl.calls import CheckedCalls, unknown_keyword
 from ssvm_dsl.errors import KeywordError
-from ssvm_dsl.lang.keywords import NamedParameters, unknown_keyword
 from ssvm_dsl.learning.habits import HABITS, plug_in_option
 
 #: Parameters that are dicts of options: ``set_params(trainer_options__keep=3)`` sets one of them.
@@ -32,7 +32,7 @@ def not_fitted(text: str) -> Exception:
     return made(text)
 
 
-class Estimator(NamedParameters):
+class Estimator(CheckedCalls):
     """An estimator whose parameters are those of ``__init__``, each kept in an attribute of its name."""
 
     if TYPE_CHECKING:  # subclasses list their parameters

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planner import AUTO
@@ -31,6 +32,7 @@ from ssvm_dsl.learning.estimators.weights import Weights
 START, STOP, TRANSITION, EMISSION = "start", "stop", "transition", "emission"
 
 
+@checked_class
 class MaximumLikelihoodHMM(BaseEstimator):  # type: ignore[misc]
     """Hidden Markov model of a declared chain, by counting in labelled sequences.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.registry.discovery import discover
@@ -36,6 +37,7 @@ def registry() -> Registry:
     return made
 
 
+@checked_call
 def register(plugin: Any, name: str) -> None:
     """Register a plug-in object for this process, e.g. from a notebook or a test.
 
@@ -54,6 +56,8 @@ def register(plugin: Any, name: str) -> None:
     PluginError
         The plug-in is not accepted, or one of its specs cannot be taken.
     """
+    if not isinstance(name, str) or not name:
+        raise PluginError(f"register: the name of a plug-in is a str, got {name!r}")
     info = PluginInfo(name, "registered in this process", bundled=False, allowed=False)
     problems = registry().replace(plugin, info)
     if problems:

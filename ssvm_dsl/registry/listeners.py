@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.training import TrainingEvent
@@ -37,5 +37,5 @@ class Listener:
                 return bool(self.function(*(given[name] for name in self.names)))
         except SsvmError as err:
             self.alive = False
-            warnings.warn(f"{err}; it is not called again in this fit, which goes on", RuntimeWarning, stacklevel=2)
+            warn_caller(f"{err}; this fit continues without calling it again", RuntimeWarning)
             return False

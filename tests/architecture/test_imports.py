@@ -13,6 +13,7 @@ from sources import BUNDLED, ROOT, Import, imports, module_name, product_files, 
 #: What each part of ``ssvm_dsl`` may import besides itself.  A new part must be placed here.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "calls": {"errors"},
     "units": set(),
     "memory": {"errors", "units"},
     "processors": set(),
@@ -46,7 +47,7 @@ USERS = {"root", "datasets", "io", "testing"}
 OF_USERS = {"ssvm_papers"}
 
 #: Modules that every part may import.
-EVERYWHERE = {"array_types", "lazy_api", "values"}
+EVERYWHERE = {"array_types", "callers", "calls", "lazy_api", "values"}
 
 
 def part(module: str) -> str:

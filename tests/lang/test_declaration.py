@@ -65,7 +65,7 @@ def test_symbols_and_models_cannot_be_changed():
 
 
 def test_models_are_not_instantiated():
-    with pytest.raises(TypeError, match="Word is a declaration, not something to call"):
+    with pytest.raises(TypeError, match="Word is a declaration and cannot be called"):
         Word()
 
 

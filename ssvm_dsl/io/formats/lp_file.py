@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.linear_program import LinearProgram
-from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.io.graph_problem import GraphProblem, as_problem
+from ssvm_dsl.io.regular_file import as_path
 
 #: Terms on a line; old readers take lines of at most 500 characters.
 _TERMS = 10
 
 
+@checked_call
 def write_lp(path: str | Path, problem: GraphProblem, relaxed: bool = False) -> None:
     """Write a problem in LP format; rows and columns as in :mod:`ssvm_dsl.io.formats.linear_program`.
 
@@ -30,7 +33,8 @@ def write_lp(path: str | Path, problem: GraphProblem, relaxed: bool = False) -> 
     OptionError
         The problem has constraints besides its tables.
     """
-    write_lines(path, _lines(LinearProgram(problem), relaxed))
+    linear = LinearProgram(as_problem(problem, "write_lp"))
+    write_lines(as_path(path, "write_lp"), _lines(linear, relaxed))
 
 
 def _lines(linear: LinearProgram, relaxed: bool) -> Iterator[str]:

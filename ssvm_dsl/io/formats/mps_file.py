@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.io.atomic import write_lines
 from ssvm_dsl.io.formats.linear_program import LinearProgram
-from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.io.graph_problem import GraphProblem, as_problem
+from ssvm_dsl.io.regular_file import as_path
 
 
+@checked_call
 def write_mps(path: str | Path, problem: GraphProblem, relaxed: bool = False) -> None:
     """Write a problem in free MPS format, to be maximised (section ``OBJSENSE``).
 
@@ -27,7 +30,8 @@ def write_mps(path: str | Path, problem: GraphProblem, relaxed: bool = False) ->
     OptionError
         The problem has constraints besides its tables.
     """
-    write_lines(path, _lines(LinearProgram(problem), relaxed))
+    linear = LinearProgram(as_problem(problem, "write_mps"))
+    write_lines(as_path(path, "write_mps"), _lines(linear, relaxed))
 
 
 def _lines(linear: LinearProgram, relaxed: bool) -> Iterator[str]:

@@ -13,14 +13,17 @@ from pathlib import Path
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.io.atomic import write_lines
-from ssvm_dsl.io.graph_problem import GraphProblem
+from ssvm_dsl.io.graph_problem import GraphProblem, as_problem
+from ssvm_dsl.io.regular_file import as_path
 
 #: ``exp`` of scores within +-MAX_SCORE is a normal number.
 MAX_SCORE = 700.0
 
 
+@checked_call
 def write_uai(path: str | Path, problem: GraphProblem) -> None:
     """Write a problem as a MARKOV file: one factor for each variable, then those of the groups.
 
@@ -34,6 +37,7 @@ def write_uai(path: str | Path, problem: GraphProblem) -> None:
     OptionError
         The problem has constraints, or scores of more than 700 in absolute value.
     """
+    path, problem = as_path(path, "write_uai"), as_problem(problem, "write_uai")
     node, const = plain_node(problem), float(problem.theta.const.sum())
     tables = [problem.theta.tables[g][group.table] for g, group in enumerate(problem.program.groups)]
     largest = max((float(np.abs(t[np.isfinite(t)]).max(initial=0.0)) for t in [node, *tables]), default=0.0)

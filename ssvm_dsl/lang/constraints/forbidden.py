@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
@@ -200,6 +201,7 @@ class TagScheme:
         return (right in "IE" and inside) if left in "BI" else right not in "IE"
 
 
+@checked_call
 def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
     """Return what the tags ``O``, ``B-kind`` and ``I-kind`` rule out: ``I-kind`` only follows those of its kind.
 
@@ -213,6 +215,7 @@ def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
     return TagScheme("BIO", _classes(classes))
 
 
+@checked_call
 def BIOES(classes: Label | Sequence[ClassName]) -> TagScheme:
     """Return what the tags ``O``, ``B-``, ``I-``, ``E-`` and ``S-kind`` rule out (``L-`` and ``U-`` are E and S).
 

@@ -95,7 +95,7 @@ class _Route(Constraint):
                 lambda: f"{what}: the label has one variable for each edge, as Label({edges.dim.name}, 2) has"
             )
         if mistakes or not isinstance(edges, Edges):
-            self._declare(mistakes, kind, (found,), (), ())
+            self._declare(mistakes, kind, (found,), (), more)
             return
         meta = (Parameter("n_nodes", edges.ends[0], whole=True), *more)
         ends = (Parameter("tail", EdgeEnd(edges, 0)), Parameter("head", EdgeEnd(edges, 1)))
@@ -104,9 +104,11 @@ class _Route(Constraint):
     @property
     def edges(self) -> Edges:
         """The edges."""
-        (end, *_) = (one.value for one in self.literal_meta[0])
-        assert isinstance(end, EdgeEnd)
-        return end.edges
+        ends = [one.value for one in self.literal_meta[0]] if self.literal_meta else []
+        if not ends:  # a mistake was noted
+            return Edges(Dim(), over=Dim())
+        assert isinstance(ends[0], EdgeEnd)
+        return ends[0].edges
 
 
 class Path(_Route):

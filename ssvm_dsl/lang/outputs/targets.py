@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from operator import index
 
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import number_text
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.inputs import Edges
@@ -13,6 +14,7 @@ from ssvm_dsl.lang.outputs.labels import MAX_ARITY, Label, Target
 from ssvm_dsl.lang.symbols import Mistake, got, plain, show
 
 
+@checked_call
 def chain(y: Label, order: int = 1) -> Target:
     """Join each ``order + 1`` consecutive variables of a one-axis label.
 
@@ -41,6 +43,7 @@ def chain(y: Label, order: int = 1) -> Target:
     return Target("chain", (y,), axes=dims[:1], order=order, mistakes=mistakes)
 
 
+@checked_call
 def pairs(y: Label, *axes: Dim) -> Target:
     """Join neighbours along one axis of a label array, or diagonal ones: one step along each of several axes.
 
@@ -69,17 +72,20 @@ def _no_axis(axis: object, y: object) -> str:
     return f"pairs: {show(axis)} is not an axis of {show(y)}"
 
 
+@checked_call
 def grid(y: Label) -> Target:
     """Join neighbours along every axis of a label array with one shared table (4-neighbourhood in 2-D)."""
     mistakes = [] if len(_dims(y)) >= 2 else ["grid: the label needs two or more axes; use chain(y) for one"]
     return Target("grid", (y,), mistakes=mistakes)
 
 
+@checked_call
 def complete(y: Label) -> Target:
     """Join every pair of variables of a label (first position < second position)."""
     return Target("complete", (y,))
 
 
+@checked_call
 def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     """Join the variables at the ends of each edge (or hyperedge) of an example's edge list.
 
@@ -109,6 +115,7 @@ def along(y: Label | Sequence[Label], edges: Edges) -> Target:
     return Target("along", labels, edges=edges, mistakes=mistakes)
 
 
+@checked_call
 def cliques(y: Label, sets: Sequence[Sequence[int]]) -> Target:
     """Join the variables at listed positions (flat positions, C order) of a label of fixed size.
 
@@ -151,6 +158,7 @@ def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
     return found
 
 
+@checked_call
 def cross(a: Label, b: Label) -> Target:
     """Join variables of two labels: positions agree on shared axes, all combinations on the others.
 
@@ -167,6 +175,7 @@ def _dims(y: object) -> tuple[Dim, ...]:
     return y.dims if isinstance(y, Label) else ()
 
 
+@checked_call
 def spans(y: Label) -> Target:
     """Each whole segment of a label with ``segments=``: features are of (start, end), a row for each span.
 
@@ -176,6 +185,7 @@ def spans(y: Label) -> Target:
     return Target("spans", (y,), mistakes=_segment_mistakes("spans", y))
 
 
+@checked_call
 def starts(y: Label) -> Target:
     """The first position of each segment of a label with ``segments=``: features are those at this position."""
     return Target("starts", (y,), mistakes=_segment_mistakes("starts", y))

@@ -11,7 +11,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CERTIFICATES
-from ssvm_dsl.learning.estimators.check_parameters import check_strength, is_number
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_strength, is_number
 
 SOLVERS = ("ncg", "sgd", "closed-form")
 
@@ -29,20 +29,19 @@ def check_predictor(predictor: Any) -> None:
     check_strength(predictor.C, predictor.lam)
     chosen_decoder(predictor.space, predictor.decoder)
     for name, known in (("solver", SOLVERS), ("certificate", ("auto", *CERTIFICATES))):
-        if getattr(predictor, name) not in known:
-            raise OptionError(f"{name} is one of {', '.join(known)}; got {getattr(predictor, name)!r}")
+        check_choice(getattr(predictor, name), known, name)
     for name in ("max_iter", "n_passes"):
         value = getattr(predictor, name)
         if not (is_number(value) and isinstance(value, int | np.integer) and value >= 1):
             raise OptionError(f"{name} is a whole number of at least 1, got {value!r}")
-    for name, plain in (("step", ()), ("max_seconds", (None,)), ("truncation", (None,))):
+    for name, optional in (("step", False), ("max_seconds", True), ("truncation", True)):
         value = getattr(predictor, name)
-        if value not in plain and not (is_number(value) and 0 < value < np.inf):
+        if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):
             raise OptionError(f"{name} is a positive number, got {value!r}")
     if isinstance(predictor.truncation, float) and predictor.truncation > 1.0:
         raise OptionError(f"truncation is a whole number, or a share of at most 1.0; got {predictor.truncation!r}")
     delay: Any = predictor.delay
-    if delay != "auto" and not (is_number(delay) and 0 <= delay < np.inf):
+    if not (isinstance(delay, str) and delay == "auto") and not (is_number(delay) and 0 <= delay < np.inf):
         raise OptionError(f"delay is 'auto' or a number of at least 0, got {delay!r}")
     if not (is_number(predictor.tol) and predictor.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {predictor.tol!r}")

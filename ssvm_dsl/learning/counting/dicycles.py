@@ -11,10 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.calls import checked_class
+from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.counting import cycle_search
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, whole_number
 
+#: So many nodes have 50 million pairs.
+MOST_NODES = 10_000
 
+
+@checked_class
 class Dicycles(OutputSpace):
     """All directed cycles of two nodes or more in the complete directed graph on N nodes.
 
@@ -47,6 +53,8 @@ class Dicycles(OutputSpace):
 
     def __init__(self, n_nodes: int) -> None:
         self.n_nodes = whole_number(n_nodes, 3, "n_nodes")
+        if self.n_nodes > MOST_NODES:
+            raise OptionError(f"n_nodes is at most {MOST_NODES}: each pair of nodes has a feature, got {n_nodes}")
         self.tail, self.head = np.triu_indices(self.n_nodes, 1)
         self.n_features = len(self.tail)
 

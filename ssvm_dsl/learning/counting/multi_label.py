@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.calls import checked_class
 from ssvm_dsl.learning.counting.output_spaces import OutputSpace, whole_number
 
 
+@checked_class
 class MultiLabel(OutputSpace):
     """All subsets of d labels, as vectors of 0 and 1; ``phi(z) = z``.
 

@@ -139,7 +139,7 @@ def chosen_decoder(space: OutputSpace, decoder: str | None) -> str:
     """
     if decoder is None:
         return next(iter(space.decoders))
-    if decoder not in space.decoders:
+    if not isinstance(decoder, str) or decoder not in space.decoders:
         raise OptionError(f"decoder of {type(space).__name__} is one of {', '.join(space.decoders)}, got {decoder!r}")
     return decoder
 

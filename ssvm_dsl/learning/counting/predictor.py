@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, process_time
@@ -11,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.closed_form import closed_form
 from ssvm_dsl.learning.counting.conjugate_gradient import Trained, conjugate_gradient
@@ -167,7 +168,7 @@ class CountingPredictor(Estimator):
         self.dual_coef_: F64 = trained.alpha[self.support_]
         self.X_fit_, self.n_features_in_ = inputs[self.support_], inputs.shape[1]
         self._stream: Stream | None = None
-        warn_of(report.convergence_warning(self.tol), stacklevel=3)
+        warn_of(report.convergence_warning(self.tol))
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:
@@ -198,7 +199,7 @@ class CountingPredictor(Estimator):
         risk = self._risk(Y, sample_weight, len(inputs))
         if stream is None and hasattr(self, "dual_coef_"):
             text = "partial_fit begins a stream anew: what fit had learnt is given up"
-            warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=2)
+            warn_caller(f"{text} (a stream that was saved goes on where it was)")
         start = perf_counter(), process_time()
         with one_blas_thread():
             stream = longer_stream(self, stream, kernel, inputs, risk, tau)
@@ -244,7 +245,7 @@ class CountingPredictor(Estimator):
         """
         from ssvm_dsl.learning.counting.saved import read_predictor
 
-        return read_predictor(cls, Path(path), space)
+        return read_predictor(cls, as_path(path, "load"), space)
 
     def decision_function(self, X: Any) -> F64:
         """Return the policy of each input; ``shape (n, d)``.  The score of an output z is its product with phi(z)."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.ir.features import SparseRows
@@ -131,7 +131,7 @@ class Checkpoint:
         """Warn, once for each trouble."""
         if what not in self._told:
             self._told.add(what)
-            warnings.warn(f"checkpoint {self.path} {what}", UserWarning, stacklevel=2)
+            warn_caller(f"checkpoint {self.path} {what}")
 
 
 def _check_progress(progress: Progress, dim: int) -> None:

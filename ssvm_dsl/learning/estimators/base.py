@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
@@ -203,7 +203,7 @@ class Learner(Predictor):
         """Train on one convex problem."""
         spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
         if slow := estimate.warning(self.max_seconds):
-            warnings.warn(slow, UserWarning, stacklevel=4)
+            warn_caller(slow)
         stop = StopRule(self.tol, self.max_passes, self.max_seconds or np.inf)
         ahead = compiling_ahead(spec.name, target.risk.name, problem.session.plan.backend)
         with self._listeners(estimate) as listeners, ahead:
@@ -320,7 +320,7 @@ class Learner(Predictor):
                 raise OptionError("partial_fit: the stream so far had other factors; take a new estimator (clone)")
         elif hasattr(self, "coef_"):
             text = "partial_fit begins a stream anew, at weights of 0: what fit had learnt is given up"
-            warnings.warn(f"{text} (a stream that was saved goes on where it was)", UserWarning, stacklevel=3)
+            warn_caller(f"{text} (a stream that was saved goes on where it was)")
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             deadline = Deadline()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.symbols import plain
 from ssvm_dsl.learning.objective import DefaultC
 
 
@@ -48,9 +49,13 @@ def check_parameters(svm: Any) -> None:
         _check_mapping(getattr(svm, name), name, "a dict of options by name, e.g. {'keep': 10}")
     _check_mapping(svm.regularization, "regularization", "a dict of numbers by factor, e.g. {'trans': 0.1}")
     _check_callbacks(svm.callbacks)
-    if svm.guarantee not in [one.value for one in Guarantee]:
-        known = ", ".join(one.value for one in Guarantee)
-        raise OptionError(f"guarantee is one of {known}, got {svm.guarantee!r}")
+    check_choice(svm.guarantee, [one.value for one in Guarantee], "guarantee")
+    for name in ("backend", "trainer"):
+        if not isinstance(getattr(svm, name, ""), str):
+            raise OptionError(f"{name} is a name (ssvm plugins list), got {getattr(svm, name)!r}")
+    for name in ("warm_start", "verbose"):
+        if not isinstance(plain(getattr(svm, name)), bool):
+            raise OptionError(f"{name} is True or False, got {getattr(svm, name)!r}")
     if not (is_number(svm.tol) and svm.tol >= 0):
         raise OptionError(f"tol is a non-negative number, got {svm.tol!r}")
 
@@ -87,13 +92,12 @@ def check_path(path: Any, name: str) -> Path:
     OptionError
         It is none, or a folder, or its folder is not there; ``name`` says what it was given as.
     """
-    if not isinstance(path, str | PathLike):
-        raise OptionError(f"{name} is the path of a file, got {path!r}")
-    if Path(path).is_dir():
-        raise OptionError(f"{name} is the path of a file, got the folder {str(path)!r}")
-    if not Path(path).parent.is_dir():
-        raise OptionError(f"{name}: there is no folder {str(Path(path).parent)!r} for {Path(path).name!r}")
-    return Path(path)
+    found = as_path(path, name)
+    if found.is_dir():
+        raise OptionError(f"{name} is the path of a file, got the folder {str(found)!r}")
+    if not found.parent.is_dir():
+        raise OptionError(f"{name}: there is no folder {str(found.parent)!r} for {found.name!r}")
+    return found
 
 
 def _check_mapping(value: Any, name: str, expected: str) -> None:
@@ -105,10 +109,23 @@ def _check_callbacks(callbacks: Any) -> None:
     if callbacks is None:
         return
     listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
-    wrong = next((one for one in callbacks if not callable(one)), None) if listed else callbacks
-    if wrong is not None:
-        hint = ": write callbacks=[...] for a single one" if callable(wrong) else ""
-        raise OptionError(f"callbacks is None or a list of functions of a TrainingEvent, got {wrong!r}{hint}")
+    wrong = [one for one in callbacks if not callable(one)] if listed else [callbacks]
+    if wrong:
+        hint = ": write callbacks=[...] for a single one" if callable(wrong[0]) else ""
+        raise OptionError(f"callbacks is None or a list of functions of a TrainingEvent, got {wrong[0]!r}{hint}")
+
+
+def check_choice(value: Any, known: Iterable[str], name: str) -> None:
+    """Refuse a value that is not one of the words that a parameter may be.
+
+    Raises
+    ------
+    OptionError
+        Lists them.
+    """
+    words = list(known)
+    if not isinstance(value, str) or value not in words:  # an array would be compared entry by entry
+        raise OptionError(f"{name} is one of {', '.join(map(repr, words))}, got {value!r}")
 
 
 def is_default(svm: Any, name: str) -> bool:

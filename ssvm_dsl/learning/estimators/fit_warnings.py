@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 import numpy as np
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.accuracy import Accuracy
@@ -68,15 +68,15 @@ class ConvergenceWarning(UserWarning):
     """A fit did not reach its goal: scikit-learn's warning of that name, where scikit-learn is not loaded."""
 
 
-def warn_of(text: str, stacklevel: int = 5) -> None:
-    """Warn the caller of ``fit``, that many calls above, unless there is nothing to say.
+def warn_of(text: str) -> None:
+    """Warn the caller of ``fit`` that it did not converge; do nothing for an empty text.
 
     The warning is scikit-learn's where that is loaded, so that filters of it apply.  Nobody has one where it is not,
     and to import it takes longer than many fits, and than the time within which a second Ctrl-C ends a loop of them.
     """
     if text:
         loaded = sys.modules.get("sklearn.exceptions")
-        warnings.warn(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning), stacklevel=stacklevel)
+        warn_caller(text, getattr(loaded, "ConvergenceWarning", ConvergenceWarning))
 
 
 def _limit(report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import I64
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.compiler.validate import check_sequence
-from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.nearest_truth import infeasible_examples, nearest_truth
 from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.learning.estimators.check_parameters import check_choice
 from ssvm_dsl.learning.objective import check_sample_weight
 
 RAISE, DROP, NEAREST = "raise", "drop", "nearest"
@@ -49,8 +50,7 @@ def check_infeasible(value: object) -> None:
     OptionError
         Lists what there is.
     """
-    if value not in (RAISE, DROP, NEAREST):
-        raise OptionError(f"infeasible is one of '{RAISE}', '{DROP}' and '{NEAREST}', got {value!r}")
+    check_choice(value, (RAISE, DROP, NEAREST), "infeasible")
 
 
 def trainable(
@@ -83,11 +83,11 @@ def trainable(
         if found.n_unproved:
             changed += f"; time was up before those of {found.n_unproved} examples were proved nearest"
         text = f"{some}: the nearest feasible ones are learnt ({changed})"
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warn_caller(text)
         return Trainable(X, found.labels, sample_weight, examples)
     if len(examples) == n:
         raise DataError("Y", expected="labels that the model does not rule out", found=f"none among {n} examples")
-    warnings.warn(f"{some}: these examples are left out", UserWarning, stacklevel=4)
+    warn_caller(f"{some}: these examples are left out")
     kept = np.setdiff1d(np.arange(n), examples)
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n)[kept]
     whole, labels = check_sequence(X, "X", declaration), check_sequence(Y, "Y")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I64, Bools
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.outputs.labels import Label
@@ -16,19 +15,17 @@ from ssvm_dsl.lang.outputs.labels import Label
 FEW = 5
 
 
-def warn_of_unknown(grounded: Grounded, stacklevel: int) -> None:
+def warn_of_unknown(grounded: Grounded) -> None:
     """Warn of what nothing can be learnt about: such data are often read in another way than they were meant.
 
     Parameters
     ----------
     grounded : Grounded
         With labels.
-    stacklevel : int
-        As for :func:`warnings.warn`, from the caller's point of view.
     """
     for text in (_unlabelled(grounded), *(_unseen(grounded, label) for label in grounded.declaration.outputs)):
         if text:
-            warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+            warn_caller(text)
 
 
 def _unlabelled(grounded: Grounded) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.array_types import F64
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
 from ssvm_dsl.learning.driver.certificate import REASONS
 from ssvm_dsl.learning.estimator import clone
@@ -65,6 +66,7 @@ class PathPoint:
     validation_score: float = np.nan
 
 
+@checked_call
 def regularization_path(
     svm: Learner,
     X: Sequence[Any],
@@ -146,7 +148,7 @@ def _points(
         complete = gap <= epsilon and end >= C_max
         score = _score(fitted, held_out)
         if not complete and gap > 0.5 * epsilon:  # what is left is less than moving C takes
-            warn_of(_cut_short(report.reason, C, end, gap, epsilon), stacklevel=3)
+            warn_of(_cut_short(report.reason, C, end, gap, epsilon))
             complete = True
         yield PathPoint(C, end, fitted.coef_.copy(), gap, report.n_passes, report.seconds, score), fitted
         if complete:

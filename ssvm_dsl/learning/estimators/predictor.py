@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 
 from ssvm_dsl import processors
 from ssvm_dsl.array_types import F64, Bools
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.validate import check_sequence
@@ -22,13 +22,14 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.inference.unanswered import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
+from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
-from ssvm_dsl.learning.estimators.check_parameters import check_path, check_time_limit
+from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.risks.answers import (
@@ -219,8 +220,7 @@ class Predictor(Estimator):
         answers that the time limit ended before they were proved best.
         """
         deadline = Deadline(check_time_limit(time_limit)) if self._deadline is None else self._deadline
-        if on_missing not in ON_MISSING:
-            raise OptionError(f"on_missing is one of {', '.join(map(repr, ON_MISSING))}, got {on_missing!r}")
+        check_choice(on_missing, ON_MISSING, "on_missing")
         self._check_fitted()
         announce_compiling()
         examples = self._examples(X)
@@ -256,7 +256,7 @@ class Predictor(Estimator):
             missing.check(_joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
-            warnings.warn(text, TimeLimitWarning, stacklevel=4)
+            warn_caller(text, TimeLimitWarning)
         return found, worth
 
     def _examples(self, X: Any) -> Sequence[Any]:
@@ -329,7 +329,7 @@ class Predictor(Estimator):
         """
         from ssvm_dsl.learning.estimators.saved import from_saved
 
-        return from_saved(cls, read_model(Path(path)), path, trusted)
+        return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)

@@ -18,7 +18,7 @@ from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_epsilon, check_labels, check_values
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.estimators.training_target import TrainingTarget
-from ssvm_dsl.learning.objective import DEFAULT_C
+from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.kinds import regression_risk
 
 
@@ -156,7 +156,8 @@ checkpoint_seconds
 
         self._check_fitted()
         checked = check_values(values, len(self._examples(X)))
-        return float(r2_score(checked, self.predict(X), sample_weight=sample_weight))
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(checked))
+        return float(r2_score(checked, self.predict(X), sample_weight=weight))
 
     def predict_labels(self, X: Sequence[Any], *, time_limit: float | None = None, return_bounds: bool = False) -> Any:
         """Return the best labelling of each example, in the user's own class names.

@@ -215,7 +215,7 @@ class StructuredSVM(Classifier):
         return TrainingTarget(find_risk(self.risk), grounded.loss)
 
     def _remark(self, grounded: Grounded) -> None:
-        warn_of_unknown(grounded, stacklevel=5)
+        warn_of_unknown(grounded)
 
     def _check(self) -> None:
         super()._check()

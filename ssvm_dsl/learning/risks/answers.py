@@ -5,7 +5,6 @@ Working in chunks keeps features in the processor's cache and memory bounded by 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.batch import solve_batch
@@ -117,7 +117,7 @@ class PredictionRequest:
                 need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
                 chosen = plan_program(grounded.program, need, self.backend, self.options)
                 if not first and (slow := predict_cost_estimate(need, chosen, n).warning(self.deadline.limit)):
-                    warnings.warn(slow, UserWarning, stacklevel=7)
+                    warn_caller(slow)
                 pause()
                 return open_plan(chosen, grounded.program, outwards=False)
         except OutOfTime:

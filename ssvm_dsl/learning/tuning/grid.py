@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.model_selection import ParameterGrid
 
 from ssvm_dsl.array_types import F64, Bools
+from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.check_parameters import is_number
@@ -124,6 +125,7 @@ class NestedScores:
     inner: list[GridScores]
 
 
+@checked_call
 def grid_scores(
     estimator: Any,
     grid: Mapping[str, Sequence[Any]],
@@ -163,6 +165,7 @@ def grid_scores(
     return _grid_scores(trials, combinations(grid), parts, listener)
 
 
+@checked_call
 def nested_scores(
     estimator: Any,
     grid: Mapping[str, Sequence[Any]],
@@ -220,6 +223,8 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     OptionError
         A parameter has no values.
     """
+    if not isinstance(grid, Mapping):
+        raise OptionError(f"grid: expected a dict of lists, e.g. {{'C': [0.1, 1.0]}}, got {grid!r}")
     for name, values in grid.items():
         if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
             raise OptionError(f"grid: expected a list of values of '{name}', got {values!r}")
@@ -242,6 +247,8 @@ def tasks_of(grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold], where: st
 def _grid_scores(
     trials: Trials, grid: list[dict[str, Any]], folds: list[Fold], listener: Listener | None
 ) -> GridScores:
+    if listener is not None and not callable(listener):
+        raise OptionError(f"listener is a function of (parameters, fold), got {listener!r}")
     outcomes = {}
     for k, task in enumerate(tasks_of(grid, folds)):
         if listener is not None:
@@ -251,7 +258,10 @@ def _grid_scores(
 
 
 def _data(estimator: Any, X: Sequence[Any], Y: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the lists; refuse those that are not of one length."""
+    """Return the lists; refuse those that are not of one length, and what is no estimator."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        hint = f"; write {estimator.__name__}(...)" if isinstance(estimator, type) else ""
+        raise OptionError(f"estimator: expected one such as StructuredSVM(Model), got {estimator!r}{hint}")
     declaration = getattr(getattr(estimator, "model", None), "declaration", None)
     if size_of(check_sequence(X, "X", declaration)) != size_of(check_sequence(Y, "Y")):
         raise OptionError(f"X and Y are lists of one length, got {size_of(X)} and {size_of(Y)}")
