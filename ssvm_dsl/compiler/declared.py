@@ -36,3 +36,9 @@ def declared_words(declaration: Declaration) -> str:
         return ""
     own = [f"{one.name} = {one!r}" for one in declaration.symbols if isinstance(one, Constraint)]
     return " and ".join([*parts, *own])
+
+
+def joined_words(declaration: Declaration) -> str:
+    """Return the targets of factors that join variables, each once, in the order of the declaration."""
+    targets = [factor.target for factor in declaration.factors if factor.target.arity > 1]
+    return ", ".join(dict.fromkeys(map(repr, targets)))

@@ -14,7 +14,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import require_nonnegative, roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.declared import declaration_of, declared_words
+from ssvm_dsl.compiler.declared import declaration_of, declared_words, joined_words
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
 from ssvm_dsl.compiler.footprint import footprint
@@ -231,7 +231,8 @@ def _parameters(
     program = Program(
         layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed, role=roles(layout)
     )
-    return replace(ParameterMap.build(program, maps, owned, constants), declared=declared_words(declaration))
+    made = ParameterMap.build(program, maps, owned, constants)
+    return replace(made, declared=declared_words(declaration), joined=joined_words(declaration))
 
 
 def _is_shared(fmap: FeatureMap) -> bool:

@@ -130,7 +130,7 @@ def need_of(
             [(name, ("its auxiliary variables would be summed over or listed, too",)) for name in dict.fromkeys(names)],
             "a factor has a table instead where its form is an array: form=[[...]] in place of POTTS",
         )
-    return replace(need, doubts=tuple(sorted(unsure.items())), declared=parameters.declared)
+    return replace(need, doubts=tuple(sorted(unsure.items())), declared=parameters.declared, joined=parameters.joined)
 
 
 def _joins_auxiliary(fmap: FeatureMap, role: I8) -> bool:

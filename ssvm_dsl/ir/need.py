@@ -173,6 +173,8 @@ class Need:
         ``check`` is given.
     declared : str
         What the user declared, in words, where the program looks different: segments, pointers.  Empty elsewhere.
+    joined : str
+        The declared targets that join variables, such as ``"chain(y), pairs(y, W)"``; empty where that is not known.
     constraints : tuple of ConstraintGroup
         The hard constraints, for backends that take some of a kind only: ``group.kind``, and the numbers of each in
         ``group.meta``.  Needs are compared without them.
@@ -206,6 +208,7 @@ class Need:
     n_shapes: int = 1
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     declared: str = ""
+    joined: str = ""
     constraints: tuple[ConstraintGroup, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
@@ -268,8 +271,21 @@ class Need:
         """Return the same need for other tasks."""
         return replace(self, tasks=frozenset(tasks))
 
+    @property
+    def structure(self) -> str:
+        """What was declared, in words: segments, pointers, or a graph with the targets that make it one."""
+        if self.declared:
+            return self.declared
+        made_by = f" ({self.joined})" if self.joined and self.topology is Topology.LOOPY else ""
+        return f"{self.topology.word}{made_by}"
+
+    def declared_as(self, kind: str) -> str:
+        """Return the names of the constraints of a kind in the model, as ``" (budget, once)"``; empty without names."""
+        names = {group.name: None for group in self.constraints if group.kind == kind and group.name}
+        return f" ({', '.join(names)})" if names else ""
+
     def __str__(self) -> str:
-        parts = [f"{'+'.join(sorted(self.tasks))} on {self.declared or self.topology.word}"]
+        parts = [f"{'+'.join(sorted(self.tasks))} on {self.structure}"]
         if not self.declared:  # else variables, states and kinds are those of the program, which nobody wrote
             parts.append(f"factors of up to {self.max_arity} variables, up to {self.max_card} states")
         if self.constraint_kinds and not self.declared:
@@ -396,13 +412,19 @@ class Caps:
         missing = sorted(need.tasks - self.tasks)
         if missing:
             out.append(f"does not answer {', '.join(missing)}")
-        if need.topology > self.topology:
-            out.append(f"handles {self.topology.word}, this is {need.topology.word}")
-        if need.max_arity > self.max_arity:
-            out.append(f"handles factors of up to {self.max_arity} variables, this has {need.max_arity}")
-        if need.constraint_kinds - self.constraint_kinds and not self.every_constraint:
-            kinds = sorted(need.constraint_kinds - self.constraint_kinds)
-            out.append(f"does not handle constraints {', '.join(kinds)}")
+        shaped = need.topology > self.topology or need.max_arity > self.max_arity
+        missing_kinds = [] if self.every_constraint else sorted(need.constraint_kinds - self.constraint_kinds)
+        foreign = bool(need.declared) and (shaped or bool(missing_kinds))
+        if foreign:  # shapes, states and kinds are those of the program, which nobody wrote
+            out.append(f"does not handle {need.declared}")
+        else:
+            if need.topology > self.topology:
+                out.append(f"handles {self.topology.word}, this is {need.structure}")
+            if need.max_arity > self.max_arity:
+                out.append(f"handles factors of up to {self.max_arity} variables, this has {need.max_arity}")
+            if missing_kinds:
+                named = [f"{kind}{need.declared_as(kind)}" for kind in missing_kinds]
+                out.append(f"does not handle constraints {', '.join(named)}")
         if need.without_rows and self.by_rows:
             out.append("takes constraints by their linear rows, and a Custom has none")
         out += [f"does not {one.word}" for one in sorted(need.abilities - self.abilities)]
@@ -411,6 +433,8 @@ class Caps:
             out += [f"does not {one.word} under hard constraints" for one in sorted(free)]
         if not self.guarantee.covers(need.guarantee):
             out.append(f"its answers are {self.guarantee.value}, asked for {need.guarantee.value}")
+        if foreign:
+            return out
         if "binary" in self.requires and need.max_card > 2:
             out.append("handles two states only")
         unknown = sorted(self.requires - {"binary"} - need.properties) if need.max_arity > 1 else []

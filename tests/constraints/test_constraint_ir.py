@@ -171,7 +171,7 @@ def test_infeasibility_is_held_against_what_is_known():
 def test_constraints_reach_backends_that_announce_them_only():
     program = unlinked(CARDS, GROUP)
     reasons = {one.name: one.reasons for one in plan_program(program, Need.of(program)).candidates if not one.ok}
-    assert "does not handle constraints count" in reasons["trws"]
+    assert "does not handle constraints count (c)" in reasons["trws"]
 
 
 def test_bundled_kinds_are_registered_like_a_strangers():

@@ -54,6 +54,8 @@ class ParameterMap:
         Scores that no weight multiplies.
     declared : str
         The structures that users declared, where the program looks different; empty elsewhere.
+    joined : str
+        The declared targets that join variables.
     """
 
     program: Program
@@ -61,6 +63,7 @@ class ParameterMap:
     blocks: tuple[Block, ...]
     constants: Constants | None = None
     declared: str = ""
+    joined: str = ""
 
     @classmethod
     def build(
