@@ -25,6 +25,7 @@ BENCHMARKS = {
     "mixed": ("mixed_speed", "matchings, trees and budgets with tables: decompose beside ilp; two best of grids"),
     "lp": ("lp_speed", "relaxations and integer programs: solvers side by side, cold and warm"),
     "map": ("map_instances", "MAP of the UAI-2014 instances: combi beside toulbar2, proofs and anytime quality"),
+    "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
     "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),
