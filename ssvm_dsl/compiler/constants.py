@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.feature_maps import row_index
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.ruled_out import ruled_out_error
-from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.scopes import Scopes
 from ssvm_dsl.compiler.validate import Examples, read_scores
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.parameters.constants import Constants
@@ -26,9 +27,6 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, table_states
-
-#: Where the feature row of each factor of the shapes stands, and what to add for each example.
-RowIndex = Callable[[Given, Scopes, Rows], tuple[I32, I64] | None]
 
 
 @dataclass(eq=False)
@@ -68,7 +66,7 @@ def ground_constants(
     examples: Examples,
     encoder: Encoder,
     ignored: Bools | None,
-    row_index: RowIndex,
+    scopes_of: Callable[[Target], Scopes],
     groups: list[Group],
     shared: dict[Target, int],
     truth: I32 | None = None,
@@ -82,8 +80,8 @@ def ground_constants(
         The model, laid over the batch.
     ignored : ndarray of bool, shape (V,), optional
         Variables that are left out.
-    row_index : callable
-        Finds the rows of scores that belong to factors.
+    scopes_of : callable
+        Returns the scopes of a target on the batch.
     groups, shared
         Those of the factors, as :class:`GroundedConstants` has them.
     truth : ndarray of int32, shape (V,), optional
@@ -104,10 +102,10 @@ def ground_constants(
         if label.allowed is not None:
             work.restrict(label, encoder.rows(label.allowed))
     for rule in declaration.rules:
-        work.rule(rule, ground_scopes(rule.target, layout, examples))
+        work.rule(rule, scopes_of(rule.target))
     for given in declaration.given:
         rows = None if given.features is None else _score_rows(given, examples, encoder)
-        work.give(given, ground_scopes(given.target, layout, examples), rows, row_index)
+        work.give(given, scopes_of(given.target), rows)
     if clamp is not None:
         work.clamp(clamp)
     work.require_states()
@@ -180,7 +178,7 @@ class _Work:
         table = np.where(left, 0.0, -np.inf)[None]
         self._add_shared(rule.name, rule.target, scopes, table)
 
-    def give(self, given: Given, scopes: Scopes, rows: Rows | None, row_index: RowIndex) -> None:
+    def give(self, given: Given, scopes: Scopes, rows: Rows | None) -> None:
         """Add given scores."""
         scopes = self._known(scopes)
         if rows is None:

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.calls import checked_call
-from ssvm_dsl.compiler.agreements import require_nonnegative, roles, set_auxiliary
+from ssvm_dsl.compiler.agreements import roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
 from ssvm_dsl.compiler.declared import declaration_of, declared_words, joined_words
-from ssvm_dsl.compiler.features.encode import Encoder, Fitted, Rows
-from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
+from ssvm_dsl.compiler.feature_maps import GroundedFactors, ground_factors
+from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import footprint
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
-from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.scopes import ground_scopes
+from ssvm_dsl.compiler.structure import KeptProgram, Structure, StructureCache, structure_key
 from ssvm_dsl.compiler.validate import Examples, read_examples
-from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
+from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
-from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import JointFeature, row_target
-from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.lang.outputs.agreements import FactorTerm
-from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.memory import fitting_share, require_memory, shortage
 
 
@@ -60,6 +53,8 @@ class Grounded:
         When Y was given and the model has a loss.
     n_computed : int, optional
         The first so many examples have all their features, those of the others are 0; all by default.
+    kept : KeptProgram, optional
+        What is kept for batches of these shapes, where they were met before.
     """
 
     declaration: Declaration
@@ -70,6 +65,7 @@ class Grounded:
     ignored: Bools | None = None
     loss: LossTerm | None = None
     n_computed: int | None = None
+    kept: KeptProgram | None = None
 
     @property
     def n_uncomputed(self) -> int:
@@ -99,6 +95,7 @@ def ground(
     whole: bool = False,
     given: object = None,
     in_time: bool = False,
+    structures: StructureCache | None = None,
 ) -> Grounded:
     """Return a model laid over data.
 
@@ -124,6 +121,8 @@ def ground(
     in_time : bool
         Leave out features when the call at hand has no time left (:mod:`ssvm_dsl.compiler.features.computed`): those
         of the last examples are 0 then.
+    structures : StructureCache, optional
+        Those met before with this model and what its features learnt.
 
     Raises
     ------
@@ -135,8 +134,10 @@ def ground(
     declaration = declaration_of(model, "ground")
     try:
         examples = read_examples(declaration, X, judged=Y is not None)
-        layout = Layout.of(declaration, examples)
-        _require_memory(declaration, examples, layout, judged=Y is not None)
+        key = None if structures is None else structure_key(declaration, examples, Y is not None)
+        known = None if structures is None else structures.find(key)
+        layout = Layout.of(declaration, examples) if known is None else known.layout
+        needed = _require_memory(declaration, examples, layout, Y is not None, known)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
@@ -146,16 +147,27 @@ def ground(
         hidden = ignored
         if declaration.latents:
             hidden = layout.latent if ignored is None else ignored | layout.latent
-        known = truth if truth is None or hidden is None else np.where(hidden, np.int32(-1), truth)
-        trained = None if whole else ignored
-        parameters = _parameters(declaration, layout, examples, encoder, trained, known, whole, _clamp(layout, given))
+        labels = truth if truth is None or hidden is None else np.where(hidden, np.int32(-1), truth)
+        trained, clamp = None if whole else ignored, _clamp(layout, given)
+        found = None
+        if known is not None and trained is None:
+            found = known.parameters(examples, encoder, None if whole else labels, clamp)
+        if found is None:
+            factors, parameters = _parameters(declaration, layout, examples, encoder, trained, labels, whole, clamp)
+            made = None
+            if structures is not None and trained is None:
+                made = Structure(declaration, layout, factors, parameters, needed)
+            kept = None if made is None or structures is None else structures.keep(key, made, parameters)
+        else:
+            parameters, kept = found
     except DataError as err:
         raise err.shifted(first) from err.__cause__
     loss = None
     if truth is not None and declaration.loss is not None:
         weights = node_weights(declaration.loss, examples, first)
         loss = build_loss(declaration.loss, layout, examples, truth, ignored, custom_losses, weights)
-    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, encoder.computed.n)
+    n_computed = encoder.computed.n
+    return Grounded(declaration, layout, parameters, encoder.fitted, truth, ignored, loss, n_computed, kept)
 
 
 def _clamp(layout: Layout, given: object) -> I32 | None:
@@ -168,11 +180,18 @@ def _clamp(layout: Layout, given: object) -> I32 | None:
     return np.where(free, np.int32(-1), states)
 
 
-def _require_memory(declaration: Declaration, examples: Examples, layout: Layout, judged: bool) -> None:
-    """Refuse what will not fit, before it is allocated (attributes are in memory already, and not counted again)."""
+def _require_memory(
+    declaration: Declaration, examples: Examples, layout: Layout, judged: bool, known: Structure | None
+) -> float:
+    """Refuse what will not fit, before it is allocated; return the bytes that grounding takes.
+
+    Attributes are in memory already, and not counted again.
+    """
+    if known is not None and known.as_small:
+        return known.needed
     made = footprint(declaration, examples, layout, judged, with_attributes=False)
     if not shortage(made.needed):
-        return
+        return made.needed
     n = examples.n
     what = f"model {declaration.name} on {n} example{'s' if n > 1 else ''}"
     instead = f"pass fewer examples (about {int(n * fitting_share(made.needed))} would fit)"
@@ -181,6 +200,7 @@ def _require_memory(declaration: Declaration, examples: Examples, layout: Layout
     elif made.scores > 0.5 * made.needed:
         instead += ", fewer states, or factors without features, whose tables all examples share"
     require_memory(made.needed, what, instead)
+    return made.needed
 
 
 def _parameters(
@@ -192,52 +212,26 @@ def _parameters(
     truth: I32 | None,
     whole: bool,
     clamp: I32 | None,
-) -> ParameterMap:
-    """Return the parameter map: one feature map for each factor template, blocks laid end to end.
+) -> tuple[GroundedFactors, ParameterMap]:
+    """Return the factor templates, and the parameter map of them, rules, given scores and hard constraints.
 
     ``truth`` is negative where it is not known; with ``whole`` it may be one that rules forbid.
     """
-    blocks: dict[str, Block] = {}
-    maps: list[FeatureMap] = []
-    groups: list[Group] = []
-    shared: dict[Target, int] = {}
-    for factor in declaration.factors:
-        for part in factor.parts:
-            scopes = ground_scopes(part.target, layout, examples)
-            counts = scopes.shapes.counts
-            if ignored is not None:
-                scopes = scopes.without(ignored, layout.var_ptr)
-            rows = _feature_rows(factor, encoder, scopes, counts)
-            require_nonnegative(factor, rows)
-            pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
-            _add_block(blocks, factor, rows, pairs)
-            fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(groups))
-            fmap = fmap if pairs is None else replace(fmap, observed=pairs)
-            if fmap.group != NODE:
-                groups.append(_group(fmap))
-            if _is_shared(fmap):
-                shared[part.target] = fmap.group
-            maps.append(fmap)
-    owned = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
-    learnt = None if whole else truth
-    n_weighted = len(groups)
+    factors = ground_factors(declaration, layout, examples, encoder, ignored, truth)
     laid = ground_constants(
-        declaration, layout, examples, encoder, ignored, _row_index, groups, shared, learnt, clamp
+        declaration, layout, examples, encoder, ignored, partial(ground_scopes, layout=layout, examples=examples),
+        list(factors.groups), dict(factors.shared), None if whole else truth, clamp,
     )  # fmt: skip
-    constants = laid.constants(n_weighted)
+    constants = laid.constants(len(factors.groups))
     constraints = lower_constraints(declaration, layout, examples)
     resting = ignored if ignored is None or not constraints else ignored & ~free_variables(constraints, layout)
-    allowed = _allowed(layout, resting, laid.allowed)
     program = Program(
-        layout.var_ptr, layout.card, tuple(groups), constraints, blocks=owned, allowed=allowed, role=roles(layout)
-    )
-    made = ParameterMap.build(program, maps, owned, constants)
-    return replace(made, declared=declared_words(declaration), joined=joined_words(declaration))
-
-
-def _is_shared(fmap: FeatureMap) -> bool:
-    """Whether all factors of a map share one table."""
-    return fmap.group != NODE and fmap.features is None and fmap.units is None
+        layout.var_ptr, layout.card, tuple(laid.groups), constraints, blocks=factors.blocks,
+        allowed=_allowed(layout, resting, laid.allowed), role=roles(layout),
+    )  # fmt: skip
+    parameters = ParameterMap.build(program, factors.maps, factors.blocks, constants)
+    words = declared_words(declaration), joined_words(declaration)
+    return factors, replace(parameters, declared=words[0], joined=words[1])
 
 
 def _allowed(layout: Layout, ignored: Bools | None, left: Bools | None) -> Bools | None:
@@ -249,128 +243,3 @@ def _allowed(layout: Layout, ignored: Bools | None, left: Bools | None) -> Bools
         allowed &= left
     allowed[pointers(layout.card)[:-1][ignored]] = True
     return allowed
-
-
-def _observed_pairs(
-    factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder, truth: I32 | None
-) -> ObservedPairs | None:
-    """Return the pairs that have weights, seen in this batch while fitting; ``None`` for all."""
-    if not factor.observed:
-        return None
-    assert rows is not None
-    values = rows.values
-    assert isinstance(values, SparseRows)
-
-    def learn() -> dict[str, Any]:
-        if truth is None:
-            what = f"labels: factor '{factor.name}' has weights for pairs observed with them only"
-            raise DataError("Y", expected=what, found="none", hint="pass Y, or what was learnt before")
-        index, shapes = _row_index(factor, scopes, rows), scopes.shapes
-        row = None if index is None else shapes.spread(*index)
-        return as_learnt(observe_pairs(values, row, truth[shapes.variables()], factor.target.cards))
-
-    pairs = of_learnt(encoder.kept(factor.name, learn))
-    if pairs.n_features != values.n_columns:
-        raise OptionError(f"the observed pairs of factor '{factor.name}' are those of other learnt features; fit again")
-    return pairs
-
-
-def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None, pairs: ObservedPairs | None) -> None:
-    """Append the factor's block of weights, unless it is there or shares another's."""
-    if factor.tie is not None or factor.name in blocks:
-        return
-    start = max((block.stop for block in blocks.values()), default=0)
-    width = None if rows is None else int(rows.values.shape[1])
-    blocks[factor.name] = factor_block(factor, width, start, None if pairs is None else pairs.n_pairs)
-
-
-def factor_block(factor: Factor, width: int | None, start: int, n_pairs: int | None = None) -> Block:
-    """Return the block of weights a factor owns, for the width of its features (``None`` without features).
-
-    Where it has weights for observed pairs only, these are in a row.
-    """
-    if n_pairs is not None:
-        return Block(factor.name, start, (n_pairs,), 0.0 if factor.nonneg else -np.inf)
-    shape = tuple(size for size in factor.weight_shape(width) if size is not None)
-    axis = len(factor.unit_shape) if factor.features is not None and factor.features.sparse else None
-    return Block(factor.name, start, shape, 0.0 if factor.nonneg else -np.inf, axis)
-
-
-def _feature_rows(factor: Factor, encoder: Encoder, scopes: Scopes, counts: I64) -> Rows | None:
-    """Return the factor's feature rows; ``counts`` are factors per example before any were left out."""
-    source = factor.features
-    if source is None:
-        return None
-    if isinstance(source, JointFeature):
-        cards = factor.target.cards
-        return Rows((), encoder.joint(source, counts, cards), pointers(counts * prod(cards)))
-    return encoder.rows(source)
-
-
-def _feature_map(
-    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int
-) -> FeatureMap:
-    index, shapes = _row_index(factor, scopes, rows), scopes.shapes
-    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
-    cards = part.target.table_cards
-    if factor.joint:
-        assert isinstance(features, np.ndarray)
-        if index is not None:  # factors were left out: keep the tables of the others
-            features = features.reshape(-1, prod(cards), features.shape[1])[shapes.spread(*index)]
-            features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
-            index = None
-    return FeatureMap(
-        name=part.name,
-        group=NODE if len(cards) == 1 else group,
-        cards=cards,
-        shapes=shapes,
-        block=block,
-        n_units=factor.n_units,
-        n_basis=1 if factor.joint else factor.form.n_weights(factor.target.cards),
-        features=features,
-        row_ptr=row_ptr,
-        rows=None if index is None else index[0],
-        row_base=None if index is None else index[1],
-        units=_unit_index(factor, scopes),
-        basis=part.basis,
-        joint=factor.joint,
-        source=_source_words(factor),
-    )
-
-
-def _source_words(factor: Factor) -> str:
-    """Return what the features of a factor are, in words: its input, or its own."""
-    if isinstance(factor.features, Input | Attributes):
-        return f"input '{factor.features.name}'"
-    return f"the features of factor '{factor.name}'"
-
-
-def _row_index(factor: Factor | Given, scopes: Scopes, rows: Rows | None) -> tuple[I32, I64] | None:
-    """Return the feature row of each factor of the shapes and what to add for each example.
-
-    ``None`` where factor f of the batch uses row f.
-    """
-    if rows is None:
-        return None
-    per_factor, shapes = prod(factor.target.cards) if factor.joint else 1, scopes.shapes
-    base = rows.ptr[:-1] // per_factor
-    own = factor.joint or (factor.features is not None and row_target(factor.features) is not None)
-    local = scopes.number if own else scopes.position(rows.dims)
-    if shapes.n_factors == rows.values.shape[0] // per_factor and (local == shapes.own_number).all():
-        filled = shapes.counts > 0
-        if (base[filled] == shapes.ptr[:-1][filled]).all():
-            return None
-    return local.astype(np.int32), base
-
-
-def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
-    """Return the unit of each factor of the shapes, ``None`` when there is one."""
-    if not factor.per:
-        return None
-    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per)
-    return units.astype(np.int32)
-
-
-def _group(fmap: FeatureMap) -> Group:
-    rows, base, n_tables = table_rows(fmap)
-    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables)

@@ -243,6 +243,12 @@ class FeatureMap:
         """Whether features are CSR rows."""
         return isinstance(self.features, SparseRows)
 
+    def with_features(self, features: F64 | SparseRows | None) -> FeatureMap:
+        """Return the map of other feature rows, as many as these: what follows from the structure is shared."""
+        made = object.__new__(FeatureMap)
+        made.__dict__.update(self.__dict__, features=features)
+        return made
+
     def weights(self, w: F64) -> F64:
         """Return the block as stored (a view): ``(U, q, P)``, ``(U, P, q)`` for sparse features.
 

@@ -28,13 +28,15 @@ S = TypeVar("S", bound=Spec)
 class Registry:
     """All usable plug-ins, and what is wrong with the others.
 
-    ``plans`` holds what the planner found for needs met before; it is emptied whenever a plug-in comes or goes.
+    ``plans`` holds what the planner found for needs met before; it is emptied whenever a plug-in comes or goes, which
+    ``generation`` counts.
     """
 
     manager: pluggy.PluginManager = field(default_factory=new_manager)
     plugins: list[PluginInfo] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     plans: dict[Any, Any] = field(default_factory=dict, repr=False)
+    generation: int = 0
     _specs: dict[type[Spec], dict[str, tuple[Spec, PluginInfo]]] = field(default_factory=dict)
     _locks: defaultdict[str, Any] = field(default_factory=lambda: defaultdict(RLock))
 
@@ -127,7 +129,7 @@ class Registry:
             return
         self.manager.unregister(name=info.key)
         self.plugins.remove(info)
-        self.plans.clear()
+        self._changed()
         for kind, taken in self._specs.items():
             self._specs[kind] = {name: pair for name, pair in taken.items() if pair[1] != info}
 
@@ -138,6 +140,11 @@ class Registry:
             made.register(self.manager.get_plugin(info.key), info)
         made.problems = list(self.problems)
         return made
+
+    def _changed(self) -> None:
+        """Forget what was planned with other plug-ins."""
+        self.plans.clear()
+        self.generation += 1
 
     def _offer(self, plugin: object, info: PluginInfo, instead: bool = False) -> Offer:
         """Return what a plug-in offers, without changing anything.
@@ -172,6 +179,6 @@ class Registry:
         """Put a plug-in into use; of specs of one name the first stays."""
         self.manager.register(plugin, info.key)
         self.plugins.append(info)
-        self.plans.clear()
+        self._changed()
         for spec in offer.specs:
             self._specs.setdefault(type(spec), {}).setdefault(spec.name, (spec, info))

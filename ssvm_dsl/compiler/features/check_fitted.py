@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.compiler.feature_maps import factor_block
 from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
-from ssvm_dsl.compiler.ground import factor_block
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration

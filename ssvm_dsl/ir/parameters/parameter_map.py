@@ -76,10 +76,17 @@ class ParameterMap:
         """Return the map, its dense features moved into one array so that compiled kernels reach them all."""
         return cls(program, tuple(pool_features(maps)), tuple(blocks), constants)
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """Number of weights."""
         return max((block.stop for block in self.blocks), default=0)
+
+    def refilled(self, maps: Sequence[FeatureMap], constants: Constants | None) -> ParameterMap:
+        """Return the map with other features and constants of the same structure, from which the rest follows."""
+        made = ParameterMap(self.program, tuple(pool_features(maps)), self.blocks, constants, self.declared)
+        for name in ("dim", "lower_bound", "_bare", "_covers"):
+            made.__dict__[name] = getattr(self, name)
+        return made
 
     def with_groups(self, groups: Sequence[Group]) -> ParameterMap:
         """Return the map to the scores of a program with further factors, whose scores do not depend on weights."""

@@ -158,9 +158,14 @@ def fit_cost_estimate(
     return replace(made, faster=tuple(quick))
 
 
+def seconds_for(need: Need, chosen: Plan, n: int) -> float:
+    """Return the expected seconds of answers for n examples, from the plan for the first few."""
+    return chosen.seconds * n / max(need.n_examples, 1)
+
+
 def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
     """Return what answers for n examples are expected to take, from the plan for the first few."""
-    seconds = chosen.seconds * n / max(need.n_examples, 1)
+    seconds = seconds_for(need, chosen, n)
     made = CostEstimate("this prediction", chosen.backend, n, seconds)
     if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
         return made

@@ -16,6 +16,7 @@ from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
+from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
@@ -64,7 +65,14 @@ class Predictor(Estimator):
     coef_: F64
     _fitted: Fitted
     _blocks: tuple[Block, ...]
+    _structures: StructureCache
     _deadline: Deadline | None = None  # of the fit that this one is a part of
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Make an instance that has met no examples."""
+        made = super().__new__(cls, *args, **named)
+        made._structures = StructureCache()
+        return made
 
     @property
     def weights_(self) -> Weights:
@@ -175,9 +183,7 @@ class Predictor(Estimator):
         return list(chain.from_iterable(found))
 
     @memory_for("best_score", "ask for fewer examples at once, or set another backend")
-    def best_score(
-        self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
-    ) -> F64:
+    def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
         """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
 
         It is ``w . Phi(x, y)``, and what is declared as :class:`~ssvm_dsl.Given` besides.
@@ -332,7 +338,8 @@ class Predictor(Estimator):
         return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
-        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, **options)
+        known = None if fitted is None else self._structures.of(self.model.declaration, fitted)
+        return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, structures=known, **options)
 
 
 def _readable(read: Callable[[Grounded, Solution], T], grounded: Grounded, solution: Solution, missing: Bools) -> T:

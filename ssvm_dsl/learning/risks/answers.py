@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,14 +18,16 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.kept_plans import OpenedPlan
+from ssvm_dsl.inference.planner import accepted_guarantee
+from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.inference.starting.session import StartingSession
 from ssvm_dsl.inference.unanswered import MissingAnswers
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import Solution, Stop
-from ssvm_dsl.learning.driver.cost_estimate import predict_cost_estimate
+from ssvm_dsl.learning.driver.cost_estimate import LONG, predict_cost_estimate, seconds_for
 from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -101,7 +104,7 @@ class PredictionRequest:
         if grounded.program.constraints and mine.limit < np.inf:  # a labelling of every example, should all time go
             mine = mine.share(1.0)
             mine.reserve = min(mine.left / 4.0, START_SECONDS * grounded.n_examples)
-        k = min(self.k, most_labellings(grounded.program))
+        k = 1 if self.k == 1 else min(self.k, most_labellings(grounded.program))
         asked = (grounded.parameters, session, executor, self.w, self.task, k, first, mine, self.missing)
         solution = solve_batch(*asked)
         if grounded.n_uncomputed and self.task is not Task.MARGINALS:
@@ -114,14 +117,17 @@ class PredictionRequest:
         try:
             with within(self.deadline):
                 pause()
-                need = need_of(grounded.parameters, frozenset({self.task}), guarantee, first=first)
-                chosen = plan_program(grounded.program, need, self.backend, self.options)
-                if not first and (slow := predict_cost_estimate(need, chosen, n).warning(self.deadline.limit)):
-                    warn_caller(slow)
-                pause()
-                return open_plan(chosen, grounded.program, outwards=False)
+                asked = self.task, guarantee, self.backend, self.options, first
+                announce = None if first else partial(self._announce, n)
+                return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
         except OutOfTime:
             return StartingSession(self.backend, grounded.program)
+
+    def _announce(self, n: int, need: Need, chosen: Plan) -> None:
+        """Warn of a prediction for n examples that will take long."""
+        seconds, limit = seconds_for(need, chosen, n), self.deadline.limit
+        if seconds > min(limit, LONG) and (slow := predict_cost_estimate(need, chosen, n).warning(limit)):
+            warn_caller(slow)
 
 
 def _of_unknown_worth(solution: Solution, lo: int) -> Solution:

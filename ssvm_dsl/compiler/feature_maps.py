@@ -1,0 +1,228 @@
+"""Feature maps: the factored map from weights to scores of each factor template, laid over a batch.
+
+What a map consists of beside its feature rows follows from the shapes of the examples
+(:mod:`ssvm_dsl.compiler.structure`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.agreements import require_nonnegative
+from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
+from ssvm_dsl.ir.program import Group
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import JointFeature, row_target
+from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.inputs import Attributes, Input
+from ssvm_dsl.lang.outputs.agreements import FactorTerm
+from ssvm_dsl.lang.outputs.labels import Target
+
+
+@dataclass(eq=False)
+class GroundedFactors:
+    """The factor templates of a model on a batch.
+
+    Parameters
+    ----------
+    maps : list of FeatureMap
+        One for each part of each template, in order of declaration.
+    groups : list of Group
+        Of those that join two or more variables.
+    blocks : tuple of Block
+        The weights, laid end to end.
+    shared : dict of Target to int
+        Groups whose factors all share one table, by what they join.
+    """
+
+    maps: list[FeatureMap] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    blocks: tuple[Block, ...] = ()
+    shared: dict[Target, int] = field(default_factory=dict)
+
+
+def ground_factors(
+    declaration: Declaration,
+    layout: Layout,
+    examples: Examples,
+    encoder: Encoder,
+    ignored: Bools | None,
+    truth: I32 | None,
+) -> GroundedFactors:
+    """Return the factor templates of a model, laid over a batch.
+
+    Parameters
+    ----------
+    declaration, layout, examples, encoder
+        The model, laid over the batch.
+    ignored : ndarray of bool, shape (V,), optional
+        Variables that are left out, with their factors.
+    truth : ndarray of int32, shape (V,), optional
+        True states, negative where they are not known: what observed pairs are learnt from.
+    """
+    out, blocks = GroundedFactors(), dict[str, Block]()
+    for factor in declaration.factors:
+        for part in factor.parts:
+            scopes = ground_scopes(part.target, layout, examples)
+            counts = scopes.shapes.counts
+            if ignored is not None:
+                scopes = scopes.without(ignored, layout.var_ptr)
+            rows = feature_rows(factor, encoder, counts)
+            pairs = _observed_pairs(factor, scopes, rows, encoder, truth)
+            _add_block(blocks, factor, rows, pairs)
+            fmap = _feature_map(factor, part, scopes, rows, blocks[(factor.tie or factor).name], len(out.groups))
+            fmap = fmap if pairs is None else replace(fmap, observed=pairs)
+            if fmap.group != NODE:
+                out.groups.append(_group(fmap))
+            if _is_shared(fmap):
+                out.shared[part.target] = fmap.group
+            out.maps.append(fmap)
+    out.blocks = tuple(blocks[factor.name] for factor in declaration.factors if factor.tie is None)
+    return out
+
+
+def _is_shared(fmap: FeatureMap) -> bool:
+    """Whether all factors of a map share one table."""
+    return fmap.group != NODE and fmap.features is None and fmap.units is None
+
+
+def _observed_pairs(
+    factor: Factor, scopes: Scopes, rows: Rows | None, encoder: Encoder, truth: I32 | None
+) -> ObservedPairs | None:
+    """Return the pairs that have weights, seen in this batch while fitting; ``None`` for all."""
+    if not factor.observed:
+        return None
+    assert rows is not None
+    values = rows.values
+    assert isinstance(values, SparseRows)
+
+    def learn() -> dict[str, Any]:
+        if truth is None:
+            what = f"labels: factor '{factor.name}' has weights for pairs observed with them only"
+            raise DataError("Y", expected=what, found="none", hint="pass Y, or what was learnt before")
+        index, shapes = row_index(factor, scopes, rows), scopes.shapes
+        row = None if index is None else shapes.spread(*index)
+        return as_learnt(observe_pairs(values, row, truth[shapes.variables()], factor.target.cards))
+
+    pairs = of_learnt(encoder.kept(factor.name, learn))
+    if pairs.n_features != values.n_columns:
+        raise OptionError(f"the observed pairs of factor '{factor.name}' are those of other learnt features; fit again")
+    return pairs
+
+
+def _add_block(blocks: dict[str, Block], factor: Factor, rows: Rows | None, pairs: ObservedPairs | None) -> None:
+    """Append the factor's block of weights, unless it is there or shares another's."""
+    if factor.tie is not None or factor.name in blocks:
+        return
+    start = max((block.stop for block in blocks.values()), default=0)
+    width = None if rows is None else int(rows.values.shape[1])
+    blocks[factor.name] = factor_block(factor, width, start, None if pairs is None else pairs.n_pairs)
+
+
+def factor_block(factor: Factor, width: int | None, start: int, n_pairs: int | None = None) -> Block:
+    """Return the block of weights a factor owns, for the width of its features (``None`` without features).
+
+    Where it has weights for observed pairs only, these are in a row.
+    """
+    if n_pairs is not None:
+        return Block(factor.name, start, (n_pairs,), 0.0 if factor.nonneg else -np.inf)
+    shape = tuple(size for size in factor.weight_shape(width) if size is not None)
+    axis = len(factor.unit_shape) if factor.features is not None and factor.features.sparse else None
+    return Block(factor.name, start, shape, 0.0 if factor.nonneg else -np.inf, axis)
+
+
+def feature_rows(factor: Factor, encoder: Encoder, counts: I64) -> Rows | None:
+    """Return the factor's feature rows; ``counts`` are factors per example before any were left out."""
+    source = factor.features
+    if source is None:
+        return None
+    if isinstance(source, JointFeature):
+        cards = factor.target.cards
+        rows = Rows((), encoder.joint(source, counts, cards), pointers(counts * prod(cards)))
+    else:
+        rows = encoder.rows(source)
+    if factor.agreements:
+        require_nonnegative(factor, rows)
+    return rows
+
+
+def _feature_map(
+    factor: Factor, part: FactorTerm, scopes: Scopes, rows: Rows | None, block: Block, group: int
+) -> FeatureMap:
+    index, shapes = row_index(factor, scopes, rows), scopes.shapes
+    features, row_ptr = (None, shapes.ptr) if rows is None else (rows.values, rows.ptr)
+    cards = part.target.table_cards
+    if factor.joint:
+        assert isinstance(features, np.ndarray)
+        if index is not None:  # factors were left out: keep the tables of the others
+            features = features.reshape(-1, prod(cards), features.shape[1])[shapes.spread(*index)]
+            features, row_ptr = np.ascontiguousarray(features).reshape(-1, features.shape[2]), shapes.ptr * prod(cards)
+            index = None
+    return FeatureMap(
+        name=part.name,
+        group=NODE if len(cards) == 1 else group,
+        cards=cards,
+        shapes=shapes,
+        block=block,
+        n_units=factor.n_units,
+        n_basis=1 if factor.joint else factor.form.n_weights(factor.target.cards),
+        features=features,
+        row_ptr=row_ptr,
+        rows=None if index is None else index[0],
+        row_base=None if index is None else index[1],
+        units=_unit_index(factor, scopes),
+        basis=part.basis,
+        joint=factor.joint,
+        source=_source_words(factor),
+    )
+
+
+def _source_words(factor: Factor) -> str:
+    """Return what the features of a factor are, in words: its input, or its own."""
+    if isinstance(factor.features, Input | Attributes):
+        return f"input '{factor.features.name}'"
+    return f"the features of factor '{factor.name}'"
+
+
+def row_index(factor: Factor | Given, scopes: Scopes, rows: Rows | None) -> tuple[I32, I64] | None:
+    """Return the feature row of each factor of the shapes and what to add for each example.
+
+    ``None`` where factor f of the batch uses row f.
+    """
+    if rows is None:
+        return None
+    per_factor, shapes = prod(factor.target.cards) if factor.joint else 1, scopes.shapes
+    base = rows.ptr[:-1] // per_factor
+    own = factor.joint or (factor.features is not None and row_target(factor.features) is not None)
+    local = scopes.number if own else scopes.position(rows.dims)
+    if shapes.n_factors == rows.values.shape[0] // per_factor and (local == shapes.own_number).all():
+        filled = shapes.counts > 0
+        if (base[filled] == shapes.ptr[:-1][filled]).all():
+            return None
+    return local.astype(np.int32), base
+
+
+def _unit_index(factor: Factor, scopes: Scopes) -> I32 | None:
+    """Return the unit of each factor of the shapes, ``None`` when there is one."""
+    if not factor.per:
+        return None
+    units = scopes.number if isinstance(factor.per, str) else scopes.position(factor.per)
+    return units.astype(np.int32)
+
+
+def _group(fmap: FeatureMap) -> Group:
+    rows, base, n_tables = table_rows(fmap)
+    return Group(fmap.name, fmap.cards, fmap.shapes, rows, base, n_tables)

@@ -1,0 +1,150 @@
+"""Opened plans that are kept with a program: what is needed, who answers, and the session that is open.
+
+They follow from the structure of the program, from what is asked, and from the plug-ins that are there.  A session is
+kept where its backend promises that answers depend on nothing that it was asked before, in any thread
+(``Caps.deterministic``, ``Caps.thread_safe``), and as long as it is the one that was planned: one that went on with
+another backend, for the memory that was free at the time, is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.compiler.structure import KeptProgram
+from ssvm_dsl.inference.component_session import ComponentSession
+from ssvm_dsl.inference.planner import need_of, plan_program
+from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.ir.analysis.properties import doubts
+from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.memory import SMALL
+from ssvm_dsl.pausing import pause, time_left
+from ssvm_dsl.plugin_api.specs import BackendSpec
+from ssvm_dsl.registry import Registry, registry
+
+#: Bytes of a session for each variable of a factor, and for itself, beside what its backend says.
+SLOT_BYTES, SESSION_BYTES = 16.0, 20_000.0
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedPlan:
+    """A plan and its session.
+
+    Parameters
+    ----------
+    need : Need
+    plan : Plan
+    session : PlannedSession
+    plugins : Registry
+    generation : int
+        Of the plug-ins that it was planned with.
+    """
+
+    need: Need
+    plan: Plan
+    session: PlannedSession
+    plugins: Registry
+    generation: int
+
+    def holds(self, plugins: Registry) -> bool:
+        """Whether it would be planned and opened like that again."""
+        same = self.plugins is plugins and self.generation == plugins.generation
+        return same and _as_planned(self.session, self.plan)
+
+    @classmethod
+    def of(
+        cls,
+        parameters: ParameterMap,
+        kept: KeptProgram | None,
+        task: Task,
+        guarantee: Guarantee,
+        backend: str,
+        options: Mapping[str, Any] | None,
+        first: int = 0,
+        announce: Callable[[Need, Plan], None] | None = None,
+    ) -> OpenedPlan:
+        """Return the opened plan for a task, kept or made now.
+
+        Parameters
+        ----------
+        parameters : ParameterMap
+        kept : KeptProgram, optional
+            Where its program is kept, if it is.
+        task, guarantee
+            What is asked.
+        backend : str
+            A backend's name, or ``"auto"``.
+        options : mapping, optional
+            Of the backend.
+        first : int
+            Number of the first example, for messages.
+        announce : callable
+            Told of the plan before it is opened.
+
+        Raises
+        ------
+        OutOfTime
+            The call at hand must end.
+        NoBackendError, PluginError, OptionError
+            As for :func:`~ssvm_dsl.inference.planner.plan`.
+        """
+        plugins = registry()
+        key = None if kept is None else _key(parameters, kept, task, guarantee, backend, options, first)
+        if kept is not None and key is not None:
+            found: OpenedPlan | None = kept.opened.get(key)
+            if found is not None and found.holds(plugins):
+                if announce is not None:
+                    announce(found.need, found.plan)
+                return found
+        unhurried = time_left() == np.inf or not parameters.program.constraints  # else some ways were left out
+        need = need_of(parameters, frozenset({task}), guarantee, first=first)
+        plan = plan_program(parameters.program, need, backend, None if options is None else dict(options))
+        if announce is not None:
+            announce(need, plan)
+        pause()
+        made = cls(need, plan, open_plan(plan, parameters.program, outwards=False), plugins, plugins.generation)
+        if kept is not None and key is not None and unhurried and made._may_stay(kept):
+            kept.opened[key] = made
+        return made
+
+    def _may_stay(self, kept: KeptProgram) -> bool:
+        """Whether the session answers tomorrow as it does today, and has room."""
+        plans = self.plan.components or (self.plan,)
+        caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
+        if not all(one.deterministic and one.thread_safe for one in caps) or not _as_planned(self.session, self.plan):
+            return False
+        considered = [one.n_bytes for plan in (self.plan, *plans) for one in plan.candidates]
+        if max(considered, default=0.0) >= SMALL:  # who fits depends on what is free
+            return False
+        return kept.reserve(self.plan.n_bytes + SLOT_BYTES * self.need.n_slots + SESSION_BYTES)
+
+
+def _as_planned(session: PlannedSession, plan: Plan) -> bool:
+    """Whether no backend has refused, so that another answers in its place."""
+    if isinstance(session, ComponentSession):
+        return all(one.plan is inner for one, inner in zip(session.sessions, plan.components, strict=True))
+    return session.plan is plan
+
+
+def _key(
+    parameters: ParameterMap,
+    kept: KeptProgram,
+    task: Task,
+    guarantee: Guarantee,
+    backend: str,
+    options: Mapping[str, Any] | None,
+    first: int,
+) -> Hashable | None:
+    """Return what an opened plan follows from, beside program and plug-ins; ``None`` where that cannot be compared."""
+    given = None if options is None else tuple(sorted(options.items()))
+    try:
+        hash(given)
+    except TypeError:
+        return None
+    unsure = None if kept.settled else tuple(doubts(parameters, first).items())
+    return task, guarantee, backend, given, unsure

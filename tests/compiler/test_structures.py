@@ -1,0 +1,288 @@
+"""What is kept of shapes that were met before: answers are those of an estimator that has met nothing."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import catalogue
+from ssvm_dsl import (
+    POTTS,
+    AtMost,
+    Dim,
+    Edges,
+    Factor,
+    Forbid,
+    Given,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    StructuredSVM,
+    along,
+    chain,
+)
+from ssvm_dsl.compiler import ground, structure
+from ssvm_dsl.compiler.structure import StructureCache
+from ssvm_dsl.errors import PluginError, SsvmError
+from ssvm_dsl.inference import kept_plans
+from ssvm_dsl.ir import Caps, Guarantee, Topology
+from ssvm_dsl.learning.estimator import clone
+from ssvm_dsl.plugin_api import BackendSpec, hookimpl
+from ssvm_dsl.registry import register, registry
+from ssvm_dsl.testing.brute_force import BruteForce
+
+
+class Tagged(Model):
+    """Masks, given scores, a rule, and a bound that comes with each example."""
+
+    T = Dim()
+    x = Input(T, 2)
+    prior = Input(T, 3)
+    mask = Input(T, 3)
+    most = Input(1)
+    y = Label(T, 3, allowed=mask)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    known = Given(y, prior)
+    never = Forbid(chain(y), [(0, 2)])
+    few = AtMost(most, y.is_(1))
+    loss = Hamming(y)
+
+
+class Graph(Model):
+    """Edges, and features of edges whose weights cannot be negative."""
+
+    N, M = Dim(), Dim()
+    x = Input(N, 2)
+    e = Edges(M, over=N)
+    f = Input(M, 2)
+    y = Label(N, 2)
+    node = Factor(y, features=x)
+    edge = Factor(along(y, e), features=f, form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+class Word(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, "abc")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+def tagged(rng, n):
+    mask = (rng.random((n, 3)) < 0.8).astype(float)
+    mask[:, 0] = 1.0
+    mask[:, 2] = 0.0 if rng.random() < 0.5 else mask[:, 2]
+    most = np.array([float(rng.integers(3))])
+    return {"x": rng.normal(size=(n, 2)), "prior": rng.normal(size=(n, 3)), "mask": mask, "most": most}
+
+
+def graph(rng, n):
+    edges = np.array([(i, j) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.6]).reshape(-1, 2)
+    f = rng.random((len(edges), 2)) - (0.5 if rng.random() < 0.3 else 0.0)
+    return {"x": rng.normal(size=(n, 2)), "e": edges.astype(int), "f": f}
+
+
+def word(rng, n):
+    return rng.normal(size=(n, 2))
+
+
+def estimator(model, X, Y, rng):
+    """Return an estimator with random weights that has met no shapes."""
+    grounded = ground(model, X, Y)
+    svm = StructuredSVM(model, n_threads=1)
+    svm.coef_ = np.maximum(rng.normal(size=grounded.parameters.dim), grounded.parameters.lower_bound)
+    svm._blocks, svm._fitted = grounded.parameters.blocks, grounded.fitted
+    return svm
+
+
+def fresh(svm):
+    """Return a copy of an estimator, which has met no shapes."""
+    made = copy.copy(svm)
+    made._structures = StructureCache()
+    return made
+
+
+def equal(first, second):
+    """Whether answers are the same, whatever they are made of."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return np.array_equal(first, second) if isinstance(first, np.ndarray) else bool(first == second)
+
+
+def asked(svm, way, X, known):
+    """Return an answer, or the error in words."""
+    try:
+        if way == "kbest":
+            return svm.predict_kbest(X, 2, on_missing="none")
+        if way == "marginals":
+            return svm.predict_marginals(X, on_missing="none")
+        if way == "given":
+            return svm.predict(X, given=known, on_missing="none")
+        if way == "score":
+            return svm.best_score(X, known)
+        return svm.predict(X, return_bounds=way == "bounds", on_missing="none")
+    except SsvmError as err:
+        return f"{type(err).__name__}: {err}"
+
+
+@contextmanager
+def registered(plugin):
+    """Register a plug-in object, and forget it again afterwards."""
+    try:
+        register(plugin, "toys")
+        yield
+    finally:
+        registry.cache_clear()
+
+
+MAKERS = {Tagged: tagged, Graph: graph, Word: word}
+WAYS = st.sampled_from(["predict", "bounds", "kbest", "marginals", "given", "score"])
+CALLS = st.lists(st.tuples(WAYS, st.lists(st.integers(1, 3), min_size=1, max_size=2)), min_size=2, max_size=5)
+
+
+@pytest.mark.parametrize("model", MAKERS)
+@settings(max_examples=12)
+@given(calls=CALLS, seed=st.integers(0, 2**16))
+def test_answers_do_not_depend_on_what_was_asked_before(model, calls, seed):
+    rng, make = np.random.default_rng(seed), MAKERS[model]
+    first = make(rng, 3)
+    svm = estimator(model, [first], [np.zeros(3, int) if model is not Word else ["a"] * 3], rng)
+    for way, sizes in calls:
+        X = [make(rng, n) for n in sizes]
+        known = [[("abc" if model is Word else range(3))[0]] * n for n in sizes]
+        assert equal(asked(svm, way, X, known), asked(fresh(svm), way, X, known)), (way, sizes)
+
+
+@pytest.mark.parametrize("model", catalogue.ALL)
+def test_every_template_is_filled_anew(model):
+    X, Y, _, _ = catalogue.make_data(model, 6, seed=3, ragged=(2, 3))
+    svm = estimator(model, X, Y, np.random.default_rng(0))
+    for way in ("predict", "predict", "score"):
+        for x, y in zip(X, Y, strict=True):
+            assert equal(asked(svm, way, [x], [y]), asked(fresh(svm), way, [x], [y]))
+    assert equal(asked(svm, "bounds", X, Y), asked(fresh(svm), "bounds", X, Y))
+
+
+def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    svm.predict([word(rng, 4)])
+
+    def never(*args, **named):
+        raise AssertionError("asked for again")
+
+    monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
+    monkeypatch.setattr(kept_plans, "plan_program", never)
+    monkeypatch.setattr(kept_plans, "open_plan", never)
+    svm.predict([word(rng, 4)])
+    with pytest.raises(AssertionError, match="asked for again"):
+        svm.predict([word(rng, 5)])
+
+
+def test_copies_have_met_nothing_and_are_not_larger():
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    size = len(pickle.dumps(svm))
+    svm.predict([word(rng, 4)])
+    assert len(svm._structures) == 1
+    assert len(pickle.dumps(svm)) == size
+    for other in (copy.deepcopy(svm), pickle.loads(pickle.dumps(svm)), clone(svm)):
+        assert len(other._structures) == 0
+
+
+def test_structures_are_bounded_by_number_and_bytes(monkeypatch):
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    monkeypatch.setattr(structure, "MOST", 3)
+    for n in range(1, 8):
+        svm.predict([word(rng, n)])
+    assert len(svm._structures) == 3
+    monkeypatch.setattr(structure, "BYTES", 5.0 * structure.OBJECTS)
+    svm.predict([word(rng, 20)])
+    assert 0.0 < svm._structures.n_bytes <= 5.0 * structure.OBJECTS
+    before = len(svm._structures)
+    monkeypatch.setattr(structure, "BYTES", 1.0)
+    svm.predict([word(rng, 21)])
+    assert len(svm._structures) == before
+
+
+def test_other_settings_and_weights_are_heard_of():
+    rng = np.random.default_rng(0)
+    svm, X = estimator(Word, [word(rng, 3)], [["a"] * 3], rng), [word(rng, 4)]
+    before = svm.predict(X, return_bounds=True)
+    svm.coef_ = -svm.coef_
+    after = svm.predict(X, return_bounds=True)
+    assert equal(after, fresh(svm).predict(X, return_bounds=True))
+    assert not equal(before[1], after[1])
+    svm.set_params(backend="icm", backend_options={"restarts": 0})
+    assert np.isnan(svm.predict(X, return_bounds=True)[2]).all()
+    svm.set_params(backend="brute-force", backend_options=None)
+    assert equal(svm.predict(X), fresh(svm).predict(X))
+
+
+class Forgetful:
+    """A plug-in with a backend that counts how often it is opened."""
+
+    def __init__(self, **caps):
+        self.caps = Caps(guarantee=Guarantee.EXACT, topology=Topology.LOOPY, max_arity=2, **caps)
+
+    @hookimpl
+    def ssvm_backends(self):
+        return [BackendSpec("counted", f"{__name__}:Counted", "brute force that counts", caps=self.caps)]
+
+
+class Counted(BruteForce):
+    opened = 0
+
+    def open(self, program, options):
+        type(self).opened += 1
+        return super().open(program, options)
+
+
+@pytest.mark.parametrize(("promises", "opened"), [({}, 1), ({"deterministic": False}, 3), ({"thread_safe": False}, 3)])
+def test_sessions_stay_open_where_answers_depend_on_nothing_before(promises, opened):
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng).set_params(backend="counted")
+    Counted.opened = 0
+    with registered(Forgetful(**promises)):
+        for _ in range(3):
+            svm.predict([word(rng, 4)])
+        assert Counted.opened == opened
+        register(Forgetful(**promises), "toys")  # a cell that is run again
+        svm.predict([word(rng, 4)])
+        assert Counted.opened == opened + 1
+    with pytest.raises(PluginError):
+        svm.predict([word(rng, 4)])
+
+
+def test_what_a_time_limit_left_out_of_a_plan_is_looked_at_again():
+    rng = np.random.default_rng(0)
+    svm = estimator(Tagged, [tagged(rng, 3)], [np.zeros(3, int)], rng)
+    X = [tagged(rng, 4)]
+    svm.predict(X, time_limit=60.0)
+    (known,) = svm._structures._known.values()
+    assert not any(kept.opened for kept in known._programs.values())
+    svm.predict(X)
+    assert any(kept.opened for kept in known._programs.values())
+
+
+def test_one_estimator_is_used_from_several_threads():
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    X = [word(rng, int(n)) for n in rng.integers(1, 6, size=60)]
+    expected = [fresh(svm).predict([x]) for x in X]
+    with ThreadPoolExecutor(4) as pool:
+        assert equal(list(pool.map(lambda x: svm.predict([x]), X)), expected)
