@@ -6,9 +6,12 @@ of trouble.  A child also derives from the built-in error Python users expect (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SsvmError(Exception):
@@ -190,17 +193,24 @@ class TimeLimitWarning(UserWarning):
     """A time limit ended a search before its answers were proved best."""
 
 
-@contextmanager
-def memory_for(what: str, advice: str) -> Iterator[None]:
-    """Say what was being done when memory ran out, and what to do about it.
+def memory_for(what: str, advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function say what was being done when memory ran out, and what to do about it.
 
     Raises
     ------
     TooLargeError
-        Memory ran out.
+        By the function: memory ran out.
     """
-    try:
-        yield
-    except MemoryError as err:
-        found = " ".join(str(err).split())
-        raise TooLargeError(f"{what} ran out of memory{f' ({found})' if found else ''}; {advice}") from err
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def guarded(*args: P.args, **named: P.kwargs) -> T:
+            try:
+                return function(*args, **named)
+            except MemoryError as err:
+                found = " ".join(str(err).split())
+                raise TooLargeError(f"{what} ran out of memory{f' ({found})' if found else ''}; {advice}") from err
+
+        return guarded
+
+    return decorated

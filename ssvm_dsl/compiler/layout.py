@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -79,7 +79,26 @@ class Layout:
 
     def count(self, label: Label) -> I64:
         """Return the number of variables of a label in each example; ``shape (n,)``."""
-        return np.asarray(_count(label, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
+        found = self._known_counts.get(label.name)
+        if found is None:
+            found = np.asarray(_count(label, self.sizes, np.ones(self.n, dtype=np.int64)), dtype=np.int64)
+            self._known_counts[label.name] = found
+        return found
+
+    @cached_property
+    def _known_counts(self) -> dict[str, I64]:
+        return {}
+
+    @cached_property
+    def _known_ends(self) -> dict[str, list[int]]:
+        return {}
+
+    def _ends(self, label: Label) -> list[int]:
+        """Return where the positions of each example end among those of a label: 0 and the running sums."""
+        found = self._known_ends.get(label.name)
+        if found is None:
+            found = self._known_ends[label.name] = pointers(self.count(label)).tolist()
+        return found
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -246,7 +265,7 @@ class Layout:
             return list(named.tolist())
         if label.segments is not None:
             return segments_of(label, named, states[self.variables(label.begins)], self.count(label))
-        ptr = pointers(self.count(label)).tolist()
+        ptr = self._ends(label)
         arrays = [named[lo:hi] for lo, hi in pairwise(ptr)]
         if len(label.dims) == 1:
             return arrays
@@ -267,7 +286,7 @@ class Layout:
                 continue
             first, k = start[:-1][self.variables(label)], label.n_states
             rows = values[first[:, None] + np.arange(k)]
-            ptr = pointers(self.count(label)).tolist()
+            ptr = self._ends(label)
             parts.append([rows[lo:hi].reshape(*self.shape(label, i), k) for i, (lo, hi) in enumerate(pairwise(ptr))])
         if len(parts) == 1:
             return parts[0]
@@ -450,6 +469,7 @@ def _kind(value: Any) -> str:
     return "str" if isinstance(value, str) else type(value).__name__
 
 
+@lru_cache(maxsize=64)
 def class_array(classes: tuple[ClassName, ...]) -> NDArray[Any]:
     """Return class names as an array of strings or of int64."""
     return np.array(classes, dtype=np.str_ if isinstance(classes[0], str) else np.int64)

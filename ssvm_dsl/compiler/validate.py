@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from operator import attrgetter
 from typing import Any
 
@@ -46,6 +46,8 @@ class Examples:
 
     def size(self, dims: tuple[Dim, ...]) -> I64:
         """Return the number of positions of some axes in each example; ``shape (n,)``."""
+        if len(dims) == 1:
+            return self.sizes[dims[0].name]
         total = np.ones(self.n, dtype=np.int64)
         for dim in dims:
             total = total * self.sizes[dim.name]
@@ -79,6 +81,8 @@ def check_sequence(values: object, what: str, declaration: Declaration | None = 
 
     A sparse matrix is one where the model (of the declaration) has a single input, of one sparse row for each example.
     """
+    if type(values) is list and values:
+        return values
     rows = None if declaration is None else _only_row(declaration)
     if is_sparse(values) and rows is not None and len(getattr(values, "shape", ())) == 2:
         found: Sequence[Any] = checked(rows_of_matrix, values, f"input '{rows.name}'")
@@ -229,16 +233,20 @@ def stack_dense(symbol: Input, arrays: list[NDArray[Any]], sizes: I64) -> F64:
     width = symbol.width
     flat = arrays if len(symbol.dims) == 1 and len(symbol.shape) == 1 else [a.reshape(-1, width) for a in arrays]
     rows = np.ascontiguousarray(as_floats(np.concatenate(flat)))
-    check_finite(rows, pointers(sizes), f"input '{symbol.name}'")
+    if not all_finite(rows):
+        check_finite(rows, pointers(sizes), f"input '{symbol.name}'")
     return rows
 
 
 def check_finite(rows: F64, row_ptr: I64, what: str) -> None:
     """Raise a DataError naming the first example with nan or infinity."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.dot(rows.ravel(), rows.ravel())  # BLAS: twice as fast as a sum
-    if not np.isfinite(squares):
+    if not all_finite(rows):
         _complain_numbers(rows, ~np.isfinite(rows), row_ptr, what, "finite numbers")
+
+
+def all_finite(rows: F64) -> bool:
+    """Whether squares of numbers can be added up; where they cannot, the numbers may still be finite."""
+    return isfinite(np.vdot(rows, rows))  # BLAS: twice as fast as a sum; and it does not warn of an overflow
 
 
 def _complain_numbers(rows: F64, wrong: NDArray[np.bool_], row_ptr: I64, what: str, expected: str) -> None:

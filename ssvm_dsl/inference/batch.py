@@ -19,7 +19,7 @@ from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
+from ssvm_dsl.ir.solution import TIME, Solution, join_solutions
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -36,7 +36,7 @@ def split_examples(state_ptr: I64, ids: I64) -> list[I64]:
         First state of each example.
     ids : ndarray of int64
     """
-    states = np.cumsum(state_ptr[1:][ids] - state_ptr[ids])
+    states = (state_ptr[1:][ids] - state_ptr[ids]).cumsum()
     if len(ids) == 0 or states[-1] <= PART_STATES:
         return [ids]
     part = (states - 1) // PART_STATES
@@ -76,21 +76,26 @@ def solve_batch(
     until = Deadline() if deadline is None else deadline
     parameters.fill_shared(w, theta)
 
-    def part(ids: I64) -> Solution:
+    def part(ids: I64 | None) -> Solution:
         try:
             parameters.fill_examples(w, theta, ids)
         except DataError as err:
             raise err.shifted(first) from err.__cause__
-        mine = until.share(len(ids) / (program.n_examples - int(ids[0]))) if len(ids) else until
+        mine = until
+        if ids is not None and len(ids) and until.limit < np.inf:
+            mine = until.share(len(ids) / (program.n_examples - int(ids[0])))
         return refuse_interrupted(answer_within(session, mine, Question(theta, ids, task, k=k)))
 
-    ids = np.arange(program.n_examples, dtype=np.int64)
-    solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
+    if program.n_states <= PART_STATES:
+        solution = part(None)
+    else:
+        ids = np.arange(program.n_examples, dtype=np.int64)
+        solution = join_solutions(executor.map(part, split_examples(program.state_ptr[program.var_ptr], ids)))
     noted = MissingAnswers(task) if missing is None else missing
     why = partial(conflict, session.program, theta, until=until)
     noted.add(session.plan, session.guarantee, solution, first, why)
     if missing is None:
         noted.check()
-    if (solution.stop == Stop.TIME).any():  # whoever is told so will ask what is proved all the same
+    if np.logical_or.reduce(solution.stop == TIME):  # whoever is told so will ask what is proved all the same
         solution.terms = Terms.of(program, theta)
     return solution

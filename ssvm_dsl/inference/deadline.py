@@ -19,7 +19,7 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.solution import Solution, Stop
+from ssvm_dsl.ir.solution import INTERRUPTED, Solution, Stop
 from ssvm_dsl.plugin_api.loading import loading_time
 
 
@@ -115,6 +115,8 @@ def answer_within(
     known : ndarray of float64, shape (n,), optional
         Scores that labellings are known to have; see :class:`~ssvm_dsl.inference.session.PlannedSession`.
     """
+    if deadline.limit == np.inf:
+        return session.solve(question, known)
     found: Solution | None = None
     while True:
         before = deadline.loaded
@@ -154,6 +156,6 @@ def better_of(program: Program, question: Question, first: Solution, second: Sol
 
 def refuse_interrupted(solution: Solution) -> Solution:
     """Return a solution; raise ``KeyboardInterrupt`` for one that a backend cut short because of Ctrl-C."""
-    if (solution.stop == Stop.INTERRUPTED).any():
+    if np.logical_or.reduce(solution.stop == INTERRUPTED):
         raise KeyboardInterrupt
     return solution

@@ -31,12 +31,22 @@ class Threads:
     """
 
     def __init__(self, n_threads: int = 1) -> None:
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="ssvm") if n_threads > 1 else None
+        self._n_threads = n_threads
+        self._started: ThreadPoolExecutor | None = None
         self._lock, self._at_work = Lock(), set[int]()
+
+    @property
+    def _pool(self) -> ThreadPoolExecutor | None:
+        """The pool, which is made for the first work to be shared."""
+        if self._n_threads > 1 and self._started is None:
+            with self._lock:
+                if self._started is None:
+                    self._started = ThreadPoolExecutor(self._n_threads, thread_name_prefix="ssvm")
+        return self._started
 
     def map(self, function: Callable[[Any], T], parts: Sequence[Any]) -> list[T]:
         """Return ``[function(part) for part in parts]``."""
-        if self._pool is None or len(parts) < 2:
+        if len(parts) < 2 or self._pool is None:
             return [function(part) for part in parts]
         if self._at_work:  # after Ctrl-C: what they work on is not to be touched
             raise KeyboardInterrupt
@@ -64,8 +74,8 @@ class Threads:
 
     def close(self) -> None:
         """Stop the threads; do not wait for those that Ctrl-C did not end."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=not self._at_work, cancel_futures=True)
+        if self._started is not None:
+            self._started.shutdown(wait=not self._at_work, cancel_futures=True)
 
     def _run(self, function: Callable[[], T]) -> T:
         """Call a function in a thread that hears of Ctrl-C."""

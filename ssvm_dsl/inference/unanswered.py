@@ -11,7 +11,7 @@ from ssvm_dsl.array_types import Bools
 from ssvm_dsl.errors import InfeasibleError, MissingAnswerError, NoLabellingError
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Task
-from ssvm_dsl.ir.solution import Primal, Solution, Stop
+from ssvm_dsl.ir.solution import FEASIBLE, INFEASIBLE, Primal, Solution, Stop
 
 #: Examples that an error names at most.
 NAMED = 5
@@ -55,9 +55,9 @@ class MissingAnswers:
         """
         missing = without_answer(solution, self.task)
         self.n_examples = first + len(missing)
-        if not missing.any():
+        if not np.logical_or.reduce(missing):
             return missing
-        never = missing & (solution.primal == Primal.INFEASIBLE)
+        never = missing & (solution.primal == INFEASIBLE)
         if never.any() and not self.infeasible:
             self._reason = why(int(np.flatnonzero(never)[0]))
         open_ones = missing & ~never
@@ -69,6 +69,11 @@ class MissingAnswers:
         self.without += (first + np.flatnonzero(open_ones)).tolist()
         return missing
 
+    @property
+    def any(self) -> bool:
+        """Whether an example has no answer."""
+        return bool(self.infeasible or self.without)
+
     def check(self, found: Sequence[Any] = ()) -> None:
         """Raise where an example has no answer; the error carries what was found.
 
@@ -79,7 +84,7 @@ class MissingAnswers:
         NoLabellingError
             The backend found none, or a fractional solution only.
         """
-        if not self.infeasible and not self.without:
+        if not self.any:
             return
         error: MissingAnswerError
         if self.infeasible:
@@ -144,9 +149,9 @@ def without_answer(solution: Solution, task: Task) -> Bools:
 
     Marginals come without labels, but with log Z where they are done.
     """
-    none = np.asarray(solution.primal != Primal.FEASIBLE)
+    none = np.asarray(solution.primal != FEASIBLE)
     if task is Task.MARGINALS and solution.log_partition is not None:
-        none = np.isnan(solution.log_partition) | (solution.primal == Primal.INFEASIBLE)
+        none = np.isnan(solution.log_partition) | (solution.primal == INFEASIBLE)
     return none
 
 

@@ -272,7 +272,9 @@ class ConstraintGroup:
         return []
 
 
-def broken_constraints(groups: tuple[ConstraintGroup, ...], labels: I32, label_ptr: I64, examples: I64) -> Bools:
+def broken_constraints(
+    groups: tuple[ConstraintGroup, ...], labels: I32, label_ptr: I64, examples: I64 | None
+) -> Bools:
     """Return which of the examples asked for break a constraint; ``ndarray of bool, shape (n,)``.
 
     Parameters
@@ -282,10 +284,11 @@ def broken_constraints(groups: tuple[ConstraintGroup, ...], labels: I32, label_p
     labels : ndarray of int32
         Packed over the examples asked for.
     label_ptr : ndarray of int64, shape (n + 1,)
-    examples : ndarray of int64, shape (n,)
+    examples : ndarray of int64, shape (n,), optional
+        All by default.
     """
-    out = np.zeros(len(examples), dtype=bool)
+    out = np.zeros(len(label_ptr) - 1 if examples is None else len(examples), dtype=bool)
     for group in groups:
-        mine = group.take(examples)
+        mine = group if examples is None else group.take(examples)
         out[mine.example_of[mine.broken(labels, label_ptr)]] = True
     return out

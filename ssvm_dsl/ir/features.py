@@ -42,12 +42,12 @@ class Block:
     lower_bound: float = -np.inf
     feature_axis: int | None = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of weights."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def stop(self) -> int:
         """Where the block ends in w."""
         return self.offset + self.size
@@ -257,9 +257,9 @@ class FeatureMap:
         part = w[self.block.offset : self.block.stop]
         if self.observed is not None:
             return part.reshape(1, -1)
-        if self.sparse:
-            return part.reshape(self.n_units, self.width, self.n_basis)
-        return part.reshape(self.n_units, self.n_basis, self.width)
+        if isinstance(self.features, SparseRows):
+            return part.reshape(self.n_units, self.features.n_columns, self.n_basis)
+        return part.reshape(self.n_units, self.n_basis, -1 if len(part) else self.width)
 
 
 def table_rows(fmap: FeatureMap) -> tuple[I32, I64, int]:

@@ -242,6 +242,17 @@ class Program:
         return pointers(self.card)
 
     @cached_property
+    def every_example(self) -> I64:
+        """The numbers of all examples; ``ndarray, shape (B,)``, not to be written to."""
+        return np.arange(self.n_examples, dtype=np.int64)
+
+    @cached_property
+    def table_places(self) -> list[tuple[int, int, tuple[int, int]]]:
+        """For each group where its tables begin and end among those of all, and (their number, entries of each)."""
+        ptr = pointers(np.array([group.n_tables * group.n_configs for group in self.groups], dtype=np.int64)).tolist()
+        return [(ptr[g], ptr[g + 1], (group.n_tables, group.n_configs)) for g, group in enumerate(self.groups)]
+
+    @cached_property
     def uniform_card(self) -> int:
         """The number of states when all variables have the same, else 0."""
         return int(self.card[0]) if len(self.card) and bool((self.card == self.card[0]).all()) else 0

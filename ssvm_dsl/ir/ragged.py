@@ -19,7 +19,7 @@ STRETCH = 2**15
 def pointers(lengths: Ints) -> I64:
     """Return ``ndarray, shape (n + 1,)``: 0 and the running sums of ``lengths``."""
     out = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=out[1:])
+    lengths.cumsum(out=out[1:])
     return out
 
 

@@ -39,6 +39,11 @@ class Primal(IntEnum):
     INFEASIBLE = 3
 
 
+#: The codes as plain numbers: looking at a member of an enumeration costs more than comparing small arrays.
+FINISHED, TIME, INTERRUPTED = int(Stop.FINISHED), int(Stop.TIME), int(Stop.INTERRUPTED)
+FEASIBLE, FRACTIONAL, NONE, INFEASIBLE = map(int, Primal)
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals:
     """Marginal probabilities (or a fractional solution), packed over the examples asked for.
@@ -104,9 +109,11 @@ class Solution:
         ``-inf`` marks infeasible examples, and ``nan`` those that time did not reach (whatever their labels are).
         """
         best = score if score.ndim == 1 else score[0]
+        if np.logical_and.reduce(best > -np.inf):
+            return cls(labels, score, best.copy(), np.zeros(len(best), np.int8), np.zeros(len(best), np.int8), **extra)
         late = np.isnan(best)
-        primal = np.where(best == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE)
-        primal, stop = np.where(late, Primal.NONE, primal), np.where(late, Stop.TIME, Stop.FINISHED)
+        primal = np.where(best == -np.inf, INFEASIBLE, FEASIBLE)
+        primal, stop = np.where(late, NONE, primal), np.where(late, TIME, FINISHED)
         score = np.where(late, -np.inf, score)
         return cls(labels, score, best.copy(), stop.astype(np.int8), primal.astype(np.int8), **extra)
 
@@ -183,7 +190,7 @@ def join_solutions(parts: Sequence[Solution]) -> Solution:
 
 def select(program: Program, examples: I64 | None) -> I64:
     """Return the numbers of the examples asked for (all of them for ``None``)."""
-    return np.arange(program.n_examples, dtype=np.int64) if examples is None else examples
+    return program.every_example if examples is None else examples
 
 
 def label_ptr(program: Program, examples: I64 | None) -> I64:
@@ -207,10 +214,16 @@ def score_labels(program: Program, theta: Theta, labels: I32, examples: I64 | No
     -------
     ndarray of float64, shape (n,)
     """
-    from ssvm_dsl.kernels.scoring import add_table_scores
+    return score_packed(program, theta, labels, select(program, examples), label_ptr(program, examples))
 
-    ids, ptr = select(program, examples), label_ptr(program, examples)
-    total = theta.const[ids] + node_scores(program, theta.node, labels, examples)
+
+def score_packed(program: Program, theta: Theta, labels: I32, ids: I64, ptr: I64) -> F64:
+    """Return the scores of labels that are packed at ``ptr``, as :func:`score_labels` does."""
+    from ssvm_dsl.kernels.scoring import add_node_scores, add_table_scores
+
+    total = np.zeros(len(ids))
+    add_node_scores(theta.node, program.state_ptr, program.var_ptr, ids, ptr, labels, total)
+    total += theta.const[ids]
     for group, tables in zip(program.groups, theta.tables, strict=True):
         add_table_scores(group.flat, tables, ids, ptr, labels, total)
     return total

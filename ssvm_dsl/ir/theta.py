@@ -39,12 +39,9 @@ class Theta:
     @classmethod
     def zeros(cls, program: Program) -> Theta:
         """Return all-zero scores laid out for a program."""
-        sizes = [group.n_tables * group.n_configs for group in program.groups]
-        ptr = pointers(np.array(sizes, dtype=np.int64))
-        pool = np.zeros(int(ptr[-1]))
-        tables = tuple(
-            pool[ptr[g] : ptr[g + 1]].reshape(group.n_tables, group.n_configs) for g, group in enumerate(program.groups)
-        )
+        places = program.table_places
+        pool = np.zeros(places[-1][1] if places else 0)
+        tables = tuple([pool[lo:hi].reshape(shape) for lo, hi, shape in places])
         return cls(np.zeros(program.n_states), pool, tables, np.zeros(program.n_examples))
 
     @classmethod

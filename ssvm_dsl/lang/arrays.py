@@ -127,6 +127,8 @@ def real_array(value: Any) -> NDArray[Any]:
 
 def as_floats(array: NDArray[Any]) -> F64:
     """Return an array of real numbers in float64; numbers beyond its range become infinite, without a warning."""
+    if type(array) is np.ndarray and array.dtype == np.float64:
+        return array
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=np.float64)
 

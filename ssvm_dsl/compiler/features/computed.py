@@ -8,6 +8,8 @@ What decides on labels without weights (masks, given scores) is always computed.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64
@@ -42,13 +44,17 @@ class Computed:
     """
 
     def __init__(self, declaration: Declaration, n: int, in_time: bool) -> None:
-        self.n, self._in_time = n, in_time
+        self.n, self._in_time, self._declaration = n, in_time, declaration
+
+    @cached_property
+    def _needed(self) -> set[Source]:
+        declaration = self._declaration
         fixed = (*(label.allowed for label in declaration.labels), *(given.features for given in declaration.given))
-        self._needed = {source for one in fixed for source in walk_sources(one)}
+        return {source for one in fixed for source in walk_sources(one)}
 
     def may_end(self, source: Source) -> bool:
         """Whether features of a source may be left out."""
-        return self._in_time and source not in self._needed and time_left() < float("inf")
+        return self._in_time and time_left() < float("inf") and source not in self._needed
 
     def goes_on(self, source: Source, i: int) -> bool:
         """Return whether a source is computed for example i; where it is not, it is for none after it either."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any, TypeVar
@@ -98,17 +99,20 @@ class Encoder:
         self.computed = Computed(declaration, examples.n, in_time)
         self.fitting = fitted is None
         self.fitted: Fitted = {} if fitted is None else fitted
-        self._keys = fitted_keys(declaration)
         self._done: dict[Source, Rows] = {}
+
+    @cached_property
+    def _keys(self) -> dict[Source, str]:
+        return fitted_keys(self.declaration)
 
     def rows(self, source: Source) -> Rows:
         """Return the feature rows of a source."""
-        if source not in self._done:
-            if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
-                self._done[source] = self._some_rows(source)
-            else:
-                self._done[source] = _EVALUATORS[type(source)](self, source)
-        return self._done[source]
+        found = self._done.get(source) if self._done else None
+        if found is None:
+            late = isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0)
+            found = self._some_rows(source) if late else _EVALUATORS[type(source)](self, source)
+            self._done[source] = found
+        return found
 
     def _some_rows(self, source: lang.Transform) -> Rows:
         """Return rows of a source for which there is no time: it is computed of a few rows, the others are 0."""

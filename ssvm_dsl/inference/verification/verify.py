@@ -14,6 +14,7 @@ from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import BackendFault, PluginError
 from ssvm_dsl.inference.starting.fill_in import filled_in
 from ssvm_dsl.inference.verification.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form
+from ssvm_dsl.inference.verification.plain import recognised
 from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
 from ssvm_dsl.inference.verification.ranking import check_ranking
 from ssvm_dsl.inference.verification.witness import best_states, check_witness
@@ -97,6 +98,11 @@ class Verifier:
         BackendFault
             The answer breaks the contract.
         """
+        if not self.foreign or known is not None:  # others are held against a labelling that is found first
+            score = recognised(self.program, question, solution, self.caps, known)
+            if score is not None:
+                solution.score = score
+                return solution
         check_form(self.program, solution, question, self._fault)
         solution = filled_in(self.program, question, solution, self.caps.guarantee, self.completes)
         task = question.task
@@ -279,8 +285,8 @@ class Verifier:
 
     def _breaks(self, labels: I32, question: Question) -> NDArray[np.bool_]:
         """Return which examples' labellings break a constraint."""
-        program, ids = self.program, question.ids(self.program)
-        return broken_constraints(program.constraints, labels, question.label_ptr(program), ids)
+        program, ptr = self.program, question.label_ptr(self.program)
+        return broken_constraints(program.constraints, labels, ptr, question.examples)
 
     def _first_broken(self, labels: I32, question: Question, there: NDArray[np.bool_]) -> str:
         """Return which constraint labellings break first, in words; empty where they break none."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+from ssvm_dsl.inference.threads import Threads
 
 #: BLAS libraries, and the numbers of threads to put back.
 _Found = list[tuple[Any, int]]
@@ -58,29 +59,47 @@ class _Limit:
 _LIMIT = _Limit()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+class one_blas_thread:
     """Keep BLAS to one thread within a ``with`` statement."""
-    own = _LIMIT.enter()
-    try:
-        yield
-    finally:
-        _LIMIT.leave(own)
+
+    def __enter__(self) -> None:
+        self._own = _LIMIT.enter()
+
+    def __exit__(self, *error: object) -> None:
+        _LIMIT.leave(self._own)
+
+
+class CallThreads(Threads):
+    """The threads of one call, in a ``with`` statement: BLAS keeps to one, parallelism is over examples."""
+
+    def __enter__(self) -> CallThreads:
+        self._blas = one_blas_thread()
+        self._blas.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._blas.__exit__()
+        finally:
+            self.close()
 
 
 def _lowered(libraries: Iterable[Any]) -> _Found:
     """Set one thread; return the libraries that had more, unless someone else holds on to their number."""
-    before = [(library, library.num_threads) for library in libraries]
-    found = [(library, n) for library, n in before if n is not None and n > 1]
-    for library, _ in found:
-        _set(library, 1)
-    return [(library, n) for library, n in found if library.num_threads == 1]
+    found: _Found = []
+    for library in libraries:
+        n = library.get_num_threads()
+        if n is not None and n > 1:
+            _set(library, 1)
+            if library.get_num_threads() == 1:
+                found.append((library, n))
+    return found
 
 
 def _put_back(found: _Found) -> None:
     """Set the numbers of threads that were found, where they have not been changed since."""
     for library, n in found:
-        if library.num_threads == 1:
+        if library.get_num_threads() == 1:
             _set(library, n)
 
 

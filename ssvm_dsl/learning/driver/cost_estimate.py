@@ -158,14 +158,15 @@ def fit_cost_estimate(
     return replace(made, faster=tuple(quick))
 
 
-def seconds_for(need: Need, chosen: Plan, n: int) -> float:
-    """Return the expected seconds of answers for n examples, from the plan for the first few."""
-    return chosen.seconds * n / max(need.n_examples, 1)
+def prediction_warning(need: Need, chosen: Plan, n: int, limit: float) -> str:
+    """Return what to tell before answers for n examples, which end at a limit (``inf`` without); mostly nothing."""
+    seconds = chosen.seconds * n / max(need.n_examples, 1)
+    return predict_cost_estimate(need, chosen, n).warning(limit) if seconds > min(limit, LONG) else ""
 
 
 def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
     """Return what answers for n examples are expected to take, from the plan for the first few."""
-    seconds = seconds_for(need, chosen, n)
+    seconds = chosen.seconds * n / max(need.n_examples, 1)
     made = CostEstimate("this prediction", chosen.backend, n, seconds)
     if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
         return made

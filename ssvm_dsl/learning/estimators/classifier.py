@@ -38,7 +38,7 @@ class Classifier(Learner):
         if label is None:
             raise AttributeError(self._no_classes("classes_"))
         self._check_fitted()
-        return np.arange(label.n_states) if label.classes is None else class_array(label.classes)
+        return np.arange(label.n_states) if label.classes is None else class_array(label.classes).copy()
 
     @memory_for("decision_function", "ask for fewer examples at once, or set another backend")
     def decision_function(self, X: Sequence[Any], *, time_limit: float | None = None) -> F64:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +19,6 @@ from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.inference.unanswered import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.io.regular_file import as_path
@@ -28,7 +26,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.learning.driver.blas_threads import CallThreads
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
@@ -43,7 +41,6 @@ from ssvm_dsl.learning.risks.answers import (
 )
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.contained import contained
-from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling
@@ -255,10 +252,10 @@ class Predictor(Estimator):
         request = PredictionRequest(self.coef_, self.backend, own, task, k, guarantee, deadline, missing)
         with self._executor() as executor:
             found = request.each(grounder, len(examples), executor, noted)
-        worth = BoundSummary.joined(worths)
+        worth = worths[0] if len(worths) == 1 else BoundSummary.joined(worths)
         if self._deadline is not None and (worth.open.any() or missing.without):
             self._deadline.check()  # a fit does not learn from what its end has cut short
-        if on_missing == "raise":
+        if on_missing == "raise" and missing.any:
             missing.check(_joined(found))
         if late := worth.unproved():
             text = f"{late}; raise time_limit, or look at predict(..., return_bounds=True)"
@@ -289,16 +286,9 @@ class Predictor(Estimator):
                 raise AttributeError(f"{name}: the weights were given (from_weights), so there was no fit to report of")
             raise AttributeError(text)
 
-    @contextmanager
-    def _executor(self) -> Iterator[Executor]:
-        """Give an executor for this call; BLAS keeps to one thread, parallelism is over examples."""
-        n = self.n_threads if self.n_threads is not None else processors.available()
-        executor: Executor = Threads(int(n))
-        try:
-            with one_blas_thread():
-                yield executor
-        finally:
-            executor.close()
+    def _executor(self) -> CallThreads:
+        """Return the executor of a call."""
+        return CallThreads(int(self.n_threads if self.n_threads is not None else processors.available()))
 
     def save(self, path: str | Path) -> None:
         """Write the model, fitted or with given weights, to a file (JSON and arrays; no pickle, no code).

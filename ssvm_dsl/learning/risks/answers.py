@@ -26,8 +26,8 @@ from ssvm_dsl.inference.starting.session import StartingSession
 from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
-from ssvm_dsl.ir.solution import Solution, Stop
-from ssvm_dsl.learning.driver.cost_estimate import LONG, predict_cost_estimate, seconds_for
+from ssvm_dsl.ir.solution import TIME, Solution
+from ssvm_dsl.learning.driver.cost_estimate import prediction_warning
 from ssvm_dsl.pausing import pause, within
 from ssvm_dsl.plugin_api.protocols import Executor
 
@@ -125,8 +125,7 @@ class PredictionRequest:
 
     def _announce(self, n: int, need: Need, chosen: Plan) -> None:
         """Warn of a prediction for n examples that will take long."""
-        seconds, limit = seconds_for(need, chosen, n), self.deadline.limit
-        if seconds > min(limit, LONG) and (slow := predict_cost_estimate(need, chosen, n).warning(limit)):
+        if slow := prediction_warning(need, chosen, n, self.deadline.limit):
             warn_caller(slow)
 
 
@@ -199,8 +198,9 @@ class BoundSummary:
     @classmethod
     def of(cls, solution: Solution) -> BoundSummary:
         """Return what is known of the answers of a chunk."""
-        late = solution.stop == Stop.TIME
-        return cls(solution.best, solution.bound, late & ~solution.optimal() if late.any() else late)
+        late = solution.stop == TIME
+        some = np.logical_or.reduce(late)
+        return cls(solution.best, solution.bound, late & ~solution.optimal() if some else late)
 
     @classmethod
     def joined(cls, parts: list[BoundSummary]) -> BoundSummary:

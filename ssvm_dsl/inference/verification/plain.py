@@ -1,0 +1,74 @@
+"""Recognise right answers at small cost: a finished best labelling of each example, whose numbers agree.
+
+It makes the comparisons of :class:`~ssvm_dsl.inference.verification.verify.Verifier` in one pass, without words for
+what is wrong: an answer that it does not recognise is looked at in full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.ir.constraints import broken_constraints
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import Solution, score_packed
+
+#: Tasks that one labelling answers.
+ONE_LABELLING = (Task.MAP, Task.MAP_CLAMPED)
+
+_ALL, _ANY = np.logical_and.reduce, np.logical_or.reduce
+
+
+def recognised(program: Program, question: Question, solution: Solution, caps: Caps, known: F64 | None) -> F64 | None:
+    """Return the scores of an answer that keeps the contract for all that can be seen here; ``None`` otherwise.
+
+    Parameters
+    ----------
+    program : Program
+        With the rules of its constraints.
+    question : Question
+    solution : Solution
+        Whatever a backend returned.
+    caps : Caps
+        What it claims.
+    known : ndarray of float64, shape (n,), optional
+        Scores that labellings of the examples are known to have.
+    """
+    if question.task not in ONE_LABELLING or type(solution) is not Solution:
+        return None
+    ids, ptr = question.ids(program), question.label_ptr(program)
+    n, labels, claimed, bound = len(ids), solution.labels, solution.score, solution.bound
+    formed = (
+        _is(labels, np.int32, int(ptr[-1])) and _is(claimed, np.float64, n) and _is(bound, np.float64, n)
+        and _is(solution.stop, np.int8, n) and _is(solution.primal, np.int8, n)
+    )  # fmt: skip
+    if not formed or _ANY(solution.stop) or _ANY(solution.primal):  # finished, and feasible
+        return None
+    variables = positions(program.var_ptr, question.examples)
+    if not _ALL(labels.view(np.uint32) < program.card[variables]):  # negative ones are large
+        return None
+    allowed, clamp = program.allowed, question.clamp
+    if allowed is not None and not _ALL(allowed[program.state_ptr[:-1][variables] + labels]):
+        return None
+    if clamp is not None and _ANY((clamp[variables] >= 0) & (clamp[variables] != labels)):
+        return None
+    if program.constraints and _ANY(broken_constraints(program.constraints, labels, ptr, question.examples)):
+        return None
+    score = score_packed(program, question.theta, labels, ids, ptr)
+    if not _ALL(np.isfinite(score)):
+        return None
+    size = caps.score_atol * np.abs(score)
+    above = bound - score
+    right = (np.abs(score - claimed) <= size) & (above >= -size)
+    if caps.guarantee is Guarantee.EXACT:
+        right &= above <= 2.0 * size
+    if known is not None:
+        right &= known - bound <= caps.score_atol * np.abs(known)
+    return score if _ALL(right) else None
+
+
+def _is(array: object, dtype: type, size: int) -> bool:
+    return type(array) is np.ndarray and array.dtype == dtype and array.shape == (size,)
