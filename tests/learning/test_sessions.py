@@ -72,6 +72,9 @@ class Library:
     def __init__(self, threading_layer="pthreads"):
         self.num_threads, self.threading_layer = 4, threading_layer
 
+    def get_num_threads(self):
+        return self.num_threads
+
     def set_num_threads(self, n):
         self.num_threads = n
 
