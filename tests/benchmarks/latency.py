@@ -83,7 +83,7 @@ class SixLabels(Model):
 
 
 class Align(Model):
-    I, J = Dim(), Dim()  # noqa: E741
+    I, J = Dim(), Dim()
     x = Input(I, J, 8)
     y = Label(I, J, 2)
     sim = Factor(y.is_(1), features=x)

@@ -109,8 +109,10 @@ class Encoder:
         """Return the feature rows of a source."""
         found = self._done.get(source) if self._done else None
         if found is None:
-            late = isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0)
-            found = self._some_rows(source) if late else _EVALUATORS[type(source)](self, source)
+            if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
+                found = self._some_rows(source)
+            else:
+                found = _EVALUATORS[type(source)](self, source)
             self._done[source] = found
         return found
 

@@ -133,7 +133,7 @@ def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
     """Return answers of which those from an example on keep masks and constraints, and nothing is known besides."""
     score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
     score[..., lo:][score[..., lo:] > -np.inf] = np.nan
-    bound[lo:], stop[lo:] = np.nan, Stop.TIME
+    bound[lo:], stop[lo:] = np.nan, TIME
     return replace(solution, score=score, bound=bound, stop=stop)
 
 
