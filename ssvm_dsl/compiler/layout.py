@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.compiler.class_states import class_array, equal_to, states_of
 from ssvm_dsl.compiler.missing_labels import missing_entries, signed_hint
 from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.segments import read_segments, segments_of
 from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words, refuse_mixture
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
-from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text, whole_numbers
+from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text
 from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.losses import Hamming
 from ssvm_dsl.lang.outputs.agreements import Agreement
-from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.symbols import plain
 
@@ -316,8 +316,8 @@ def _read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: obj
     """Return (states, mask of those that are ignored or not known) of all variables of one label."""
     values, hidden = _fill_missing(layout, label, values)
     pieces = _pieces(layout, label, values)
-    states = _joined([_states(label, piece) for piece in pieces], np.int32)
-    skip = None if ignore is None else _joined([_equal(piece, ignore) for piece in pieces], np.bool_)
+    states = _joined([states_of(label, piece) for piece in pieces], np.int32)
+    skip = None if ignore is None else _joined([equal_to(piece, ignore) for piece in pieces], np.bool_)
     if hidden is not None:
         skip = hidden if skip is None else skip | hidden
     wrong = states < 0 if skip is None else (states < 0) & ~skip
@@ -467,37 +467,6 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _kind(value: Any) -> str:
     """Return the name of a value's type; numpy's strings are strings."""
     return "str" if isinstance(value, str) else type(value).__name__
-
-
-@lru_cache(maxsize=64)
-def class_array(classes: tuple[ClassName, ...]) -> NDArray[Any]:
-    """Return class names as an array of strings or of int64."""
-    return np.array(classes, dtype=np.str_ if isinstance(classes[0], str) else np.int64)
-
-
-def _equal(flat: NDArray[Any], value: object) -> Bools:
-    """Return which labels are a value of the type of the classes."""
-    if isinstance(value, str):
-        return np.asarray(flat == value) if flat.dtype.kind == "U" else np.zeros(len(flat), dtype=bool)
-    whole, exact = whole_numbers(flat)
-    return np.asarray(exact & (whole == value))
-
-
-def _states(label: Label, flat: NDArray[Any]) -> I32:
-    """Return the state of each class name, -1 where it is not a class; whole numbers may be floats."""
-    if label.classes is None:
-        whole, exact = whole_numbers(flat)
-        return np.where(exact & (whole >= 0) & (whole < label.n_states), whole, -1).astype(np.int32)
-    names = class_array(label.classes)
-    exact = np.asarray(flat.dtype.kind == "U")
-    if names.dtype.kind != "U":
-        flat, exact = whole_numbers(flat)
-    elif not exact:
-        return np.full(len(flat), -1, dtype=np.int32)
-    order = np.argsort(names, kind="stable")
-    place = np.minimum(np.searchsorted(names[order], flat), len(names) - 1)
-    found = order[place]
-    return np.where(exact & (names[found] == flat), found, -1).astype(np.int32)
 
 
 def _complain(layout: Layout, label: Label, pieces: list[NDArray[Any]], at: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any, TypeVar
@@ -101,10 +100,6 @@ class Encoder:
         self.fitted: Fitted = {} if fitted is None else fitted
         self._done: dict[Source, Rows] = {}
 
-    @cached_property
-    def _keys(self) -> dict[Source, str]:
-        return fitted_keys(self.declaration)
-
     def rows(self, source: Source) -> Rows:
         """Return the feature rows of a source."""
         found = self._done.get(source) if self._done else None
@@ -127,7 +122,7 @@ class Encoder:
 
     def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what a source learnt in training, learning it now while fitting."""
-        return self.kept(self._keys[source], learn)
+        return self.kept(fitted_keys(self.declaration)[source], learn)
 
     def kept(self, key: str, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what is kept under a key, learning it now while fitting."""

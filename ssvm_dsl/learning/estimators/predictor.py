@@ -67,7 +67,7 @@ class Predictor(Estimator):
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
         """Make an instance that has met no examples."""
-        made = super().__new__(cls, *args, **named)
+        made = super().__new__(cls)
         made._structures = StructureCache()
         return made
 
