@@ -83,7 +83,7 @@ class ParameterMap:
 
     def refilled(self, maps: Sequence[FeatureMap], constants: Constants | None) -> ParameterMap:
         """Return the map with other features and constants of the same structure, from which the rest follows."""
-        made = ParameterMap(self.program, tuple(pool_features(maps)), self.blocks, constants, self.declared)
+        made = replace(self, maps=tuple(pool_features(maps)), constants=constants)
         for name in ("dim", "lower_bound", "_bare", "_covers"):
             made.__dict__[name] = getattr(self, name)
         return made
