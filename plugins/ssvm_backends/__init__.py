@@ -78,7 +78,7 @@ _PROGRAMS = (
         "ilp",
         "ssvm_backends.programs.ilp:ILP",
         "integer programming by CP-SAT or HiGHS: exact on any graph, exponential in the worst case",
-        requires=("ortools",),
+        requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(
             Option("solver", "cp-sat", "who solves", ("cp-sat", "highs")),
@@ -98,7 +98,7 @@ _PROGRAMS = (
         "lp",
         "ssvm_backends.programs.lp:LP",
         "linear programming over the local polytope: a certified bound, optimal where the solution is whole",
-        requires=("ortools",),
+        requires=("ortools.math_opt.python.mathopt",),
         install_hint="pip install ortools",
         options=(
             Option("solver", "auto", "who solves; auto: GLOP, PDLP for large examples", _LP_SOLVERS),
@@ -218,7 +218,7 @@ _MIXED = (
         "decompose",
         "ssvm_backends.decomposition.decompose:Decompose",
         "exact and anytime: dual decomposition into oracles of structures, sums, forests, and branch and bound",
-        requires=("ortools",),
+        requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(
             Option("max_iterations", 200, "most calls of the oracles in each node of the search", int, least=1),
@@ -346,7 +346,7 @@ _STRUCTURES = (
         "assignment",
         "ssvm_backends.structures.matchings.assignment:Assignment",
         "matchings and permutations: shortest augmenting paths, other limits by minimum-cost flow",
-        requires=("ortools",),
+        requires=("ortools.graph.python.min_cost_flow",),
         install_hint="pip install ortools",
         caps=replace(_RANKED, constraint_kinds=frozenset({"matching"})),
     ),
@@ -386,7 +386,7 @@ _STRUCTURES = (
         "circuit",
         "ssvm_backends.structures.routes.circuit:Circuit",
         "directed circuits and tours by CP-SAT's circuit constraint: exact, exponential in the worst case",
-        requires=("ortools",),
+        requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",
         options=(
             Option("num_workers", 1, "threads of one CP-SAT search; more than one is not reproducible", int, least=1),

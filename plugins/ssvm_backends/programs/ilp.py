@@ -31,6 +31,7 @@ from ssvm_backends.programs.cp_sat import CpSat
 from ssvm_backends.programs.local_polytope import Priced, first_incumbent
 from ssvm_backends.programs.milp import highs_milp
 from ssvm_backends.programs.next_best import k_best
+from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import RELATIVE, Need, Program, Question, Solution, Stop, Task
@@ -57,8 +58,11 @@ class ILP:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ILPSession:
         """Return a session."""
-        with loading():
-            importlib.import_module("scipy.optimize" if options["solver"] == "highs" else "ortools.sat.python.cp_model")
+        if options["solver"] == "highs":
+            with loading():
+                importlib.import_module("scipy.optimize")
+        else:
+            import_ortools("ortools.sat.python.cp_model")
         return ILPSession(program, options)
 
 

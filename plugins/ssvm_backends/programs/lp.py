@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.local_polytope import Priced
-from ssvm_backends.programs.lp_solvers import MATH_OPT, Highs, LPOutcome, MathOpt, Solver
+from ssvm_backends.programs.lp_solvers import Highs, LPOutcome, Solver
+from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
 from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Solution, Task, Topology
@@ -62,9 +63,11 @@ class LP:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> LPSession:
         """Return a session."""
-        with loading():
-            for module in ("scipy.optimize",) if options["solver"] == "highs" else MATH_OPT:
-                importlib.import_module(module)
+        if options["solver"] == "highs":
+            with loading():
+                importlib.import_module("scipy.optimize")
+        else:
+            import_math_opt()
         return LPSession(program, options)
 
 
@@ -76,7 +79,7 @@ class LPSession(PolytopeSession):
         self._solvers: dict[str, Solver] = {}
         wanted = ("glop", "pdlp") if options["solver"] == "auto" else (options["solver"],)
         for name in wanted:
-            self._solvers[name] = Highs() if name == "highs" else MathOpt(name)
+            self._solvers[name] = Highs() if name == "highs" else math_opt(name)
 
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
         """Solve the relaxation of one example."""

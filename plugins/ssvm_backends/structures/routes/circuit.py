@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.programs.cp_models import empty_model
+from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_backends.programs.session import run_interruptibly
 from ssvm_backends.structures.verdicts import verdict
 from ssvm_dsl.ir import F64, I32, I64, Bools, ConstraintGroup, Need, Program, Stop
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, Verdict, loading
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, ExampleSession, PlainExample, Verdict
 
 #: All gains together are below 2 to this power, in whole numbers.
 MAX_BITS = 52
@@ -39,8 +40,7 @@ class Circuit:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> CircuitSession:
         """Return a session."""
-        with loading():
-            import ortools.sat.python.cp_model  # noqa: F401
+        import_ortools("ortools.sat.python.cp_model")
         return CircuitSession(program, int(options["num_workers"]))
 
 
