@@ -92,11 +92,11 @@ class Deadline:
         left = self.left
         return Deadline(left if left == np.inf else part * left)
 
-    def check(self) -> None:
-        """Raise :class:`OutOfTime` when time is up."""
-        if perf_counter() - self._wall < self.limit - self.reserve:  # loading or not: most calls end here
+    def check(self, ahead: float = 0.0) -> None:
+        """Raise :class:`OutOfTime` when time is up, or will be in so many seconds."""
+        if perf_counter() - self._wall + ahead < self.limit - self.reserve:  # loading or not: most calls end here
             return
-        if self.over:
+        if self.left <= ahead:
             raise OutOfTime(f"the time limit of {self.limit:g} s is over")
 
 

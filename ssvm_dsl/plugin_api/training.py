@@ -185,11 +185,17 @@ class TrainProblem(Protocol):
     def seconds(self) -> float:
         """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
 
-    def pause(self) -> None:
+    def pause(self, ahead: float = 0.0) -> None:
         """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up.
 
         Oracle calls do so themselves.  Trainers call it between pieces of their own work, each some milliseconds long;
         Ctrl-C comes through there, too.
+
+        Parameters
+        ----------
+        ahead : float
+            Seconds that the next piece is expected to take, where nothing can cut it short: it is not begun unless
+            there is so much time.
         """
 
     def compiled(self, tables: bool = False) -> CompiledOracle | None:

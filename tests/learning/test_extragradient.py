@@ -159,11 +159,23 @@ def test_time_runs_out_inside_a_long_projection(monkeypatch):
         raise OutOfTime
 
     monkeypatch.setattr(projection, "ACCURACY", 0.0)
+    monkeypatch.setattr(projection, "COLUMNS", 1)
     polytope = points_of(ANY)
     endless = projection_of(polytope)
     endless.pause = struck
     with pytest.raises(OutOfTime):
         projected(endless, polytope, 10.0 * np.cos(np.arange(len(polytope.loss))))
+
+
+def test_where_a_projection_looks_at_the_clock_changes_nothing(monkeypatch):
+    polytope, looks = points_of(ANY), []
+    scores = 10.0 * np.cos(np.arange(len(polytope.loss)))
+    whole = projected(projection_of(polytope), polytope, scores)
+    monkeypatch.setattr(projection, "COLUMNS", 1)
+    cut = projection_of(polytope)
+    cut.pause = lambda: looks.append(1)
+    np.testing.assert_array_equal(projected(cut, polytope, scores), whole)
+    assert len(looks) > len(polytope.problem.objective.weight)
 
 
 @pytest.mark.parametrize("bounded", [False, True])

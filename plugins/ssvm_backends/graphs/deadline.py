@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
-from ssvm_dsl.ir import Limits
+import numpy as np
+
+from ssvm_dsl.ir import F64, Limits
 from ssvm_dsl.plugin_api import Clock
 
 #: The clock of work that may take as long as it does.
@@ -19,13 +21,29 @@ class TimeUp(Exception):
     """Time is up; what was found so far is kept."""
 
 
-def chunks_until(n: int, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Yield ``(lo, hi)`` ranges that cover ``0..n``; stop early when time is up."""
+def chunks_until(n: int, limits: Limits, seconds: F64 | None = None) -> Iterator[tuple[int, int]]:
+    """Yield ``(lo, hi)`` ranges that cover ``0..n``; stop early when time is up.
+
+    Parameters
+    ----------
+    n : int
+    limits : Limits
+    seconds : ndarray of float64, shape (n,), optional
+        What each of them is expected to take where nothing can cut it short: it is not begun unless there is so much
+        time.
+    """
     if limits.time is None:
         yield 0, n
         return
     end, lo, size = perf_counter() + limits.time, 0, PART
+    until = None if seconds is None else np.cumsum(seconds)
     while lo < n and (begin := perf_counter()) < end:
-        yield lo, min(lo + size, n)
-        lo += size
+        hi = min(lo + size, n)
+        if until is not None:
+            before = until[lo - 1] if lo else 0.0
+            hi = min(hi, int(np.searchsorted(until, before + end - begin, side="right")))
+            if hi <= lo:
+                return
+        yield lo, hi
+        lo = hi
         size = max(1, 2 * size if perf_counter() - begin < PACE else size // 2)

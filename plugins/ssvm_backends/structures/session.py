@@ -82,6 +82,10 @@ class StructureSession(ABC):
             Added to: how much better than the labels the best ones might be.
         """
 
+    def seconds(self, ids: I64) -> F64 | None:
+        """Return what each example is expected to take where that may be long; ``shape (n,)``."""
+        return None
+
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped`` or ``kbest``; see :class:`~ssvm_dsl.plugin_api.Session`."""
         from ssvm_backends.structures.literals import best_states
@@ -92,7 +96,7 @@ class StructureSession(ABC):
         ids, node, ptr = question.ids(program), question.masked_node(program), question.label_ptr(program)
         labels, excess = np.zeros(int(ptr[-1]), dtype=np.int32), np.zeros(len(ids))
         feasible, reached = np.zeros(len(ids), dtype=bool), 0
-        for lo, hi in chunks_until(len(ids), question.limits):
+        for lo, hi in chunks_until(len(ids), question.limits, self.seconds(ids)):
             part = ids[lo:hi]
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
             for number in range(len(self.literals)):

@@ -89,6 +89,7 @@ class EntropicRun(SaddleRun):
         slope = self.slope(w, self.of_cell * self.mu)
         direction = self.metric.solve(slope)
         for _ in range(MAX_TRIALS):
+            self.problem.pause()
             ahead = self.bounded(w - self.step * direction)
             logs, mu = self._normalised(self.logs + self.step / self.beta * (self.loss + scores))
             scores_ahead, slope_ahead = self._scores(ahead), self.slope(ahead, self.of_cell * mu)

@@ -148,6 +148,7 @@ class ExtragradientRun(SaddleRun):
         w, project = self.w, self.projection.step
         here = self.field(w, self.mass)
         while True:
+            self.problem.pause()
             ahead = self.bounded(w - self.step * here[0])
             _, mass, moved_x = project(self.x, here[1], -self.step)
             there = self.field(ahead, mass)

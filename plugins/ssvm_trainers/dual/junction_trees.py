@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ssvm_dsl.ir import F64, I32, I64, Bools, Program, eliminations, members, owners, pointers
+from ssvm_dsl.plugin_api import pause
 
 
 class JunctionTrees(NamedTuple):
@@ -225,6 +226,7 @@ def maximal_cliques(card: list[int], scopes: list[list[int]], order: list[int]) 
             around[v] |= free - {v}
     later: list[set[int]] = [set() for _ in card]
     for v in order:
+        pause()
         later[v] = {u for u in around[v] if place[u] > place[v]}
         for u in later[v]:
             around[u] |= later[v] - {u}
@@ -272,13 +274,16 @@ def _tree_of(program: Program, example: int, order: list[int]) -> _Tree:
     state = np.append(0, np.cumsum(card))
     parts: list[list[tuple[Any, int]]] = [[] for _ in cliques]
     for v, k in enumerate(of):
+        pause()
         parts[k].append((state[v] + digits[k][v], 0))
     for (g, scope, at), k in zip(factors, assigned, strict=True):
+        pause()
         strides = program.groups[g].strides.tolist()
         config = sum((digits[k][v] * s for v, s in zip(scope, strides, strict=True) if card[v] > 1), np.int64(0))
         parts[k].append((np.broadcast_to(at + config, digits[k][-1].shape), g + 1))
     up, down, rows, downs = [], [], [], []
     for k, clique in enumerate(cliques):
+        pause()
         shared = [v for v in clique if parents[k] >= 0 and v in digits[parents[k]]]
         rows.append(prod(card[v] for v in shared))
         downs.append(len(digits[parents[k]][-1]) if parents[k] >= 0 else 0)

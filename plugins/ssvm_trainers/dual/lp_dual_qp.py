@@ -57,6 +57,7 @@ class LPDualQP:
         """Yield the optimum; see :class:`~ssvm_dsl.plugin_api.Trainer`.  ``start`` is of no use to the solver."""
         polytope = polytope_of(problem, "lp-dual-qp")
         self._check_size(len(polytope.kept), polytope.n_features())
+        problem.pause()
         program = _write(problem, polytope)
         found = _solve(program, stop)
         w = np.maximum(np.array(found.x[: problem.dim]), problem.objective.lower)

@@ -44,6 +44,9 @@ from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 if TYPE_CHECKING:
     from ssvm_trainers.dual.projection.kernels import PolytopeLayout
 
+#: Seconds for each cell that it takes to lay out which ones are columns.
+CELL_SECONDS = 2e-8
+
 
 @dataclass(frozen=True, eq=False)
 class Polytope(ABC):
@@ -372,6 +375,7 @@ def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
     """
     require_no_constraints(problem, trainer)
     program = problem.parameters.program
+    problem.pause(CELL_SECONDS * n_marginals(program))
     if not problem.relaxed and not local_is_exact(problem.parameters):
         return clique_polytope(problem)
     used = _possible(program) & (problem.objective.weight[_owner(program)] > 0.0)

@@ -17,6 +17,9 @@ from ssvm_trainers.state_rules import COUNTS, NUMBERS, Rule
 #: Steps are shortened above this share of the longest length that is proved, and lengthened below the other.
 LONG, SHORT = 0.9, 0.4
 
+#: Seconds for each cell and for each feature of one that it takes to lay out equations, scores and their metric.
+ENTRY_SECONDS = 8e-8
+
 
 class SaddleOptions(Protocol):
     """The options that runs read."""
@@ -37,6 +40,7 @@ class SaddleRun(Run):
 
     def __init__(self, options: SaddleOptions, problem: TrainProblem, polytope: Polytope) -> None:
         self.options, self.problem, self.polytope = options, problem, polytope
+        problem.pause(ENTRY_SECONDS * (polytope.n_cells + polytope.n_features()))
         objective = problem.objective
         self.share, self.loss = objective.weight / problem.n, polytope.score_loss()
         self.of_truth = polytope.truth_features(self.share)
@@ -44,6 +48,7 @@ class SaddleRun(Run):
         self.counts = polytope.mass(polytope.full(self.share[polytope.owner]))
         self.beta = float(np.abs(problem.loss.node).max(initial=0.0) or 1.0) / options.balance
         counts = self.counts / self.beta
+        problem.pause()
         self.metric = WeightMetric(polytope.score_matrix(), counts, objective.lam * objective.scale, objective.lower)
         self.step, self.n_steps, self.passes = 1.0, 0, 0.0
 

@@ -30,6 +30,7 @@ from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimators.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.plugin_api.surroundings import kept_surroundings
@@ -125,7 +126,8 @@ def train(
         reason, inside = "seconds", False
     try:
         while reason is None:
-            iterate = next(steps, _END)
+            with within(fit.deadline):  # what trainers call may take long, too, and knows nothing of the fit
+                iterate = next(steps, _END)
             if iterate is _END:
                 reason = "ended"
                 break

@@ -221,11 +221,11 @@ class BaseProblem(ABC):
         """Return the time on a clock that stands still while kernels are compiled, for ``oracle_seconds``."""
         return work_seconds()
 
-    def pause(self) -> None:
-        """Raise :class:`~ssvm_dsl.errors.OutOfTime` when time is up; trainers call it between pieces of their work."""
+    def pause(self, ahead: float = 0.0) -> None:
+        """Raise :class:`~ssvm_dsl.errors.OutOfTime` unless there is time for the next piece of a trainer's work."""
         if self.keeps_back is not None:
             self.deadline.reserve = self.keeps_back()
-        self.deadline.check()
+        self.deadline.check(ahead)
 
     def ask(self, question: Question, known: F64 | None = None) -> Solution:
         """Return the session's answer to a question, which ends with the deadline.

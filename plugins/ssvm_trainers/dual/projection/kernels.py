@@ -16,8 +16,8 @@ import numpy as np
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import njit
 
-#: Newton steps of an example in one call at most, and points tried along one.
-CALL_STEPS, MAX_TRIED = 50, 50
+#: Newton steps of an example at most, those after which steps may lead as far as the first, and points tried along one.
+MOST_STEPS, RESTART, MAX_TRIED = 500, 50, 50
 
 #: The slope along a step falls to this share.
 SHARE = 0.1
@@ -114,9 +114,12 @@ class _Workspace(NamedTuple):
 @njit(cache=True, nogil=True)
 def project_all(
     layout: PolytopeLayout, used: Bools, share: F64, x: F64, scores: F64, length: float, y: F64, accuracy: float,
-    todo: Bools, out: F64, mass: F64,
+    todo: Bools, steps: I64, radius: F64, budget: int, out: F64, mass: F64,
 ) -> tuple[float, float]:  # fmt: skip
     """Write the projections of ``x + length * scores`` of the examples in ``todo`` to ``out``.
+
+    The call returns after some steps of Newton's method, so that its caller may look at the clock; calls with the same
+    arrays go on from there, and where they are cut changes no result.
 
     Parameters
     ----------
@@ -136,6 +139,12 @@ def project_all(
         How far a row may be off, relative to the largest number projected.
     todo : ndarray of bool, shape (B,)
         In place: false for those that are done; the others need more steps from their ``y``.
+    steps : ndarray of int64, shape (B,)
+        In place: steps of each example so far, 0 before the first call.
+    radius : ndarray of float64, shape (B,)
+        In place: how far the next step of each example may lead; of those without steps it is not read.
+    budget : int
+        Columns that may be passed over, once for each step of their example; the last step may go beyond.
     out : ndarray of float64, shape (n_columns,)
         Written for those that are done.
     mass : ndarray, shape of ``scores``
@@ -144,33 +153,39 @@ def project_all(
     Returns
     -------
     moved, off : float
-        ``sum_k share_k (x_k - out_k)^2`` of those that are done, and how far rows of the others are off, else 0.
+        ``sum_k share_k (x_k - out_k)^2`` of those that were done now, and how far rows of the others are off, else 0.
     """
     workspace = _room(layout)
     matrix = np.empty(1024)
     moved, farthest = 0.0, 0.0
     for i in range(len(share)):
-        if not todo[i]:
+        if not todo[i] or budget <= 0:
             continue
-        largest = _shift(layout, used, x, scores, length, i, workspace)
-        tolerance, radius = accuracy * (1.0 + largest), 1.0
-        for _ in range(CALL_STEPS):
+        largest, n_columns = _shift(layout, used, x, scores, length, i, workspace)
+        tolerance = accuracy * (1.0 + largest)
+        while budget > 0:
+            budget -= n_columns
             n_positive, off = _evaluate(layout, y, i, workspace)
             if off <= tolerance:
                 todo[i] = False
                 break
+            if steps[i] % RESTART == 0:
+                radius[i] = 1.0
+                if steps[i] == MOST_STEPS:
+                    break
+            steps[i] += 1
             n, size = _active_rows(layout, i, n_positive, workspace)
             if size > len(matrix):
                 matrix = np.empty(2 * size)
             # damping falls with the residual, so that the last steps are Newton's; radius adapts as in a trust region
-            _fill(n, n_positive, LEAST_DAMPING + min(off, MOST_OFF) / radius, workspace, matrix)
+            _fill(n, n_positive, LEAST_DAMPING + min(off, MOST_OFF) / radius[i], workspace, matrix)
             _solve(matrix, workspace.ptr, workspace.begin, n, workspace.step)
             taken = _search(layout, i, n, workspace)
             row0 = layout.row_ptr[i]
             for k in range(n):
                 y[row0 + workspace.rows[k]] += taken * workspace.step[k]
                 workspace.direction[workspace.rows[k]] = 0.0  # rows of the next equations may be others
-            radius = max(radius * SHORTER, SHORTEST) if taken < 0.5 else radius * LONGER
+            radius[i] = max(radius[i] * SHORTER, SHORTEST) if taken < 0.5 else radius[i] * LONGER
         if todo[i]:
             farthest = max(farthest, off)
         else:
@@ -197,8 +212,8 @@ def _room(layout: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _shift(layout: Any, used: Any, x: Any, scores: Any, length: float, i: int, space: Any) -> float:
-    """Write ``z = x + length * scores`` of an example and return its largest number, in absolute value.
+def _shift(layout: Any, used: Any, x: Any, scores: Any, length: float, i: int, space: Any) -> tuple[float, int]:
+    """Write ``z = x + length * scores`` of an example; return its largest number, in absolute value, and how many.
 
     Parameters
     ----------
@@ -220,7 +235,7 @@ def _shift(layout: Any, used: Any, x: Any, scores: Any, length: float, i: int, s
         if len(used):
             _forbid(used[first : first + size], z)
         k += size
-    return largest
+    return largest, k
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})

@@ -24,15 +24,15 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
 from ssvm_trainers.dual.junction_trees import JunctionTrees
-from ssvm_trainers.dual.projection.kernels import CALL_STEPS, PolytopeLayout, project_all
+from ssvm_trainers.dual.projection.kernels import MOST_STEPS, PolytopeLayout, project_all
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS
 
 #: How far a row may be from its right-hand side, relative to the largest number that is projected.
 ACCURACY = 1e-10
 
-#: Calls of the kernel for one projection at most, each of some Newton steps.
-MAX_CALLS = 10
+#: Columns that the kernel passes over between two looks at the clock: some hundredths of a second.
+COLUMNS = 2_000_000
 
 
 class PolytopeProjection(Stateful):
@@ -94,20 +94,19 @@ class PolytopeProjection(Stateful):
             Newton's method came to no end.
         """
         y, point, mass = self.y.copy(), np.zeros_like(x), np.zeros(self.n_scores)
-        todo, moved, off = self.share > 0.0, 0.0, 0.0
-        for _ in range(MAX_CALLS):
+        todo, steps, radius = self.share > 0.0, np.zeros(len(self.share), dtype=np.int64), np.ones_like(self.share)
+        moved = 0.0
+        while todo.any():
             more, off = project_all(
-                self.layout, self.used, self.share, x, scores, length, y, ACCURACY, todo, point, mass
+                self.layout, self.used, self.share, x, scores, length, y, ACCURACY, todo, steps, radius, COLUMNS,
+                point, mass,
             )  # fmt: skip
             moved += more
-            if not todo.any():
-                break
+            if (steps[todo] == MOST_STEPS).any():
+                text = f"a projection onto the marginals is off by {off:.1g} after {MOST_STEPS} steps"
+                advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
+                raise TrainingError(f"trainer 'extragradient': {text} of Newton's method; {advice}")
             self.pause()
-        else:
-            n_steps = MAX_CALLS * CALL_STEPS
-            text = f"a projection onto the marginals is off by {off:.1g} after {n_steps} steps of Newton's method"
-            advice = "use trainer_options={'geometry': 'entropic'} (for risk 'margin'), or trainer='bcfw'"
-            raise TrainingError(f"trainer 'extragradient': {text}; {advice}")
         self.y = y
         return point, mass, moved
 

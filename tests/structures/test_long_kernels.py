@@ -1,0 +1,56 @@
+"""Kernels that nothing can cut short are not begun where there is too little time for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.spanning_trees import trees_session
+from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
+from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
+from ssvm_dsl.compiler import ground
+from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
+
+#: More than any machine needs for what is begun here.
+LONG = 60.0
+
+
+class Nested(Model):
+    T = Dim()
+    x = Input(T, T)
+    head = Label(T, over=T, null=True)
+    arc = Factor(head, features=x)
+    root = Factor(head.is_(None))
+    tree = ProjectiveTree(head)
+    loss = Hamming(head)
+
+
+class Free(Nested):
+    tree = Arborescence(Nested.head)
+
+
+@pytest.mark.parametrize("model", [Nested, Free])
+@pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS])
+def test_sentences_too_long_for_the_time_left_are_not_begun(monkeypatch, model, task):
+    for name in ("BEST_PROJECTIVE", "BEST_ARBORESCENCE", "SUM_PROJECTIVE", "SUM_ARBORESCENCES"):
+        monkeypatch.setattr(trees_session, name, LONG / 100.0)
+    sizes, rng = (3, 4, 12, 3), np.random.default_rng(0)
+    program = ground(model, [rng.normal(size=(n, n)) for n in sizes]).program
+    session = TreesSession(program, projective=model is Nested)
+    theta = Theta.of(program, rng.normal(size=program.n_states), ())
+    whole = session.solve(Question(theta, task=task))
+    cut = session.solve(Question(theta, task=task, limits=Limits(time=LONG)))
+    assert not (whole.stop == Stop.TIME).any()
+    assert (cut.stop == Stop.TIME).tolist() == [False, False, True, True]
+    of = "log_partition" if task is Task.MARGINALS else "score"
+    np.testing.assert_array_equal(getattr(cut, of)[:2], getattr(whole, of)[:2])
+
+
+def test_what_is_expected_to_fit_is_begun():
+    seconds = np.array([0.0, LONG / 4, LONG / 4, 0.0, 2 * LONG, 0.0])
+    found = list(chunks_until(6, Limits(time=LONG), seconds))
+    assert found[0] == (0, 1)
+    assert found[-1][1] == 4
+    assert [hi for _, hi in found[:-1]] == [lo for lo, _ in found[1:]]
+    assert list(chunks_until(6, Limits(), seconds)) == [(0, 6)]
