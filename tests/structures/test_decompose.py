@@ -10,10 +10,13 @@ import pytest
 from clocks import ticking
 from constraints import few_runs
 from constraints.small import group_of, random_constraints, unlinked, with_pairs
+from ssvm_backends.decomposition import forests
 from ssvm_backends.decomposition.decompose import WITH_ORACLES
+from ssvm_backends.decomposition.forests import first_layers
 from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
@@ -287,3 +290,37 @@ def test_parts_are_made_within_the_limit_and_a_labelling_is_there_before_them():
     assert found.stop[0] == Stop.TIME
     assert found.primal[0] == Primal.FEASIBLE
     assert found.score[0] <= found.bound[0] < np.inf
+
+
+def layers_by_hand(scopes, order, n):
+    """The first layer in which each scope closes no cycle, or is there already."""
+    layer, layers = {}, []
+    for f in order:
+        for number in range(len(layers) + 1):
+            if number == len(layers):
+                layers.append((set(), [{v} for v in range(n)]))
+            known, components = layers[number]
+            mine = [next(k for k, one in enumerate(components) if v in one) for v in scopes[f]]
+            if scopes[f] in known or len(set(mine)) == len(mine):
+                joined = set().union(*(components[k] for k in mine))
+                components[:] = [one for one in components if not one & joined] + [joined]
+                known.add(scopes[f])
+                layer[f] = number
+                break
+    return [layer[f] for f in range(len(scopes))]
+
+
+@pytest.mark.parametrize("arities", [(2,), (1, 2, 3)])
+def test_factors_go_to_the_first_forest_that_takes_them_however_often_the_clock_is_looked_at(monkeypatch, arities):
+    rng, n = np.random.default_rng(0), 12
+    scopes = [tuple(sorted(rng.choice(n, rng.choice(arities), replace=False).tolist())) for _ in range(120)]
+    ptr = np.cumsum([0, *map(len, scopes)])
+    scope, same = np.concatenate(scopes).astype(np.int64), np.array([scopes.index(one) for one in scopes])
+    order = rng.permutation(len(scopes))
+    wanted = layers_by_hand(scopes, order.tolist(), n)
+    assert max(wanted) > forests.FIRST_LAYERS
+    for every in (10**6, 7, 1):
+        monkeypatch.setattr(forests, "LOOK_EVERY", every)
+        assert first_layers(ptr, scope, same, order, n, Clock.start(Limits())).tolist() == wanted
+    with pytest.raises(OutOfTime):
+        first_layers(ptr, scope, same, order, n, Clock.start(Limits(time=0.0)))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_backends.decomposition.forests import first_layers
 from ssvm_backends.elimination.junction_tree import JunctionTreeSession
 from ssvm_backends.programs.ilp import ILPSession
 from ssvm_backends.structures.counts.cardinality import CardinalitySession
@@ -37,6 +38,7 @@ from ssvm_dsl.ir import (
     Theta,
     Topology,
     pointers,
+    runs,
     segment_links,
     segment_variables,
 )
@@ -360,64 +362,54 @@ def _of_example(scopes: list[Any], card: I32, max_entries: int, clock: Clock) ->
     into n / 2 paths (Walecki); whichever needs fewer layers.  Where that are many, pairs are parted by hubs.
     """
     counts = pointers(np.array([len(one) for one in scopes], dtype=np.int64))
-    flat = [tuple(sorted(scope.tolist())) for one in scopes for scope in one]
-    n = 1 + max((scope[-1] for scope in flat), default=0)
-    by_sum = sorted(range(len(flat)), key=lambda f: sum(flat[f]) % n)
-    tried = [_first_layers(flat, order, n, clock) for order in (range(len(flat)), by_sum)]
+    if not counts[-1]:
+        return [np.zeros(0, dtype=np.int64) for _ in scopes]
+    arity = np.concatenate([np.full(len(one), one.shape[1], dtype=np.int64) for one in scopes])
+    ptr, scope = pointers(arity), np.concatenate([np.sort(one, axis=1).ravel() for one in scopes]).astype(np.int64)
+    same, n = _scope_numbers(ptr, scope), len(card)
+    total = np.add.reduceat(scope, ptr[:-1])
+    orders = (np.arange(len(arity)), np.argsort(total % (1 + scope.max()), kind="stable"))
+    tried = [first_layers(ptr, scope, same, order, n, clock) for order in orders]
     best = min(tried, key=lambda layer: int(layer.max(initial=0)))
     most = min(max_entries, HUB_ENTRIES)
-    pairs = all(len(scope) == 2 for scope in flat)
-    if best.max(initial=0) >= MANY_FORESTS and pairs and most >= int(card.max()) ** 3:
-        best = _by_hubs(flat, card, most, clock)
+    if best.max(initial=0) >= MANY_FORESTS and (arity == 2).all() and most >= int(card.max()) ** 3:
+        best = _by_hubs(scope.reshape(-1, 2), card, most, clock)
     return [best[lo:hi] for lo, hi in pairwise(counts.tolist())]
 
 
-def _by_hubs(pairs: list[tuple[int, ...]], card: I32, max_entries: int, clock: Clock) -> I64:
+def _scope_numbers(ptr: I64, scope: I64) -> I64:
+    """Return a number for each factor, the same for those of one scope."""
+    arity, numbers = np.diff(ptr), np.zeros(len(ptr) - 1, dtype=np.int64)
+    known = 0
+    for r in np.unique(arity):
+        mine = np.flatnonzero(arity == r)
+        rows = scope[runs(ptr[mine], arity[mine])].reshape(-1, r)
+        order = np.lexsort(rows.T[::-1])
+        fresh = np.ones(len(mine), dtype=bool)
+        fresh[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+        numbers[mine[order]] = known + np.cumsum(fresh) - 1
+        known = int(numbers[mine].max()) + 1
+    return numbers
+
+
+def _by_hubs(pairs: I64, card: I32, max_entries: int, clock: Clock) -> I64:
     """Return the layer of each pair of one example: in each all pairs left that have one of a few hubs.
 
     Elimination takes the variables that are no hubs first, each with hubs alone for neighbours, so that no table has
     more entries than the hubs and one more variable.  Such parts hold many cycles, where forests hold none, and
     are few: their bound is tighter, and found in fewer calls.
     """
-    layer, left = np.full(len(pairs), -1, dtype=np.int64), list(range(len(pairs)))
-    while left:
+    layer, left = np.full(len(pairs), -1, dtype=np.int64), np.arange(len(pairs))
+    while len(left):
         clock.afford(0.0)
-        degree = np.bincount([v for f in left for v in pairs[f]], minlength=len(card))
-        hubs, entries = set[int](), int(card.max())
+        degree = np.bincount(pairs[left].ravel(), minlength=len(card))
+        hub, entries = np.zeros(len(card), dtype=bool), int(card.max())
         for v in np.argsort(-degree, kind="stable").tolist():
-            if degree[v] == 0 or (hubs and entries * int(card[v]) > max_entries):
+            if degree[v] == 0 or (hub.any() and entries * int(card[v]) > max_entries):
                 break
             entries *= int(card[v])
-            hubs.add(v)
-        layer[[f for f in left if hubs.intersection(pairs[f])]] = layer.max(initial=-1) + 1
-        left = [f for f in left if layer[f] < 0]
+            hub[v] = True
+        mine = hub[pairs[left]].any(axis=1)
+        layer[left[mine]] = layer.max(initial=-1) + 1
+        left = left[~mine]
     return layer
-
-
-def _first_layers(flat: list[tuple[int, ...]], order: Any, n: int, clock: Clock) -> I64:
-    """Return the layer of each factor when they are taken in an order."""
-    layer, roots, known = np.zeros(len(flat), dtype=np.int64), list[list[int]](), list[set[tuple[int, ...]]]()
-    for place, f in enumerate(order):
-        if place % LOOK_EVERY == 0:
-            clock.afford(0.0)
-        scope = flat[f]
-        for number in range(len(roots) + 1):
-            if number == len(roots):
-                roots.append(list(range(n)))
-                known.append(set())
-            tops = [_root(roots[number], v) for v in scope]
-            if scope in known[number] or len(set(tops)) == len(tops):
-                for top in tops[1:]:
-                    roots[number][_root(roots[number], top)] = _root(roots[number], tops[0])
-                known[number].add(scope)
-                layer[f] = number
-                break
-    return layer
-
-
-def _root(parent: list[int], v: int) -> int:
-    """Return the root of a variable; paths are halved on the way."""
-    while parent[v] != v:
-        parent[v] = parent[parent[v]]
-        v = parent[v]
-    return v

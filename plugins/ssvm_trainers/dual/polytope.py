@@ -42,7 +42,7 @@ from ssvm_trainers.dual.junction_trees import JunctionTrees, junction_trees
 from ssvm_trainers.dual.score_matrix import n_entries, score_matrix
 
 if TYPE_CHECKING:
-    from ssvm_trainers.dual.projection.kernels import PolytopeLayout
+    from ssvm_trainers.dual.projection.layout import PolytopeLayout
 
 #: Seconds for each cell that it takes to lay out which ones are columns.
 CELL_SECONDS = 2e-8

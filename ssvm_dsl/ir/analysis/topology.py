@@ -81,7 +81,8 @@ def distinct_edges(groups: Sequence[Shapes], n_variables: int) -> I64:
     ends = np.sort(np.concatenate(pairs).astype(np.int64), axis=1)
     keys = ends[:, 0] * n_variables + ends[:, 1]
     if not (np.diff(keys) > 0).all():
-        keys = np.unique(keys)
+        keys = np.sort(keys)  # np.unique hashes, which takes ten times as long
+        keys = keys[np.diff(keys, prepend=-1) > 0]
     return np.stack(np.divmod(keys, n_variables), axis=1)
 
 

@@ -24,7 +24,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64, I64, Bools, Program, owners, pointers, runs
 from ssvm_trainers.dual.junction_trees import JunctionTrees
-from ssvm_trainers.dual.projection.kernels import MOST_STEPS, PolytopeLayout, project_all
+from ssvm_trainers.dual.projection.kernels import MOST_STEPS, project_all
+from ssvm_trainers.dual.projection.layout import PolytopeLayout
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS
 
