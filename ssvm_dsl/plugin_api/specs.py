@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -85,17 +86,29 @@ _FOUND: set[str] = set()
 
 
 def _importable(module: str) -> bool:
-    """Return whether a module is installed; the package of a dotted name is imported for that."""
+    """Return whether a module is installed; the packages around it are imported only where they are no folders."""
     if module in _FOUND:
         return True
     try:
         with contained(f"the import of {module}"):
-            found = importlib.util.find_spec(module) is not None
+            found = _in_folders(module) or importlib.util.find_spec(module) is not None
     except SsvmError:
         return False
     if found:
         _FOUND.add(module)
     return found
+
+
+def _in_folders(module: str) -> bool:
+    """Return whether a module is in the folder of its package, that one in the folder of its own, and so on."""
+    package, *inner = module.split(".")
+    spec = importlib.util.find_spec(package)
+    for part in inner:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        package = f"{package}.{part}"
+        spec = importlib.machinery.PathFinder.find_spec(package, spec.submodule_search_locations)
+    return spec is not None
 
 
 @dataclass(frozen=True)

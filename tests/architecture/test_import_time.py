@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ssvm_dsl.plugin_api import BackendSpec
+
 HEAVY = ("numba", "sklearn", "scipy.optimize", "ortools", "networkx", "matplotlib", "pandas")
 
 OCR = """
@@ -52,6 +54,43 @@ def test_import_is_quick_and_light():
 @pytest.mark.parametrize("code", [OCR, PLUGINS, "import ssvm_dsl.datasets"], ids=["declare", "plugins", "datasets"])
 def test_no_solver_is_loaded(code):
     assert fresh(code)[1] == []
+
+
+ANSWER = """
+import tempfile, warnings
+from pathlib import Path
+import numpy as np
+warnings.simplefilter("ignore")
+from ssvm_dsl import StructuredSVM
+{model}
+folder = tempfile.TemporaryDirectory()
+x = np.ones((5, 128))
+saved = StructuredSVM(OCR, max_passes=1, random_state=0).fit([x], [list("abcde")])
+saved.save(Path(folder.name) / "model")
+StructuredSVM.load(Path(folder.name) / "model").predict([x])
+"""
+
+
+def test_a_chain_is_fitted_saved_loaded_and_answered_by_numba_alone():
+    assert set(fresh(ANSWER.format(model=OCR))[1]) <= {"numba", "sklearn"}
+
+
+def test_required_modules_are_looked_for_without_an_import(tmp_path, monkeypatch):
+    inner = tmp_path / "outer_package" / "inner"
+    inner.mkdir(parents=True)
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").write_text("raise ImportError('not now')")
+    (inner / "part.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def missing(*names):
+        return BackendSpec("any", "some.module:Class", requires=names).missing()
+
+    assert missing("outer_package", "outer_package.inner.part", "json.decoder") == []
+    assert "outer_package" not in sys.modules
+    assert missing("outer_package.inner.other", "no_such_package.part") == [
+        "outer_package.inner.other", "no_such_package.part",
+    ]  # fmt: skip
 
 
 def test_unknown_names_are_refused_like_pythons_own():

@@ -28,6 +28,7 @@ BENCHMARKS = {
     "latency": ("latency", "one example predicted: processor time, Python functions, and where both go, by step"),
     "against": ("against", "the OCR workloads beside another checkout, SSVM_BENCH_AGAINST=FOLDER, in turn"),
     "cold": ("cold", "first fit and predict, warm processes, kernel families: seconds where nothing is compiled yet"),
+    "loading": ("loading", "load a saved model and answer once in a fresh process: seconds by step, libraries apart"),
     "shapes": ("shapes_scale", "159 labels, complete graph, 4880 examples: memory and time of grounding and fits"),
     "regret": ("regret", "auto beside the best backend of the same guarantee: structures, sizes, questions and fits"),
     "speeds": ("speeds", "how long backends take beside what their check expects, over the structures of regret"),
