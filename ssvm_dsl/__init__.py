@@ -22,13 +22,13 @@ _HOMES = {
     "ssvm_dsl.lang.given": ("Given",),
     "ssvm_dsl.lang.constraints.pointers": ("AllDifferent", "Arborescence", "ProjectiveTree"),
     "ssvm_dsl.lang.forms": ("ANTISYMMETRIC", "FULL", "POTTS", "SYMMETRIC", "Form"),
-    "ssvm_dsl.lang.outputs.labels": ("Label", "Latent"),
+    "ssvm_dsl.lang.outputs.labels": ("Label", "Latent", "Target"),
     "ssvm_dsl.lang.outputs.targets": (
         *("along", "chain", "cliques", "complete", "cross", "grid", "pairs", "spans", "starts"),
     ),
     "ssvm_dsl.lang.features": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
-        *("Quantiles", "Standardized", "Whitened"),
+        *("Quantiles", "Standardized", "Transform", "Whitened"),
     ),
     "ssvm_dsl.lang.kernel_features": ("Nystroem", "RandomFourier"),
     "ssvm_dsl.lang.span_features": ("SpanLength", "SpanMean", "SpanSum"),
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.features import Polynomial as Polynomial
     from ssvm_dsl.lang.features import Quantiles as Quantiles
     from ssvm_dsl.lang.features import Standardized as Standardized
+    from ssvm_dsl.lang.features import Transform as Transform
     from ssvm_dsl.lang.features import Whitened as Whitened
     from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
     from ssvm_dsl.lang.forms import FULL as FULL
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.outputs.labels import Label as Label
     from ssvm_dsl.lang.outputs.labels import Latent as Latent
+    from ssvm_dsl.lang.outputs.labels import Target as Target
     from ssvm_dsl.lang.outputs.targets import along as along
     from ssvm_dsl.lang.outputs.targets import chain as chain
     from ssvm_dsl.lang.outputs.targets import cliques as cliques

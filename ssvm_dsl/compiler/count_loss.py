@@ -15,7 +15,7 @@ from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.count_loss import CountLoss
-from ssvm_dsl.lang.features import FunctionRef
+from ssvm_dsl.lang.functions import FunctionRef
 
 #: Entries of the tables of all examples together.
 MAX_ENTRIES = 2**27

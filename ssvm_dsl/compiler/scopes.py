@@ -121,7 +121,7 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
     few = Layout(layout.declaration, len(chosen), sizes)
-    laid = _LAYERS[target.kind](target, few, [lists[i] for i in chosen] if lists else ())
+    laid = _LAYERS.get(target.kind, _brought)(target, few, [lists[i] for i in chosen] if lists else ())
     number = runs(np.zeros(len(chosen), np.int64), laid.counts) if laid.number is None else laid.number
     place = laid.place if laid.place is not None else number if laid.axes else np.zeros_like(number)
     scope = laid.variables - np.repeat(few.var_ptr[:-1], laid.counts)[:, None]
@@ -234,6 +234,12 @@ def _cross(target: Target, layout: Layout, lists: Lists) -> _Laid:
         return np.stack(columns, axis=1)
 
     return _patterned(shapes, starts, pattern, axes)
+
+
+def _brought(target: Target, layout: Layout, lists: Lists) -> _Laid:
+    """Lay a kind of target from another package, which lists the scopes of an example itself."""
+    sizes = np.stack([layout.sizes[dim.name] for dim in target.label.dims] or [np.ones(layout.n, np.int64)], axis=1)
+    return _patterned(sizes, layout.start(target.label)[:, None], target.scopes)
 
 
 def _patterned(

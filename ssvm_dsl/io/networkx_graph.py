@@ -35,7 +35,6 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import show
-from ssvm_dsl.lang.text.render import weight_shape_text
 
 if TYPE_CHECKING:
     from networkx import Graph, MultiGraph
@@ -92,7 +91,7 @@ def to_networkx(
     theta = None if coef is None else model.parameters.scores(_weights(model, coef), np.array([i]))
     graph = _factor_graph(model.program, i, keys, attributes, theta)
     factors = model.declaration.factors
-    weights = {part.name: weight_shape_text(factor) for factor in factors for part in factor.parts}
+    weights = {part.name: factor.weight_text for factor in factors for part in factor.parts}
     for _, node in graph.nodes(data=True):
         if node["kind"] == FACTOR:
             node["weights"] = weights[node["factor"]]
@@ -142,7 +141,7 @@ def _of_factor(factor: Factor, declaration: Declaration) -> dict[str, Any]:
         "features": "" if factor.features is None else show(factor.features),
         "form": factor.form.name,
         "shape": factor.weight_shape(width),
-        "weights": weight_shape_text(factor),
+        "weights": factor.weight_text,
         "weight_names": weight_names(factor, declaration, {}).axes if known else None,
     }
 
@@ -157,7 +156,7 @@ def _positions(grounded: Grounded, i: int) -> tuple[list[Hashable], list[dict[st
     parts = [(part, factor) for factor in grounded.declaration.factors for part in factor.parts]
     unaries = [(part.target.label.name, factor) for part, factor in parts if part.target.arity == 1]
     for label in grounded.declaration.labels:
-        unary = {one.name: weight_shape_text(one) for name, one in unaries if name == label.name}
+        unary = {one.name: one.weight_text for name, one in unaries if name == label.name}
         for place in np.ndindex(grounded.layout.shape(label, i)):
             keys.append(f"{label.name}[{', '.join(map(str, place))}]" if place else label.name)
             more = {"label": label.name, "position": place, "classes": label.classes, "unary": unary}

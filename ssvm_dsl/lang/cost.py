@@ -96,6 +96,11 @@ class Cost(WeighedLoss):
         return tuple(dict.fromkeys(self.target.labels))
 
     @property
+    def targets(self) -> tuple[Target, ...]:
+        """The target."""
+        return (self.target,)
+
+    @property
     def edge_lists(self) -> tuple[Edges, ...]:
         """The edge list that its factors follow."""
         return () if self.target.edges is None else (self.target.edges,)

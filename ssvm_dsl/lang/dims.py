@@ -53,6 +53,11 @@ class Dim(Symbol):
         return self.size is None
 
     @property
+    def note(self) -> str:
+        """Whether it is ragged."""
+        return "ragged" if self.ragged else ""
+
+    @property
     def paired(self) -> PairedDim:
         """The same axis once more, for what has a number for each pair of its positions."""
         if "_paired" not in self.__dict__:

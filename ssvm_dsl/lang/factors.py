@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.lang.arrays import MOST, number_text
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import Concat, JointFeature, row_target, walk_sources
+from ssvm_dsl.lang.features import Concat, JointFeature
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
-from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Source
+from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.agreements import LEAST_ARITY, Agreement, FactorTerm, agreements_of, factor_terms
-from ssvm_dsl.lang.outputs.labels import Label, Target
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.outputs.tables import in_tables, table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, show
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got
 
 EDGE = "edge"
 
@@ -28,7 +27,7 @@ ALL, OBSERVED = "all", "observed"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Factor(Symbol):
+class Factor(ScoredTarget):
     """A scored factor template.
 
     The score of a factor f in the joint states s is ``sum_q sum_p w[u, q, p] x[f, p] basis[q, s]``, with x its
@@ -64,8 +63,6 @@ class Factor(Symbol):
     >>> emit = Factor(y, features=words, weights="observed")
     """
 
-    target: Target
-    features: Source | None
     form: Form
     per: tuple[Dim, ...] | str
     tie: Factor | None
@@ -133,6 +130,51 @@ class Factor(Symbol):
         if self.observed:
             options["weights"] = self.weights
         return (self.target.label if self.target.kind == "each" else self.target,), options
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield what the target and the features refer to, and the factor whose weights it shares."""
+        yield from super().references()
+        if self.tie is not None:
+            yield "the factor", self.tie
+
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield weights of observed pairs of what is never observed."""
+        hidden = [label.name for label in self.target.labels if isinstance(label, Latent)]
+        if hidden and self.observed:
+            yield f"weights='observed': {hidden[0]} is latent, so that nothing is seen together with it"
+
+    def misfits(self, model: ModelView) -> Iterator[str]:
+        """Yield why the form or the features do not fit."""
+        if self.joint and self.form != FULL:
+            yield "form: a JointFeature already depends on the states; leave form out"
+        yield from super().misfits(model)
+
+    def gaps(self, model: ModelView) -> Iterator[str]:
+        """Yield why its auxiliary variables have no size, or its weights cannot be shared."""
+        for label in self.agreements:
+            yield from label.gaps(model)
+        if self.tie is None:
+            return
+        if self.tie.tie is not None:
+            yield f"tie to {self.tie.tie.name}, which owns the weights of {self.tie.name}"
+        elif self._weights_now() != self.tie._weights_now():
+            mine, other = self._weights_now(), self.tie._weights_now()
+            yield f"its weights {mine} cannot be tied to {self.tie.name} with {other}"
+
+    def _weights_now(self) -> tuple[int | None, ...]:
+        """Return the shape of the weights as far as it is known before fitting."""
+        return self.weight_shape(None if self.features is None else self.features.width)
+
+    @property
+    def note(self) -> str:
+        """The shape of its weights, such as ``w[26, 128]``; a learnt width shows as ``?``."""
+        return self.weight_text + (f"  (of {self.tie.name})" if self.tie is not None else "")
+
+    @property
+    def weight_text(self) -> str:
+        """The shape of the weights in words."""
+        shape = self._weights_now()
+        return f"w[{', '.join('?' if size is None else str(size) for size in shape)}]" if shape else "w (one number)"
 
     @property
     def unit_shape(self) -> tuple[int, ...]:
@@ -254,38 +296,3 @@ def _observed_mistakes(features: Source | None, form: Form, per: tuple[Dim, ...]
         yield "weights='observed': the form is FULL, a weight for each state"
     if per:
         yield "weights='observed': all factors share the weights, leave per out"
-
-
-def feature_mistakes(factor: Factor | Given) -> Iterator[str]:
-    """Yield why the rows of a factor's features (or of given scores) cannot be laid over its target.
-
-    Asked when the model is complete: before symbols have names, different ones may compare equal.
-    """
-    source, target = factor.features, factor.target
-    if source is None:
-        return
-    if isinstance(factor, Factor) and factor.joint and factor.form != FULL:
-        yield "form: a JointFeature already depends on the states; leave form out"
-    if isinstance(source, Concat) and len({(part.dims, row_target(part)) for part in source.parts}) > 1:
-        yield "features: all parts of a list have the same axes"
-        return
-    rows_of = row_target(source)
-    if rows_of is not None:
-        if rows_of != target:
-            yield f"features: its rows belong to {rows_of!r}, not to {target!r}"
-        return
-    for part in walk_sources(source):
-        if part.width is not None and part.width > MOST:
-            yield f"features: {part!r} has {number_text(part.width)} features, {MOST} are the most"
-            return
-    axes = target.feature_axes
-    paired = [dim for dim in source.dims if dim.origin is not dim]
-    if paired and not target.label.pointer:
-        yield f"features: {source!r} has numbers for pairs of positions, which only a pointer label has"
-        return
-    foreign = [dim for dim in source.dims if not any(dim is axis for axis in axes)]
-    if foreign:
-        yield (
-            f"features: they have the axis {show(foreign[0])}, {target!r} has {show(axes)}; "
-            f"use Feature(fn, {target!r}, width=...) for a row for each factor"
-        )

@@ -7,100 +7,59 @@ from the training data is stored with the model.
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import comb, isfinite
 from typing import Any
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
-from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes
+from ssvm_dsl.lang.functions import FunctionRef, check_function
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.symbols import Mistake, as_numbers, got, plain, show
 
 
-@dataclass(frozen=True)
-class FunctionRef:
-    """A user's function, named by import path so that it can be written to JSON and found again.
+@dataclass(frozen=True, init=False, repr=False)
+class FunctionSource(Source):
+    """Features that a user's function computes from the inputs of an example."""
 
-    Parameters
-    ----------
-    path : str
-        ``"package.module:qualified.name"``.
-    function : callable, optional
-        The function itself; ``None`` when the reference was read from a file and not trusted yet.
-    """
-
-    path: str
-    # Compared too: closures and lambdas of one place share a path and still differ.
-    function: Callable[..., Any] | None = field(default=None, hash=False, repr=False)
-
-    def __repr__(self) -> str:
-        return self.path.partition(":")[2]
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> FunctionRef:
-        """Return the reference of a function object."""
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        return cls(f"{getattr(function, '__module__', '?')}:{name}", function)
+    ref: FunctionRef
+    n_features: int
 
     @property
-    def importable(self) -> bool:
-        """Whether the path leads back to this function (not for lambdas, closures, partials, bound methods)."""
-        try:
-            return self._find() is self.function
-        except (ImportError, AttributeError, ValueError):
-            return False
+    def width(self) -> int:
+        """Number of features in a row, or of each combination of states."""
+        return self.n_features
 
-    def _find(self) -> Any:
-        """Import what the path names."""
-        module, _, name = self.path.partition(":")
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The function."""
+        return (self.ref,)
 
-    def load(self, trusted: bool | Iterable[str]) -> FunctionRef:
-        """Return the reference with its function imported, if ``trusted`` allows the path.
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """The inputs that the function asks for."""
+        return self.ref.arguments()
 
-        Parameters
-        ----------
-        trusted : bool or iterable of str
-            ``True`` trusts every path; otherwise the paths (``"module:name"``) or modules that may be imported.
+    @property
+    def _spare(self) -> tuple[str, ...]:
+        """What the function may ask for beside the inputs."""
+        return ()
 
-        Raises
-        ------
-        OptionError
-            The path is not trusted, or cannot be imported.
-        """
-        module = self.path.partition(":")[0]
-        if trusted is not True and (trusted is False or not {self.path, module} & set(trusted)):
-            raise OptionError(
-                f"the model calls the function {self.path}, which runs code on this machine; "
-                f"pass trusted=['{self.path}'] if you trust it"
-            )
-        try:
-            found = self._find()
-        except Exception as err:  # whatever the module raises
-            text = f"{type(err).__name__}: {err}"
-            raise OptionError(f"the model's function {self.path} cannot be imported: {text}") from err
-        if not callable(found):
-            raise OptionError(f"the model's function {self.path} is no function, but a {type(found).__name__}")
-        return FunctionRef(self.path, found)
-
-    def arguments(self) -> tuple[str, ...] | None:
-        """Return the inputs the function asks for by parameter name; ``None`` means all of them (``**inputs``)."""
-        if self.function is None:
-            return None
-        parameters = inspect.signature(self.function).parameters.values()
-        if any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return None
-        return tuple(p.name for p in parameters if p.default is p.empty)
+    def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:
+        """Yield parameters of the function that name no input, and inputs that stand in the way of others."""
+        for name in sorted(inputs.intersection(self._spare)):
+            text = "is where spans are; give the input of this name another one"
+            yield f"in a function of spans the parameter '{name}' {text}"
+        unknown = set(self.asked_inputs or ()) - inputs - set(self._spare)
+        if unknown:
+            known = ", ".join(sorted(inputs)) or "none"
+            text = f"the inputs are {known} (parameters are matched by name)"
+            yield f"{self.ref.path} asks for {', '.join(sorted(unknown))}; {text}"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -115,7 +74,7 @@ SPAN_ENDS = ("start", "end")
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Feature(OfFactors):
+class Feature(FunctionSource, OfFactors):
     """The user's own feature function of one example's inputs.
 
     Parameters
@@ -138,9 +97,6 @@ class Feature(OfFactors):
     >>> Factor(spans(y), features=Feature(ends, spans(y), width=2))
     """
 
-    ref: FunctionRef
-    n_features: int
-
     def __init__(self, function: Callable[..., Any], *axes: Dim | Target, width: int) -> None:
         mistakes: list[Mistake] = []
         target = axes[0] if len(axes) == 1 and isinstance(axes[0], Target) else None
@@ -154,13 +110,13 @@ class Feature(OfFactors):
         return (self.ref, *(self.dims if self.target is None else (self.target,))), {"width": self.n_features}
 
     @property
-    def width(self) -> int:
-        """Number of features in a row."""
-        return self.n_features
+    def _spare(self) -> tuple[str, ...]:
+        """The ends of spans, in a function of spans."""
+        return SPAN_ENDS if self.target is not None and self.target.kind == "spans" else ()
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class JointFeature(Source):
+class JointFeature(FunctionSource):
     """The user's joint feature function f(x, states of a factor), as a table.
 
     Parameters
@@ -172,9 +128,6 @@ class JointFeature(Source):
         Number of features (and of weights).
     """
 
-    ref: FunctionRef
-    n_features: int
-
     def __init__(self, function: Callable[..., Any], *, width: int) -> None:
         mistakes: list[Mistake] = []
         ref = check_function(function, "JointFeature", mistakes)
@@ -184,22 +137,54 @@ class JointFeature(Source):
         """Return the constructor's arguments."""
         return (self.ref,), {"width": self.n_features}
 
-    @property
-    def width(self) -> int:
-        """Number of features of each combination of states."""
-        return self.n_features
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Transform(Source):
-    """A feature computed from another one; what it learns is learnt on the training data only."""
+    """A feature computed from another one; what it learns is learnt on the training data only.
+
+    A subclass of your own has ``transform``, ``width``, and where it learns something ``learns = True`` and ``learn``.
+
+    Parameters
+    ----------
+    source : Input or feature
+        A dense one.
+    """
 
     source: Source
+
+    def __init__(self, source: Source) -> None:
+        checked, mistakes = self._start(source, type(self).__name__)
+        self._fill(mistakes, dims=checked.dims, source=checked)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the constructor's arguments."""
+        return (self.source,), {}
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The feature it is computed from."""
         return (self.source,)
+
+    def learn(self, rows: F64) -> dict[str, F64]:
+        """Return what is kept of the training data, as arrays by name; kinds of other packages define it.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n, width of the source)
+            Of all training examples.
+        """
+        return {}
+
+    def transform(self, rows: F64, learnt: Mapping[str, F64]) -> F64:
+        """Return the features, ``shape (n, width)``; kinds of other packages define it.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n, width of the source)
+        learnt : mapping of str to ndarray
+            What :meth:`learn` returned in training.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method transform")
 
     def _start(self, source: object, name: str, sparse: bool = False) -> tuple[Source, list[Mistake]]:
         """Return (source, mistakes); the source must be dense, or (with ``sparse``) a sparse Input."""
@@ -274,6 +259,11 @@ class PLiF(Transform):
         return (self.source, self.knots or Quantiles(self.n_knots)), {}
 
     @property
+    def learns(self) -> bool:
+        """Knots are learnt unless they are given."""
+        return not self.knots
+
+    @property
     def width(self) -> int | None:
         """``n_knots`` times the width of the source."""
         return None if self.source.width is None else self.source.width * self.n_knots
@@ -319,13 +309,10 @@ class Polynomial(Transform):
 class Normalised(Transform):
     """The source shifted and turned into features of the same number, as the training data say."""
 
-    def __init__(self, source: Source) -> None:
-        checked, mistakes = self._start(source, type(self).__name__)
-        self._fill(mistakes, dims=checked.dims, source=checked)
-
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments."""
-        return (self.source,), {}
+    @property
+    def learns(self) -> bool:
+        """Means and variances are learnt."""
+        return True
 
     @property
     def width(self) -> int | None:
@@ -447,23 +434,6 @@ def row_target(source: Source) -> Target | None:
     if isinstance(source, OfFactors):
         return source.target
     return next((found for part in source.sources if (found := row_target(part)) is not None), None)
-
-
-def check_function(function: object, what: str, mistakes: list[Mistake]) -> FunctionRef:
-    """Return the reference of a callable (or pass a reference on)."""
-    if isinstance(function, FunctionRef):
-        return function
-    if not callable(function):
-        mistakes.append(got(f"{what}: the first argument is a function", function))
-        return FunctionRef("?:?")
-    try:
-        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
-    except (TypeError, ValueError):  # some functions written in C do not tell their parameters
-        kinds = {inspect.Parameter.POSITIONAL_ONLY}
-    if inspect.Parameter.POSITIONAL_ONLY in kinds:
-        mistakes.append(f"{what}: {function!r} has no parameter names to match; write def f(x): return ...")
-        return FunctionRef("?:?")
-    return FunctionRef.of(function)
 
 
 def check_width(width: object, what: str, mistakes: list[Mistake]) -> int:

@@ -11,14 +11,15 @@ import numpy as np
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
 from ssvm_dsl.lang.features import JointFeature
 from ssvm_dsl.lang.inputs import Source
+from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import table_mistakes
 from ssvm_dsl.lang.outputs.targets import as_target
-from ssvm_dsl.lang.symbols import Mistake, Symbol, got
+from ssvm_dsl.lang.symbols import Mistake, got
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Given(Symbol):
+class Given(ScoredTarget):
     """Scores with no weight: logits of a network, log-probabilities, prior costs.
 
     They are added to the scores of the factors as they are; ``-inf`` rules a state out.
@@ -38,8 +39,6 @@ class Given(Symbol):
     >>> bigrams = Given(chain(y), scores=np.log(counts))  # the same (26, 26) table everywhere
     """
 
-    target: Target
-    features: Source | None
     table: tuple[float, ...] | None
 
     joint, observed, per, n_units = False, False, (), 1  # as of a Factor
@@ -77,6 +76,11 @@ class Given(Symbol):
         else:
             return tuple(found.ravel().tolist())
         return None
+
+    @property
+    def note(self) -> str:
+        """That there is nothing to learn."""
+        return "no weights"
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes, with_origins
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, got, plain
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, got, plain
 
 #: Most positions that an edge joins.
 MOST_ENDS = 100_000
@@ -35,9 +36,50 @@ class Source(Symbol):
         """The sources this one is computed from."""
         return ()
 
+    @property
+    def learns(self) -> bool:
+        """Whether it learns something from the training data (by itself: what it is computed from may, too)."""
+        return False
+
+    @property
+    def asked_inputs(self) -> tuple[str, ...] | None:
+        """Inputs that a user's function asks for by name; ``None``: all of them."""
+        return ()
+
+    @property
+    def made_of(self) -> tuple[Symbol, ...]:
+        """The source and everything it is computed from."""
+        return (self, *(one for part in self.sources for one in part.made_of))
+
+    def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield (role, symbol) of what a factor with these features refers to through them."""
+        yield from (("the axis", dim.origin) for dim in self.dims)
+
+    def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:
+        """Yield what is wrong with the inputs that a user's function asks for by name."""
+        yield from ()
+
 
 @dataclass(frozen=True, init=False, repr=False)
-class Input(Source):
+class ExampleSource(Source):
+    """A source that comes with each example, and is part of a model by its name."""
+
+    @property
+    def sized_axes(self) -> tuple[Dim, ...]:
+        """The axes whose sizes it tells."""
+        return self.dims
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its axes."""
+        yield from (("the axis", dim.origin) for dim in self.dims)
+
+    def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield itself, which tells of its axes."""
+        yield "the input", self
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Input(ExampleSource):
     """An array of numbers that comes with each example.
 
     Parameters
@@ -96,9 +138,15 @@ class Input(Source):
         """Whether rows come as a scipy.sparse matrix."""
         return self.is_sparse
 
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield an axis that is used twice where no pointers are between its positions."""
+        paired = [dim for dim in self.dims if dim.origin is not dim]
+        if paired and not any((id(dim.origin), id(dim)) in model.pointer_axes for dim in paired):
+            yield "Input: the same Dim is used twice; make a second Dim(), or a pointer label: Label(T, over=T)"
+
 
 @dataclass(frozen=True, init=False, repr=False)
-class Attributes(Source):
+class Attributes(ExampleSource):
     """Named features, CRFsuite style: at each position a dict ``{name: value}`` or a collection of names.
 
     Sets are sorted, iterators refused.  The vocabulary is learnt from the training data and stored with the model;
@@ -134,6 +182,11 @@ class Attributes(Source):
     @property
     def sparse(self) -> bool:
         """Attributes are stored sparsely."""
+        return True
+
+    @property
+    def learns(self) -> bool:
+        """The vocabulary is learnt."""
         return True
 
 
@@ -184,6 +237,15 @@ class Edges(Symbol):
         self._fill(mistakes, dim=axes[0], ends=ends, several=several)
 
     @property
+    def sized_axes(self) -> tuple[Dim, ...]:
+        """The axis whose size it tells: that of the edges."""
+        return (self.dim,)
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its axes."""
+        yield from (("the axis", dim) for dim in (self.dim, *dict.fromkeys(self.ends)))
+
+    @property
     def arity(self) -> int:
         """How many positions an edge joins."""
         return len(self.ends)
@@ -197,3 +259,7 @@ class Edges(Symbol):
         """Return the constructor's arguments."""
         more = {"arity": self.arity} if self.arity != 2 and not self.several else {}
         return (self.dim,), {"over": self.over} | more
+
+
+#: What an example holds.
+ExampleInput = Input | Attributes | Edges

@@ -49,6 +49,11 @@ class KernelMap(Transform):
         return out | ({"seed": self.seed} if self.seed else {})
 
     @property
+    def learns(self) -> bool:
+        """Its random numbers, or landmarks, are drawn in training."""
+        return True
+
+    @property
     def width(self) -> int:
         """Number of features."""
         return self.n_features

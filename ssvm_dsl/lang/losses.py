@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import FunctionRef
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.outputs.labels import Label
-from ssvm_dsl.lang.symbols import Mistake, Symbol, as_flag, as_numbers, got, plain
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
+from ssvm_dsl.lang.symbols import Mistake, ModelView, Symbol, as_flag, as_numbers, got, plain
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,6 +52,28 @@ class Loss(Symbol):
     def of_counts(self) -> bool:
         """Whether it is a function of counts, which does not add up over variables."""
         return False
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its labels, inputs and edge lists."""
+        yield from (("the label", label) for label in self.labels)
+        yield from (("the input", given) for given in self.inputs)
+        yield from (("the edge list", edges) for edges in self.edge_lists)
+
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield a second loss, and labels that are never known."""
+        first = model.of(Loss)[0]
+        if first is not self:
+            yield f"a model has one loss, {first.name} is already one; add them: a + b"
+        for label in self.labels:
+            if isinstance(label, Latent):
+                yield f"{label.name} is latent; a loss compares labels that are known"
+        if not self.mistakes:
+            for _, term in self.terms:
+                yield from term.lacking(model)
+
+    def lacking(self, model: ModelView) -> Iterator[str]:
+        """Yield what a term does not look at and has to."""
+        yield from ()
 
     def __add__(self, other: Loss | float) -> Loss:
         if isinstance(other, Loss):
@@ -219,6 +241,11 @@ class ZeroOne(Loss):
         """All the labels given."""
         return self.over
 
+    def lacking(self, model: ModelView) -> Iterator[str]:
+        """Yield that it does not look at the whole output."""
+        if {label.name for label in self.labels} != set(model.output_names):
+            yield f"ZeroOne looks at the whole output; name every label: ZeroOne({', '.join(model.output_names)})"
+
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""
         return self.over, {}
@@ -296,6 +323,11 @@ class LossSum(Loss):
     def terms(self) -> tuple[tuple[float, Loss], ...]:
         """The weighted terms."""
         return self.parts
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The targets of all terms."""
+        return tuple(target for _, loss in self.parts for target in loss.targets)
 
     @property
     def labels(self) -> tuple[Label, ...]:

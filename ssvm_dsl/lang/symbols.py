@@ -8,11 +8,11 @@ Python gives the name (``__set_name__``) when the class body ends; it is the one
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ssvm_dsl import calls
 from ssvm_dsl.calls import CheckedCalls
@@ -96,12 +96,86 @@ class Symbol(Node):
     def _fill(self, mistakes: Sequence[Mistake], /, **fields: Any) -> None:
         super()._fill(mistakes, name="", **fields)
 
+    # -- what a kind brings: models ask their symbols, and know no kinds ------------------------------------------
+
+    @property
+    def made_of(self) -> tuple[Symbol, ...]:
+        """The symbol and the unnamed ones inside it, whose own mistakes are its mistakes."""
+        return (self,)
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield (role, symbol) of everything it refers to, which must be part of the model."""
+        yield from ()
+
+    @property
+    def about(self) -> tuple[Symbol, ...]:
+        """The labels that it is about."""
+        return ()
+
+    @property
+    def targets(self) -> tuple[Any, ...]:
+        """The targets that it uses."""
+        return ()
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """References of the user functions that it calls."""
+        return ()
+
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield what does not go together with other symbols; asked of every symbol."""
+        yield from ()
+
+    def misfits(self, model: ModelView) -> Iterator[str]:
+        """Yield what does not fit what it refers to; asked where that and the symbol are right by themselves."""
+        yield from ()
+
+    def gaps(self, model: ModelView) -> Iterator[str]:
+        """Yield what the model lacks for it; asked where all symbols are right by themselves."""
+        yield from ()
+
+    @property
+    def short(self) -> str:
+        """How it reads on the right-hand side of a printed model."""
+        return repr(self)
+
+    @property
+    def note(self) -> str:
+        """What is printed behind it."""
+        return ""
+
     def __set_name__(self, owner: type, name: str) -> None:
         if not self.name:
             object.__setattr__(self, "name", name)
         elif self.name != name:
             text = f"this {type(self).__name__} already has the name '{self.name}'; make a second one for '{name}'"
             object.__setattr__(self, "mistakes", (*self.mistakes, text))
+
+
+S = TypeVar("S", bound=Symbol)
+
+
+class ModelView(Protocol):
+    """What symbols see of the model that they are checked in."""
+
+    def of(self, kind: type[S]) -> tuple[S, ...]:
+        """Return the symbols of a kind, in order."""
+
+    @property
+    def input_names(self) -> frozenset[str]:
+        """Names of what an example holds."""
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the labels that users know."""
+
+    @property
+    def sized_axes(self) -> frozenset[int]:
+        """Identities of the axes whose sizes inputs tell."""
+
+    @property
+    def pointer_axes(self) -> frozenset[tuple[int, ...]]:
+        """Identities of the axes of each pointer label."""
 
 
 def got(text: str, value: object) -> Mistake:

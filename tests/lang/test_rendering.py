@@ -21,7 +21,6 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.lang.outputs.targets import chain, cliques, complete, cross, grid, pairs
-from ssvm_dsl.lang.text.render import weight_shape_text
 from ssvm_dsl.learning.estimators.weights import Weights
 
 OCR_TEXT = """\
@@ -104,7 +103,7 @@ y, z, one = Label(H, W, 3), Label(K, "ab"), Label(2)
 def test_weight_shapes(factor, shape):
     width = None if factor.features is None else factor.features.width
     assert factor.weight_shape(width) == shape
-    assert weight_shape_text(factor) == (f"w[{', '.join(map(str, shape))}]" if shape else "w (one number)")
+    assert factor.weight_text == (f"w[{', '.join(map(str, shape))}]" if shape else "w (one number)")
 
 
 @pytest.mark.parametrize("model", catalogue.ALL, ids=lambda m: m.__name__)

@@ -20,7 +20,7 @@ from ssvm_dsl.compiler.features.computed import POSITIONS
 from ssvm_dsl.compiler.features.sparse import csr_of
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang.arrays import as_floats
+from ssvm_dsl.lang.arrays import as_floats, describe, number_text
 
 
 class Names(list[str]):
@@ -187,3 +187,15 @@ def sparse_rows(columns: I32, values: F64, ptr: I64, width: int) -> SparseRows:
     if not np.isfinite(matrix.data).all():
         raise OverflowError("attributes of one name (or one column) whose sum is infinite")
     return SparseRows.of_csr(matrix)
+
+
+def malformed(token: Any) -> str | None:
+    """Return what is wrong with the attributes of one position, ``None`` when nothing is."""
+    try:
+        token = plain_token(token)
+    except TypeError:
+        return describe(token)
+    wrong = [f"the name {name!r}" for name in token if not isinstance(name, str)]
+    if isinstance(token, dict):
+        wrong += [f"{name!r}: {number_text(value)}" for name, value in token.items() if not is_finite(value)]
+    return wrong[0] if wrong else None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
-from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, is_finite, known_rows, learn_rows, plain_token
+from ssvm_dsl.compiler.features.attributes import Names, hashed_rows, known_rows, learn_rows, malformed
 from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, with_empty_rows
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
@@ -23,9 +23,10 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang import features as lang
-from ssvm_dsl.lang.arrays import as_floats, describe, number_text, real_array
+from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
 from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs.labels import Target
@@ -107,7 +108,7 @@ class Encoder:
             if isinstance(source, lang.Transform) and not self.computed.goes_on(source, 0):
                 found = self._some_rows(source)
             else:
-                found = _EVALUATORS[type(source)](self, source)
+                found = _EVALUATORS.get(type(source), _brought)(self, source)
             self._done[source] = found
         return found
 
@@ -117,7 +118,7 @@ class Encoder:
         few = first_rows(inner.values, FEW_ROWS)
         short = copy(self)
         short._done = {source.source: Rows(inner.dims, few, np.minimum(inner.ptr, few.shape[0]))}
-        made = _EVALUATORS[type(source)](short, source).values
+        made = _EVALUATORS.get(type(source), _brought)(short, source).values
         return Rows(source.dims, with_empty_rows(made, inner.values.shape[0]), inner.ptr)
 
     def learnt(self, source: Source, learn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -130,7 +131,7 @@ class Encoder:
             self.fitted[key] = learn()
         return self.fitted[key]
 
-    def call(self, ref: lang.FunctionRef, i: int, what: str, more: Mapping[str, Any] | None = None) -> F64:
+    def call(self, ref: FunctionRef, i: int, what: str, more: Mapping[str, Any] | None = None) -> F64:
         """Return a user function's array for example i: a copy, as functions may use their memory again.
 
         Parameters
@@ -248,22 +249,10 @@ def _complain_attributes(encoder: Encoder, source: Attributes) -> None:
     """Find the first malformed token and raise the error that names it."""
     for i, tokens in enumerate(encoder.examples.raw[source.name]):
         for t, token in enumerate(tokens if source.dims else [tokens]):
-            found = _malformed(token)
+            found = malformed(token)
             if found is not None:
                 place = f"{found} at position {t}" if source.dims else found
                 raise DataError(f"input '{source.name}'", example=i, expected=_TOKEN, found=place)
-
-
-def _malformed(token: Any) -> str | None:
-    """Return what is wrong with the attributes of one position, ``None`` when nothing is."""
-    try:
-        token = plain_token(token)
-    except TypeError:
-        return describe(token)
-    wrong = [f"the name {name!r}" for name in token if not isinstance(name, str)]
-    if isinstance(token, dict):
-        wrong += [f"{name!r}: {number_text(value)}" for name, value in token.items() if not is_finite(value)]
-    return wrong[0] if wrong else None
 
 
 def _feature(encoder: Encoder, source: lang.Feature) -> Rows:
@@ -344,6 +333,16 @@ def _finite(values: F64, dims: tuple[Dim, ...], ptr: I64, what: str) -> Rows:
 
 def _n_factors(target: Target, encoder: Encoder, i: int) -> int:
     return int(target.count({name: int(sizes[i]) for name, sizes in encoder.examples.sizes.items()}))
+
+
+def _brought(encoder: Encoder, source: lang.Transform) -> Rows:
+    """Return the rows of a kind of feature from another package, which computes them itself."""
+    values, rows = _dense_of(encoder, source)
+    learnt = encoder.learnt(source, lambda: source.learn(values)) if source.learns else {}
+    made, what = np.asarray(source.transform(values, learnt), dtype=np.float64), f"feature {source!r}"
+    if made.shape != (len(values), source.width):
+        raise DataError(what, expected=f"shape {(len(values), source.width)}", found=f"shape {made.shape}")
+    return _finite(made, rows.dims, rows.ptr, what)
 
 
 def _dense_of(encoder: Encoder, source: lang.Transform) -> tuple[F64, Rows]:

@@ -8,7 +8,7 @@ from typing import Any
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.lang.constraints.logic import Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter
-from ssvm_dsl.lang.features import FunctionRef
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import Mistake, got, plain
 
@@ -67,6 +67,11 @@ class Custom(Constraint):
         self._declare(mistakes, kind, literals, (), sizes)
         object.__setattr__(self, "ref", ref)
         object.__setattr__(self, "options", tuple(sorted(given.items())))
+
+    @property
+    def functions(self) -> tuple[FunctionRef, ...]:
+        """The class of the oracle."""
+        return (self.ref,)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

@@ -16,17 +16,21 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.lang.arrays import MOST, NotNumbers, plain_array
+from ssvm_dsl.lang.outputs.about_target import AboutTarget
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target, cross
-from ssvm_dsl.lang.symbols import Mistake, Symbol, got, plain, show
+from ssvm_dsl.lang.symbols import Mistake, got, plain, show
+
+#: As many states of a rule are printed.
+FEW = 2
 
 #: Most joint states of a target that a rule is about.
 MOST_STATES = 1 << 24
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Forbid(Symbol):
+class Forbid(AboutTarget):
     """Rule out states of single variables, or joint states of several.
 
     No answer has them, and in training they are never the most violated labelling.
@@ -49,7 +53,6 @@ class Forbid(Symbol):
 
     features, joint, per, n_units = None, False, (), 1  # as of a Factor
 
-    target: Target
     forbidden: tuple[int, ...]  # numbers of joint states, in C order over the states of the variables
 
     def __init__(self, target: Label | Target, states: Any) -> None:
@@ -83,6 +86,20 @@ class Forbid(Symbol):
         """Return the constructor's arguments: the target and the names of what is ruled out."""
         goal = self.target.label if self.target.kind == "each" else self.target
         return (goal, _names(self.target, self.forbidden)), {}
+
+    @property
+    def short(self) -> str:
+        """How it reads: the first states of many."""
+        target, *states = self.arguments()[0]
+        if states and isinstance(states[0], list) and len(states[0]) > FEW:
+            first = ", ".join(show(one) for one in states[0][:FEW])
+            return f"{self.constructor}({show(target)}, [{first}, ...])"
+        return repr(self)
+
+    @property
+    def note(self) -> str:
+        """How many states it rules out."""
+        return f"rules out {len(self.forbidden)} of {prod(self.target.cards)} states"
 
     def mask(self) -> NDArray[np.bool_]:
         """Return which joint states are left; ``shape (prod(cards),)``."""

@@ -148,6 +148,23 @@ class Constraint(Symbol):
         return tuple({id(one.label): one.label for one in self.literals}.values())
 
     @property
+    def about(self) -> tuple[Label, ...]:
+        """The labels it is about."""
+        return self.labels
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The targets of its literals."""
+        return tuple(literal.target for literal in self.literals)
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its labels, inputs, axes and edge lists."""
+        yield from (("the label", label.declared) for label in self.labels)
+        yield from (("the input", given) for given in self.inputs)
+        yield from (("the axis", dim.origin) for dim in self.axes)
+        yield from (("the edge list", edges) for edges in self.edge_lists)
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """All numbers it needs, those of literals once for each."""
         return (*self.meta, *(one for of_literal in self.literal_meta for one in of_literal))
@@ -194,9 +211,7 @@ class Constraint(Symbol):
 class _Count(Constraint):
     """Bounds on how many literals are true."""
 
-    def _bound(
-        self, k: Any, literals: tuple[Any, ...], along: Any, lower: bool, upper: bool
-    ) -> None:
+    def _bound(self, k: Any, literals: tuple[Any, ...], along: Any, lower: bool, upper: bool) -> None:
         """Declare ``lower <= count`` (where asked for) and ``count <= upper``, both k."""
         what, mistakes = type(self).__name__, list[Mistake]()
         found = as_literals(literals[0] if len(literals) == 1 else literals, what, mistakes)

@@ -7,13 +7,14 @@ points to one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ssvm_dsl.lang.constraints.logic import NO_BOUND, Constraint, Literal
 from ssvm_dsl.lang.constraints.quantities import Parameter, Sum
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.outputs.labels import Label, Target
-from ssvm_dsl.lang.symbols import Mistake, as_flag, got
+from ssvm_dsl.lang.symbols import Mistake, ModelView, as_flag, got
 
 
 class PointerStructure(Constraint):
@@ -39,6 +40,12 @@ class PointerStructure(Constraint):
             numbers.append(none)
         object.__setattr__(self, "pointers", pointers)
         self._declare(mistakes, kind, tuple(literals), (), meta, tuple(numbers))
+
+    def clashes(self, model: ModelView) -> Iterator[str]:
+        """Yield a structure that the same pointers have already."""
+        first = next(one for one in model.of(PointerStructure) if one.pointers is self.pointers)
+        if first.name != self.name:
+            yield f"{self.pointers.name} is a {first.name} already; pointers have one structure"
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the constructor's arguments."""

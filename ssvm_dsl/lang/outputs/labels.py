@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ssvm_dsl.lang.arrays import MOST
 from ssvm_dsl.lang.dims import Dim, check_axes, n_positions, union_axes
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.outputs.class_names import ClassName, read_pointer_unknown, read_states, read_unknown
 from ssvm_dsl.lang.outputs.segment_lengths import MOST_CLASSES, n_spans, read_longest
-from ssvm_dsl.lang.symbols import Mistake, Node, Symbol, as_flag, got, plain, show
+from ssvm_dsl.lang.outputs.variables import Variables
+from ssvm_dsl.lang.symbols import Mistake, Node, as_flag, got, plain, show
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Label(Symbol):
+class Label(Variables):
     """Discrete output variables, one for each position of the axes (a single one without axes).
 
     Parameters
@@ -58,15 +62,6 @@ class Label(Symbol):
     >>> y = Label(T, 50, allowed=candidates)     # candidates = Input(T, 50)
     >>> y = Label(H, W, 21, unknown=-1)          # pixels of -1 have no known class
     """
-
-    dims: tuple[Dim, ...]
-    n_states: int
-    classes: tuple[ClassName, ...] | None
-    allowed: Input | None
-    over: Dim | None
-    null: bool
-    segments: int | None
-    unknown: ClassName | None
 
     def __init__(
         self,
@@ -123,9 +118,9 @@ class Label(Symbol):
             part._follow()
 
     @property
-    def pointer(self) -> bool:
-        """Whether its values are positions on an axis; it has a yes or no for every pair of positions."""
-        return self.over is not None
+    def declared(self) -> Label:
+        """The label that the user wrote: itself, unless it is a part of one."""
+        return self
 
     @property
     def parts(self) -> tuple[LabelPart, ...]:
@@ -195,14 +190,6 @@ class Label(Symbol):
             mistakes.append(f"at: the label needs exactly one axis, it has {len(self.dims)}")
         return Target("at", (self,), position=place, mistakes=mistakes)
 
-    def index(self, state: ClassName) -> int | None:
-        """Return the position of a class name among the states, ``None`` when it is not one of them."""
-        if not isinstance(state, str | int) or isinstance(state, bool):
-            return None
-        if self.classes is not None:
-            return self.classes.index(state) if state in self.classes else None
-        return state if isinstance(state, int) and 0 <= state < self.n_states else None
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Latent(Label):
@@ -219,9 +206,7 @@ class Latent(Label):
     >>> joint = Factor(cross(h, y))
     """
 
-    def __init__(
-        self, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None
-    ) -> None:
+    def __init__(self, *axes_then_states: Dim | int | str | Sequence[ClassName], allowed: Input | None = None) -> None:
         super().__init__(*axes_then_states, allowed=allowed)
 
 
@@ -236,6 +221,11 @@ class LabelPart(Label):
 
     of: Label
     suffix = ""
+
+    @property
+    def declared(self) -> Label:
+        """The label that the user wrote."""
+        return self.of
 
     def __init__(self, of: Label, *axes_then_states: Any) -> None:
         super().__init__(*axes_then_states)
@@ -365,6 +355,13 @@ class Target(Node):
         if self.kind == "along" and self.edges is not None:
             return self.edges.arity
         return len(self.sets[0]) if self.kind == "cliques" else 2
+
+    def scopes(self, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return the variables of each factor, ``shape (n, arity)``, for sizes of the label's axes, counted in C order.
+
+        Kinds of other packages define it, and with it ``arity``, ``count`` and ``arguments``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method scopes")
 
     @property
     def members(self) -> tuple[Label, ...]:

@@ -20,6 +20,7 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.forms import Form
+from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.kernel_features import Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs import targets
@@ -55,7 +56,7 @@ CONSTRUCTORS["at"] = lambda label, position: label.at(position)
 
 def _custom(label: Label, oracle: object, options: dict[str, Any]) -> Custom:
     """Return a structure of a class that was loaded as trusted: a path alone would be imported."""
-    if not isinstance(oracle, features.FunctionRef):
+    if not isinstance(oracle, FunctionRef):
         raise TypeError("the oracle of a Custom is a function")
     return Custom(label, oracle, **options)
 
@@ -79,10 +80,26 @@ def to_json(declaration: Declaration) -> str:
 
 def _node(node: Node) -> dict[str, Any]:
     args, options = node.arguments()
-    entry: dict[str, Any] = {"make": node.constructor, "args": [_encode(arg) for arg in args]}
+    make = node.constructor if node.constructor in CONSTRUCTORS else _path_of(node)
+    entry: dict[str, Any] = {"make": make, "args": [_encode(arg) for arg in args]}
     if options:
         entry["options"] = {key: _encode(value) for key, value in options.items()}
     return entry
+
+
+def _path_of(node: Node) -> str:
+    """Return the import path of a kind from another package.
+
+    Raises
+    ------
+    ModelError
+        Its class has none: it is defined in a function.
+    """
+    ref = FunctionRef.of(type(node))
+    if not ref.importable:
+        text = f"{ref.path} cannot be written to a file; define the class at the top level of a module"
+        raise ModelError(getattr(node, "name", ""), [(node.where, text)])
+    return ref.path
 
 
 def _encode(value: object) -> object:
@@ -94,7 +111,7 @@ def _encode(value: object) -> object:
         return {"form": value.name, "values": list(value.values), "shape": list(value.shape)}
     if isinstance(value, features.Quantiles):
         return {"quantiles": value.n}
-    if isinstance(value, features.FunctionRef):
+    if isinstance(value, FunctionRef):
         return {"function": value.path}
     if isinstance(value, tuple | list):
         return [_encode(item) for item in value]
@@ -134,11 +151,15 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
     if "ref" in value:
         return known[value["ref"]]
     if "function" in value:
-        return features.FunctionRef(str(value["function"])).load(trusted)
+        return FunctionRef(str(value["function"])).load(trusted)
     if "quantiles" in value:
         return features.Quantiles(value["quantiles"])
     if "form" in value:
         return Form(value["form"], tuple(map(float, value["values"])), tuple(map(int, value["shape"])))
-    maker = CONSTRUCTORS[value["make"]]
+    make = value["make"]
+    # a path: a kind from another package, which is code of that package
+    maker: Any = FunctionRef(make).load(trusted).function if ":" in make else CONSTRUCTORS[make]
+    if not (make in CONSTRUCTORS or (isinstance(maker, type) and issubclass(maker, Node))):
+        raise TypeError(f"{make} is no kind of declaration")
     args = [_decode(arg, known, trusted) for arg in value["args"]]
     return maker(*args, **{key: _decode(arg, known, trusted) for key, arg in value.get("options", {}).items()})

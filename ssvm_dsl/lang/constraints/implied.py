@@ -1,0 +1,17 @@
+"""Constraints that labels have by themselves: one state for each pointer, a division of its axis for segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ssvm_dsl.lang.constraints.logic import Constraint
+from ssvm_dsl.lang.constraints.pointers import ExactlyOneState, PointerStructure
+from ssvm_dsl.lang.constraints.segments import Segmentation
+from ssvm_dsl.lang.outputs.labels import Label
+
+
+def implied_constraints(declared: Sequence[Constraint], labels: Sequence[Label]) -> Iterator[Constraint]:
+    """Yield one for each pointer label without a declared structure, then one for each label of segments."""
+    shaped = {id(one.pointers) for one in declared if isinstance(one, PointerStructure)}
+    yield from (ExactlyOneState(label) for label in labels if label.pointer and id(label) not in shaped)
+    yield from (Segmentation(label) for label in labels if label.segments is not None)

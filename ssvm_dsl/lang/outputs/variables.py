@@ -1,0 +1,86 @@
+"""``Variables``: what a label declares, how it reads, and how it is checked within a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.inputs import Input
+from ssvm_dsl.lang.outputs.class_names import ClassName
+from ssvm_dsl.lang.symbols import ModelView, Symbol, show
+
+#: As many classes of one letter are printed.
+MOST_LETTERS = 26
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Variables(Symbol):
+    """Discrete variables, one for each position of some axes."""
+
+    dims: tuple[Dim, ...]
+    n_states: int
+    classes: tuple[ClassName, ...] | None
+    allowed: Input | None
+    over: Dim | None
+    null: bool
+    segments: int | None
+    unknown: ClassName | None
+
+    @property
+    def pointer(self) -> bool:
+        """Whether its values are positions on an axis; it has a yes or no for every pair of positions."""
+        return self.over is not None
+
+    def index(self, state: ClassName) -> int | None:
+        """Return the position of a class name among the states, ``None`` when it is not one of them."""
+        if not isinstance(state, str | int) or isinstance(state, bool):
+            return None
+        if self.classes is not None:
+            return self.classes.index(state) if state in self.classes else None
+        return state if isinstance(state, int) and 0 <= state < self.n_states else None
+
+    def references(self) -> Iterator[tuple[str, Symbol]]:
+        """Yield its axes, and its mask."""
+        yield from (("the axis", dim.origin) for dim in self.dims)
+        if self.allowed is not None:
+            yield "the input", self.allowed
+
+    def misfits(self, model: ModelView) -> Iterator[str]:
+        """Yield why an input is no mask of the label."""
+        mask = self.allowed
+        if mask is None:
+            return
+        alike = len(mask.dims) == len(self.dims) and all(a is b for a, b in zip(mask.dims, self.dims, strict=True))
+        if mask.sparse or not alike or mask.width != self.n_states:
+            axes = "".join(f"{dim.name}, " for dim in self.dims)
+            yield f"allowed: expected an Input({axes}{self.n_states}), a number for each class, got {mask!r}"
+
+    def gaps(self, model: ModelView) -> Iterator[str]:
+        """Yield ragged axes whose size no input tells."""
+        for dim in self.dims if model.input_names else ():
+            if dim.ragged and not {id(dim), id(dim.origin)} & model.sized_axes:
+                yield (
+                    f"no input has the ragged axis {dim.name}, so its size is unknown when predicting; give an Input "
+                    f"this axis or fix it: {dim.name} = Dim(n)"
+                )
+
+    @property
+    def short(self) -> str:
+        """How it reads; classes of one letter as one string."""
+        if self.classes is None or not all(isinstance(name, str) and len(name) == 1 for name in self.classes):
+            return repr(self)
+        axes = "".join(f"{show(dim)}, " for dim in self.dims)
+        letters = "".join(map(str, self.classes))
+        shown = letters[:MOST_LETTERS] + ("..." if len(letters) > MOST_LETTERS else "")
+        more = "".join(f", {key}={show(value)}" for key, value in self.arguments()[1].items())
+        return f"Label({axes}{shown!r}{more})"
+
+    @property
+    def note(self) -> str:
+        """What its values are."""
+        marked = "" if self.unknown is None else f"; {show(self.unknown)} is not known"
+        if self.over is not None:
+            return f"pointers to {show(self.over)}{', or nowhere' if self.null else ''}{marked}"
+        longest = "" if self.segments is None else f", in segments of up to {self.segments}"
+        return f"{self.n_states} states{longest}{marked}"
