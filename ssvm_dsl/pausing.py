@@ -7,8 +7,6 @@ constraints) is asked for by signatures that know of no time, those of plug-ins 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 from time import perf_counter
@@ -41,20 +39,25 @@ class _Scope:
 _SCOPE: ContextVar[_Scope | None] = ContextVar("ssvm_dsl_end", default=None)
 
 
-@contextmanager
-def within(end: Ending) -> Generator[None, None, None]:
-    """Let :func:`pause` look at this end inside, and at what holds outside as well.
+class within:
+    """Let :func:`pause` look at this end inside a ``with`` statement, and at what holds outside as well.
 
     Parameters
     ----------
     end : Ending
         A :class:`~ssvm_dsl.inference.deadline.Deadline`, a :class:`~ssvm_dsl.plugin_api.Clock`.
     """
-    token = _SCOPE.set(_Scope(end, _SCOPE.get()))
-    try:
-        yield
-    finally:
-        _SCOPE.reset(token)
+
+    __slots__ = ("_end", "_token")
+
+    def __init__(self, end: Ending) -> None:
+        self._end = end
+
+    def __enter__(self) -> None:
+        self._token = _SCOPE.set(_Scope(self._end, _SCOPE.get()))
+
+    def __exit__(self, *error: object) -> None:
+        _SCOPE.reset(self._token)
 
 
 def time_left() -> float:

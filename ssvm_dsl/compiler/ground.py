@@ -70,7 +70,7 @@ class Grounded:
     @property
     def n_uncomputed(self) -> int:
         """How many examples have features of 0, because time was up."""
-        return 0 if self.n_computed is None else self.n_examples - self.n_computed
+        return 0 if self.n_computed is None else len(self.layout.var_ptr) - 1 - self.n_computed
 
     @property
     def program(self) -> Program:

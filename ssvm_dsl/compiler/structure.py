@@ -101,6 +101,8 @@ class Structure:
         self._declaration = declaration
         self._factors = [factor for factor in declaration.factors for _ in factor.parts]
         self._maps = [one.with_features(None) for one in parameters.maps]
+        for one in self._maps:
+            one.share_places()
         self._rows = [None if one.features is None else one.features.shape for one in parameters.maps]
         self._groups, self._shared = factors.groups, factors.shared
         self._same_constants = not _varies(declaration)
@@ -283,8 +285,9 @@ def structure_key(declaration: Declaration, examples: Examples, judged: bool) ->
     judged : bool
         Whether labels, and inputs that only the loss reads, are there as well.
     """
-    sizes = tuple(one.tobytes() for one in examples.sizes.values())
-    content = tuple(_content(examples.raw[name]) for name in _structural(declaration) if name in examples.raw)
+    sizes = tuple([one.tobytes() for one in examples.sizes.values()])
+    named = _structural(declaration)
+    content = tuple([_content(examples.raw[name]) for name in named if name in examples.raw]) if named else ()
     return judged, examples.n, sizes, content
 
 

@@ -16,6 +16,9 @@ from ssvm_dsl.ir.shapes import Shapes
 
 NODE = -1
 
+#: Factors of a map of which places are kept one by one.
+FEW_FACTORS = 2**12
+
 
 @dataclass(frozen=True)
 class Block:
@@ -201,14 +204,37 @@ class FeatureMap:
         """The base of the feature rows of each example; ``ndarray of int64, shape (B,)``."""
         return self.shapes.ptr[:-1] if self.row_base is None else self.row_base
 
+    def variables(self, examples: I64 | None) -> I32:
+        """Return the variables of each factor of the selected examples (global numbers); ``shape (n, r)``."""
+        return self.scope if examples is None and self._few else self.shapes.variables(examples)
+
+    @cached_property
+    def _few(self) -> bool:
+        """Whether an entry for every factor of every example takes no memory to speak of."""
+        return self.n_factors <= FEW_FACTORS
+
+    @cached_property
+    def _all_rows(self) -> I64:
+        return self.shapes.spread(self.local_rows.astype(np.int64), self.row_bases)
+
+    def share_places(self) -> None:
+        """Work out where factors, rows and units of few factors are, for all maps of other features."""
+        if self._few:
+            _ = self.scope, self._all_rows, self.unit
+
     def rows_of(self, examples: I64 | None) -> I64:
         """Return the feature row of each factor of the selected examples; ``shape (n,)``."""
+        if examples is None and self._few:
+            return self._all_rows
         return self.shapes.spread(self.local_rows.astype(np.int64), self.row_bases, examples)
 
     def units_of(self, examples: I64 | None) -> I32:
         """Return the unit of each factor of the selected examples; ``shape (n,)``."""
         if self.units is None:
             return np.zeros(self.shapes.count(examples), dtype=np.int32)
+        if examples is None and self._few:
+            assert self.unit is not None
+            return self.unit
         return self.shapes.spread(self.units, None, examples)
 
     # what follows takes memory for every factor of every example, and keeps it

@@ -26,7 +26,7 @@ def pointers(lengths: Ints) -> I64:
 def runs(starts: Ints, lengths: Ints) -> I64:
     """Return ``concatenate([arange(s, s + k) for s, k in zip(starts, lengths)])`` without a Python loop."""
     ptr = pointers(lengths)
-    return np.arange(ptr[-1], dtype=np.int64) + np.repeat(np.asarray(starts, dtype=np.int64) - ptr[:-1], lengths)
+    return np.arange(ptr[-1], dtype=np.int64) + (np.asarray(starts, dtype=np.int64) - ptr[:-1]).repeat(lengths)
 
 
 def members(ptr: I64, examples: Ints) -> I64:

@@ -21,6 +21,7 @@ from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.parameters.rows import (
     LARGEST,
     add_by_unit,
+    gathered,
     in_kernel,
     joint_rows,
     moderate,
@@ -225,7 +226,7 @@ class ParameterMap:
             return
         if first:
             theta.node[self._states(part)] = 0.0
-        start = self.program.state_ptr[fmap.shapes.variables(examples)[:, 0]]
+        start = self.program.state_ptr[fmap.variables(examples)[:, 0]]
         theta.node[start[:, None] + np.arange(fmap.cards[0])] += self._factor_rows(fmap, w, examples)
 
     @cached_property
@@ -264,6 +265,11 @@ class ParameterMap:
     def _unit_rows(self, fmap: FeatureMap, w: F64, examples: I64 | None) -> F64:
         """Return the table of each factor of the selected examples when units have their own weights."""
         unit = fmap.units_of(examples)
+        if gathered(fmap, len(unit)):
+            assert isinstance(fmap.features, np.ndarray)
+            rows = fmap.features[fmap.rows_of(examples)]
+            found: F64 = (fmap.weights(w)[unit] @ rows[:, :, None])[:, :, 0]
+            return found if fmap.basis is None else found @ fmap.basis
         values = np.zeros((len(unit), fmap.n_configs))
         if in_kernel(fmap, len(unit)):
             from ssvm_dsl.kernels.scoring import rows_of_factors

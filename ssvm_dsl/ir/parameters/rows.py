@@ -16,6 +16,9 @@ FEW = 8
 #: Scores that are products of features first, and copied to their places then, are made so many at a time.
 PART_SCORES = 2**20
 
+#: Weights that are gathered at most, to be multiplied with the features of their factors.
+PART_GATHERED = 2**16
+
 #: Larger scores are refused: sums of them are no numbers.
 LARGEST = 1e300
 
@@ -31,6 +34,12 @@ def moderate(scores: F64) -> bool:
 def in_kernel(fmap: FeatureMap, n: int) -> bool:
     """Whether n factors with weights of their own are so few that a kernel is faster than a product for each unit."""
     return n < FEW * fmap.n_units
+
+
+def gathered(fmap: FeatureMap, n: int) -> bool:
+    """Whether n factors with weights of their own are so few that these are gathered for one product of batches."""
+    dense = isinstance(fmap.features, np.ndarray)
+    return dense and in_kernel(fmap, n) and n * fmap.n_basis * fmap.width <= PART_GATHERED
 
 
 def split_rows(selected: slice | I64, width: int) -> Iterator[slice | I64]:
