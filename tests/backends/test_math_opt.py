@@ -56,12 +56,14 @@ def test_a_basis_saves_iterations(interface):
     np.testing.assert_allclose(again.bound, first.bound, rtol=1e-9)
 
 
-def test_the_public_interface_keeps_limits():
+@pytest.mark.parametrize("interface", [MathOpt, MathOptCore])
+def test_a_limit_of_iterations_is_kept_and_named(interface):
     problem = grid(12, 12, 4)
-    found = session(problem, "glop", MathOpt).solve(Question(problem.theta, limits=Limits(iterations=3)))
-    assert found.stop[0] != Stop.FINISHED
+    one = session(problem, "glop", interface)
+    found = one.solve(Question(problem.theta, limits=Limits(iterations=3)))
+    assert found.stop.tolist() == [Stop.ITERATIONS]
     assert found.stats["lp_iterations"] == 3
-    assert found.bound[0] >= session(problem, "glop", MathOpt).solve(Question(problem.theta)).bound[0] - 1e-9
+    assert found.bound[0] >= one.solve(Question(problem.theta)).bound[0] - 1e-9
 
 
 def test_what_is_proved_infeasible_is_so_through_both():

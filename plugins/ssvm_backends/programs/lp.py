@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ssvm_backends.programs.lp_solvers import Highs, LPOutcome, Solver
 from ssvm_backends.programs.math_opt_core import import_math_opt, math_opt
 from ssvm_backends.programs.rounding import rounded
 from ssvm_backends.programs.session import COLUMN_BYTES, PolytopeSession, ProgramAnswer, columns_of, pack_marginals
-from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Solution, Task, Topology
+from ssvm_dsl.ir import F64, I32, I64, Need, Primal, Program, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Clock, Verdict, loading
 
 #: How far from 0 and 1 numbers may be to count as whole.
@@ -88,6 +89,8 @@ class LPSession(PolytopeSession):
         largest = float(np.max(losses, where=~closed, initial=0.0)) or 1.0
         score = np.where(closed, 0.0, -losses / largest)
         outcome = self._solver(priced)(priced.polytope, score, closed, clock, warm)
+        if outcome.stop is Stop.TIME and clock.limits.iterations is not None and not clock.over:
+            outcome = replace(outcome, stop=Stop.ITERATIONS)  # GLOP does not say which of the limits it was
         if outcome.infeasible:
             return ProgramAnswer(bound=-np.inf)
         bound = priced.bound(None if outcome.duals is None else outcome.duals * largest)

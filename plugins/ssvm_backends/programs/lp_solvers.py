@@ -110,5 +110,4 @@ class Highs:
             duals = np.concatenate([duals, of_side])
         if found.status == 0:
             return LPOutcome(np.asarray(found.x)[:n], duals, iterations=int(found.nit), seconds=seconds)
-        stop = Stop.TIME if clock.limits.iterations is None or clock.over else Stop.ITERATIONS
-        return LPOutcome(duals=duals, stop=stop, iterations=int(found.nit), seconds=seconds)
+        return LPOutcome(duals=duals, stop=Stop.TIME, iterations=int(found.nit), seconds=seconds)
