@@ -324,3 +324,16 @@ def test_factors_go_to_the_first_forest_that_takes_them_however_often_the_clock_
         assert first_layers(ptr, scope, same, order, n, Clock.start(Limits())).tolist() == wanted
     with pytest.raises(OutOfTime):
         first_layers(ptr, scope, same, order, n, Clock.start(Limits(time=0.0)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tree_that_is_searched_to_its_leaves_is_finished(seed):
+    """Where labellings differ by less than a constant's rounding, the gap is rounding, down to single labellings."""
+    program = seeded(Recipe(max_variables=3, max_card=3, n_examples=30, empty=True), seed).program
+    theta, rng = Theta.zeros(program), np.random.default_rng(seed)
+    theta.node[:] = 1e-3 * rng.normal(size=program.n_states)
+    theta.const[:] = 1e4 * rng.normal(size=program.n_examples)
+    found = asked(program, Question(theta))
+    assert (found.stop == Stop.FINISHED).all()
+    np.testing.assert_array_equal(found.bound, np.maximum(found.bound, found.score))
+    np.testing.assert_allclose(found.score, BruteForceSession(program).solve(Question(theta)).score)

@@ -15,7 +15,7 @@ import numpy as np
 from ssvm_backends.decomposition.descent import Descent
 from ssvm_backends.decomposition.incumbents import Incumbents
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.ir import F64, I8, I64, Bools, Program, Stop, Theta
+from ssvm_dsl.ir import F64, I8, I64, Bools, Program, Stop, Theta, pointers, positions
 from ssvm_dsl.plugin_api import Clock
 
 #: A node ends where the planes promise less than this share of its gap: splitting it does more.
@@ -135,8 +135,11 @@ class Branching:
             self.leaves[i] = max(self.leaves[i], found)
             return
         place, states = self._least_agreed(i, node.open), self._states(i)
-        if stop[i] in CUT_SHORT or place is None:
+        if stop[i] in CUT_SHORT:
             self.leaves[i] = max(self.leaves[i], found)
+            return
+        if place is None:
+            self.leaves[i] = max(self.leaves[i], min(found, self._score_of_last(one, node.open)))
             return
         prices = self._prices(states)
         first, state, last = place
@@ -144,6 +147,18 @@ class Branching:
         taken[first:state], taken[state + 1 : last], others[state] = False, False, False
         for child in (taken, others):
             heappush(self.heaps[i], Node(-found, next(self.numbers), child, prices))
+
+    def _score_of_last(self, one: I64, open_: Bools) -> float:
+        """Offer the only labelling of a node in which no variable has a choice; return what it scores at most.
+
+        Its score has the rounding of one sum, while the node's bound has that of all parts.
+        """
+        card = self.program.card[positions(self.program.var_ptr, one)]
+        last = np.flatnonzero(open_)
+        if len(last) < len(card):  # a variable has no state at all
+            return -np.inf
+        self.best.offer(one, (last - pointers(card)[:-1]).astype(np.int32))
+        return float(self.best.score[one[0]])
 
     def _least_agreed(self, i: int, open_: Bools) -> tuple[int, int, int] | None:
         """Return the first state of the variable to split, its state of most votes, and its end.
