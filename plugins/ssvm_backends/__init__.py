@@ -253,6 +253,7 @@ _CUTS = (
             guarantee=Guarantee.EXACT,
             max_arity=3,
             requires=frozenset({"binary", "submodular"}),
+            abilities=frozenset({Ability.COMPILED}),
         ),
     ),
     BackendSpec(

@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from ssvm_dsl.errors import BackendFault, TrainingError
+from ssvm_dsl.ir import F64, I64, Theta
 from ssvm_dsl.plugin_api import StopRule, TrainProblem
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import COUNTS
@@ -36,19 +37,45 @@ class CertificationSchedule(Stateful):
             self.ratio = float(np.clip(certified / estimate, 1e-3, 10.0))
 
 
-def count_calls(problem: TrainProblem, n_calls: int, begin: float, off: float) -> None:
+def count_calls(
+    problem: TrainProblem, n_calls: int, begin: float, off: float, w: F64, examples: I64, predicted: bool = False
+) -> None:
     """Add calls of a compiled oracle since ``begin`` to the problem's; check the scores it reported.
+
+    Where it had no answer, the backend is asked the same by ``solve``, which says why.
+
+    Parameters
+    ----------
+    problem : TrainProblem
+    n_calls : int
+    begin : float
+        On the clock of the problem.
+    off : float
+        Largest relative difference between a score and that of its labelling; ``nan`` where one is missing.
+    w : ndarray of float64, shape (dim,)
+        The weights of the last call.
+    examples : ndarray of int64
+        Whom the oracle was called for, in order.
+    predicted : bool
+        Whether the calls were for best labellings, not for most violated ones.
 
     Raises
     ------
     BackendFault
-        They differ from those of its labellings, by a largest relative difference ``off``.
+        The scores are not those of its labellings, or it had no answer, and the backend has.
     TrainingError
         They are no numbers.
     """
     problem.n_oracle_calls += n_calls
     problem.oracle_seconds += problem.seconds() - begin
+    if np.isnan(off) and _are_finite(problem.scores(w, examples)):
+        (problem.predicted if predicted else problem.oracle)(w, examples)
+        raise BackendFault("compiled oracle", "has no answer where the backend's solve has one")
     if not np.isfinite(off):
         raise TrainingError("scores are no longer finite numbers: features or weights are too large")
     if not off <= 1e-6:
         raise BackendFault("compiled oracle", f"reported scores differ from those of its labellings by {off:.2g}")
+
+
+def _are_finite(theta: Theta) -> bool:
+    return bool(np.isfinite(theta.node).all() and not np.isnan(theta.pool).any() and (theta.pool < np.inf).all())

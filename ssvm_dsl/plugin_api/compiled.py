@@ -35,6 +35,8 @@ class CompiledOracle:
     operations : float
         Multiply-adds, or what takes as long, of an average call, besides reading each score once.  Trainers decide by
         it how often to call, and when to look at the clock.
+    finite : bool
+        Whether it takes finite scores only: it is not called where states or joint states are ruled out.
     """
 
     function: Any
@@ -42,6 +44,7 @@ class CompiledOracle:
     longs: I64
     work_size: int
     operations: float = 0.0
+    finite: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,13 +22,17 @@ from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import build_graph, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
 from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Stop
-from ssvm_dsl.plugin_api import Clock, Verdict
+from ssvm_dsl.kernels import pack
+from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
 
 #: Arcs looked at between two looks at the clock: a few milliseconds.
 BUDGET = 1_000_000
+
+#: Operations of a call that has next to nothing to do, and for each variable and factor.
+CALL, LINKED = 2048.0, 200.0
 
 _WANTED = "t(0, 0) + t(1, 1) >= t(0, 1) + t(1, 0) in every table (of three variables: whatever the third)"
 _HINT = "keep the weights of such factors non-negative (form=POTTS, nonneg=True), or use 'qpbo', 'trws' or 'combi'"
@@ -83,6 +87,20 @@ class GraphCutSession:
         solution = pack_arrays(self.program, question.theta, ids, reduced, labels, there, bound, stops)
         solution.bound += lost
         return solution
+
+    def compiled(self) -> CompiledOracle | None:
+        """Return the oracle for trainers that call it inside their own kernels.
+
+        ``None`` where masks or variables of one state have to be taken out first.
+        """
+        if self._single or self.program.allowed is not None:
+            return None
+        from ssvm_backends.cuts.cut_oracle import OF_GRAPH, cut_oracle
+
+        arrays = [getattr(self.graph, name) for name in OF_GRAPH]
+        size = self.graph.n_variables + self.graph.n_factors
+        work = CALL + LINKED * size / max(self.program.n_examples, 1)
+        return CompiledOracle(cut_oracle, *pack(*arrays, *self._cut), 0, work, finite=True)
 
     def _labels(self, reduced: Reduced, ids: I64, clock: Clock, lost: F64) -> tuple[I32, int, Stop]:
         """Return (packed labels of the reduced instance, examples that are finished, why not more).

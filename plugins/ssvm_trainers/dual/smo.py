@@ -125,7 +125,7 @@ class SMORun(Run):
         for piece in pieces(self.problem, ids, self.cost):
             begin = self.problem.seconds()
             gain, off = marginals.ask(self.oracle, self.theta, self.oracle_work, piece)
-            count_calls(self.problem, len(piece), begin, off)
+            count_calls(self.problem, len(piece), begin, off, marginals.w, np.sort(piece))
             total += gain
         return total
 

@@ -40,7 +40,7 @@ from ssvm_trainers.dual.smo_pairs import (
     most_to_give,
 )
 from ssvm_trainers.planes.arrays import Fixed, Work
-from ssvm_trainers.planes.products import labels_score
+from ssvm_trainers.planes.products import labels_score, worse
 
 #: What marginals are multiples of.
 GRID = 2.0**-50
@@ -353,7 +353,9 @@ def exact_pass(
         score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
         score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
         own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        off = worse(off, score, own)
+        if np.isnan(off):
+            break
         gained, gap[i] = visit(maps, trees, fixed, space, work, mu, i, candidate, w, free)
         total += gained
     return total, off

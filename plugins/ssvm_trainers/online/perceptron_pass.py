@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.certify import count_calls
 from ssvm_trainers.pieces import pieces, visit_cost
 from ssvm_trainers.planes.arrays import Fixed, Parts, Work
-from ssvm_trainers.planes.products import clear_parts, collect_parts, labels_score, move_parts, part_dots
+from ssvm_trainers.planes.products import clear_parts, collect_parts, labels_score, move_parts, part_dots, worse
 from ssvm_trainers.planes.state import fixed_arrays, parts_space, work_space
 
 #: Numbers of the updates in the kernel.
@@ -54,7 +54,7 @@ def compiled_pass(
             fixed, work, parts, piece, problem.objective.weight, limit, UPDATES[update], predicted,
             t, w, moved,
         )  # fmt: skip
-        count_calls(problem, len(piece), begin, off)
+        count_calls(problem, len(piece), begin, off, w, np.sort(piece), predicted)
         t, total = t + len(piece), total + int(changes)
     return total
 
@@ -115,7 +115,8 @@ def online_steps(
     changes : int
         How many examples changed the weights.
     off : float
-        Largest relative difference between a score that the oracle reported and the score of its labelling.
+        Largest relative difference between a score that the oracle reported and the score of its labelling; ``nan``
+        where it has no answer, which ends the pass.
     """
     maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
@@ -130,7 +131,9 @@ def online_steps(
         first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
         own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
         own += tables_score(tables, first, second, work.labels)
-        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        off = worse(off, score, own)
+        if np.isnan(off):
+            break
         same = True
         for v in range(lo, hi):
             same &= work.labels[v - lo] == fixed.truth[v]

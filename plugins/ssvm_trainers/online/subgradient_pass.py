@@ -18,7 +18,7 @@ from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
 from ssvm_trainers.certify import count_calls
 from ssvm_trainers.pieces import pieces, visit_cost
 from ssvm_trainers.planes.arrays import Fixed, Parts, Work
-from ssvm_trainers.planes.products import collect_parts, labels_score, move_parts
+from ssvm_trainers.planes.products import collect_parts, labels_score, move_parts, worse
 from ssvm_trainers.planes.state import fixed_arrays, map_scales, parts_space, work_space
 
 #: A scale below this is multiplied into the weights again.
@@ -68,7 +68,7 @@ def compiled_pass(
                 problem.parameters.flat, fixed, work, parts, piece, problem.objective.weight, lengths[here],
                 shares[here], shrink, w, v, plane, state, averaging,
             )  # fmt: skip
-            count_calls(problem, len(piece), begin, off)
+            count_calls(problem, len(piece), begin, off, state[0] * w, np.sort(piece))
             done += len(piece)
     finally:  # the weights are whole again, whatever ended the pass
         if add_to_average is not None:
@@ -165,7 +165,8 @@ def subgradient_steps(
     Returns
     -------
     float
-        Largest relative difference between a score that the oracle reported and the score of its labelling.
+        Largest relative difference between a score that the oracle reported and the score of its labelling; ``nan``
+        where it has no answer, which ends the pass.
     """
     maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
@@ -181,7 +182,9 @@ def subgradient_steps(
         first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
         priced = tables_score(tables, first, second, work.labels)
         own = priced + labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-        off = max(off, abs(score - own) / (1.0 + abs(own)))
+        off = worse(off, score, own)
+        if np.isnan(off):
+            break
         state[0] *= 1.0 - lengths[step] * shrink
         fold(state, u, v)
         state[2] += fixed.share[i] * (priced + tables_score(tables, second, last, work.labels) - tables.truth[i])

@@ -76,7 +76,7 @@ LEAST_CHANCE = 0.1
 SCORE_WORK, BATCH_WORK = 200.0, 2.0**18
 
 #: Joint steps end when the gap over the kept planes is this share of the estimated gap.
-ENOUGH = 0.1
+ENOUGH = 0.01
 
 #: Share of the newest weights in the moving average: it spans some fifteen passes, most of them cached ones.
 NEWEST = 0.07
@@ -263,7 +263,7 @@ class BCFWRun(Run):
         for piece in pieces(self.problem, ids, self.exact_cost):
             begin = self.problem.seconds()
             gain, off = self._visit(ASKED, piece)
-            count_calls(self.problem, len(piece), begin, off)
+            count_calls(self.problem, len(piece), begin, off, self.planes.w, np.sort(piece))
             total += gain
         return total
 

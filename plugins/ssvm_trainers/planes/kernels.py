@@ -37,6 +37,7 @@ from ssvm_trainers.planes.products import (
     move_parts,
     part_dots,
     scored_dots,
+    worse,
 )
 
 #: Multiply-adds that take as long as what a visit does besides its parts.
@@ -449,7 +450,8 @@ def visit_examples(
     full : bool
         Whether the cache of some example was too small for its plane.
     off : float
-        Largest relative difference between a score that the oracle reported and the score of its labelling.
+        Largest relative difference between a score that the oracle reported and the score of its labelling; ``nan``
+        where it has no answer, which ends the visits.
     """
     maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
     ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
@@ -469,7 +471,9 @@ def visit_examples(
             first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
             priced = tables_score(tables, first, second, work.labels)
             own = priced + labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-            off = max(off, abs(score - own) / (1.0 + abs(own)))
+            off = worse(off, score, own)
+            if np.isnan(off):
+                break
             work.loss[0] = priced + tables_score(tables, second, last, work.labels) - tables.truth[i]
             for v in range(lo, hi):
                 work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]

@@ -371,3 +371,13 @@ def copy_entries(
                 p = weight_of(desc, longs, m, at, ints[desc[m, CSR_INDICES] + k], config)
                 if p >= 0:
                     target[p] = max(factor * source[p], lower)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def worse(off: float, score: float, own: float) -> float:
+    """Return the larger relative error: that of the scores so far, or of one that an oracle has reported.
+
+    ``nan`` where the oracle has no answer, or the scores are no numbers.
+    """
+    error = abs(score - own) / (1.0 + abs(own))
+    return error if np.isnan(error) or error > off else off

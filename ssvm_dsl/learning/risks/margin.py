@@ -108,7 +108,15 @@ class MarginProblem(BaseProblem):
         plain = self.loss.kind == ADDITIVE and not self.parameters.has_varying_constants
         if not (plain or (tables and self.loss.kind in (ADDITIVE, JOINT))):
             return None  # other kernels know of losses that add up over variables only
-        return self.session.compiled()
+        oracle = self.session.compiled()
+        return None if oracle is not None and oracle.finite and self._rules_out else oracle
+
+    @property
+    def _rules_out(self) -> bool:
+        """Whether states or joint states are ruled out."""
+        constants = self.parameters.constants
+        tables = [] if constants is None else list(constants.tables.values())
+        return self.program.allowed is not None or any((table == -np.inf).any() for table in tables)
 
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k (Phi(x_k, y_k) - Phi(x_k, labels_k))`` to ``out`` and return it."""

@@ -54,7 +54,7 @@ def summed(trial: Trial) -> None:
 def compiled(trial: Trial) -> None:
     """Call the compiled oracle for every example, where there is one for the program."""
     oracle = cast(CompiledSession, trial.open()).compiled()
-    if oracle is None:
+    if oracle is None or (oracle.finite and (trial.problem.has_forbidden_scores or trial.problem.has_masks)):
         raise NotForThisProgram
     program, judge, question = trial.problem.program, trial.judge, Question(trial.problem.theta)
     for example in range(program.n_examples):

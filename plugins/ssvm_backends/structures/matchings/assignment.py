@@ -90,11 +90,13 @@ class AssignmentSession(StructureSession):
         """Return the oracle for trainers that call it inside their own kernels, where no constraint is a flow."""
         if any((matchings.way == FLOW).any() for matchings in self.matchings):
             return None
-        from ssvm_backends.structures.matchings.assignment_oracle import assignment_oracle
-
+        if any((matchings.way == ROWS_ALONE).any() for matchings in self.matchings):
+            from ssvm_backends.structures.matchings.rows_oracle import rows_oracle as oracle
+        else:
+            from ssvm_backends.structures.matchings.assignment_oracle import assignment_oracle as oracle
         n = np.concatenate([np.zeros(0), *(np.maximum(one.n_rows, one.n_cols) for one in self.matchings)])
         work = CALL + float((n**3).sum()) / max(self.program.n_examples, 1)
-        return structure_oracle(assignment_oracle, self, self.matchings, work)
+        return structure_oracle(oracle, self, self.matchings, work)
 
     def _flow(self, group: int, node: F64, ids: I64, ptr: I64, labels: I32, feasible: Bools, excess: F64) -> None:
         from ssvm_backends.structures.literals import set_literals, write_gains

@@ -1,6 +1,8 @@
 """Best matchings as a compiled oracle, for trainers that call it inside their kernels.
 
-A module of its own, because numba compiles what is called by its address as soon as it is defined.
+A module of its own, because numba compiles what is called by its address as soon as it is defined; matchings whose
+columns hold any number have another (:mod:`ssvm_backends.structures.matchings.rows_oracle`), because sorting is most of
+what it compiles.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import numpy as np
 
 from ssvm_backends.structures.literals import best_states
 from ssvm_backends.structures.matchings.best_matchings import assign_all
-from ssvm_backends.structures.matchings.matching_kernels import N_ARRAYS, matchings_in, take_rows_alone
+from ssvm_backends.structures.matchings.matching_kernels import N_ARRAYS, matchings_in
 from ssvm_backends.structures.packing import (
     OF_LITERALS,
     SHARED,
@@ -47,6 +49,5 @@ def assignment_oracle(ints, longs, example, pool, node, labels, work):  # type: 
         literals = literals_in(ints, longs, first)
         matchings = matchings_in(ints, longs, first + OF_LITERALS)
         assign_all(literals, matchings, node, ids, ptr, labels, feasible)
-        take_rows_alone(literals, matchings, node, ids, ptr, labels, feasible)
         first += OF_LITERALS + N_ARRAYS
     return score_of(places, example, node, labels) if feasible[0] else -np.inf

@@ -69,7 +69,7 @@ def best_ends(n: int, k: int, longest: int, work: Work, best: F64, back: I32) ->
 
 @njit(cache=True, nogil=True)
 def best_segmentations(
-    seg: Segmented, pool: F64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+    seg: Segmented, pool: F64, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools, worth: F64
 ) -> None:
     """Write the labels of the best segmentations of some examples.
 
@@ -88,6 +88,8 @@ def best_segmentations(
         Written; zeros before.
     feasible : ndarray of bool, shape (m,)
         Set to false where there is no segmentation.
+    worth : ndarray of float64, shape (m,)
+        The scores of the segmentations are added to it, where there are any.
     """
     seg, pool, node, labels = borrow(seg), borrow(pool), borrow(node), borrow(labels)
     most, widest, far = largest(seg, ids)
@@ -97,15 +99,18 @@ def best_segmentations(
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
             n, k = seg.n[c], seg.n_classes[c]
-            if gather(seg, pool, node, ids[e], c, work) == -np.inf:
+            base = gather(seg, pool, node, ids[e], c, work)
+            if base == -np.inf:
                 feasible[e] = False
                 continue
             if n == 0:
                 continue
             best_ends(n, k, seg.longest[c], work, best, back)
-            if best[n * k : (n + 1) * k].max() == -np.inf:
+            value = best[n * k : (n + 1) * k].max()
+            if value == -np.inf:
                 feasible[e] = False
                 continue
+            worth[e] += base + value
             trace(seg, c, work, best, back, mine)
 
 

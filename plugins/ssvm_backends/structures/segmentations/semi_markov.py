@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.deadline import chunks_until
+from ssvm_backends.structures.packing import CALL
 from ssvm_backends.structures.segmentations.segment_scores import Segmented
 from ssvm_backends.structures.session import places_of, variables_without_literals
 from ssvm_dsl.errors import PluginError
@@ -34,7 +35,11 @@ from ssvm_dsl.ir import (
     segment_links,
     segment_variables,
 )
-from ssvm_dsl.plugin_api import Verdict
+from ssvm_dsl.kernels import pack
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
+
+#: Operations for each class of a span or of a transition.
+SPAN = 4.0
 
 
 class SemiMarkov:
@@ -94,13 +99,21 @@ class SemiMarkovSession:
         labels, reached = np.zeros(int(ptr[-1]), dtype=np.int32), 0
         feasible = np.zeros(len(ids), dtype=bool)
         for lo, hi in chunks_until(len(ids), question.limits):
-            part = ids[lo:hi]
+            part, worth = ids[lo:hi], np.zeros(hi - lo)
             best_states(self.places, self.free, node, part, ptr[lo:], labels, feasible[lo:hi])
-            best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi])
+            best_segmentations(self.segmented, theta.pool, node, part, ptr[lo:], labels, feasible[lo:hi], worth)
             reached = hi
         score = np.where(feasible, score_labels(program, theta, labels, ids), -np.inf)
         score[reached:] = np.nan  # not reached in time
         return Solution.exact(labels, score)
+
+    def compiled(self) -> CompiledOracle:
+        """Return the oracle for trainers that call it inside their own kernels."""
+        from ssvm_backends.structures.segmentations.segment_oracle import segment_oracle
+
+        seg, n = self.segmented, max(self.program.n_examples, 1)
+        work = CALL + SPAN * float((seg.n * seg.n_classes * (seg.longest + seg.n_classes)).sum()) / n
+        return CompiledOracle(segment_oracle, *pack(self.free, *seg), 0, work)
 
     def _kbest(self, question: Question) -> Solution:
         from ssvm_backends.structures.segmentations.kbest_segments import kbest_segmentations

@@ -1,0 +1,190 @@
+"""Oracle calls from within trainers' kernels beside the same backend asked for a batch, and small fits.
+
+Processor time of one thread.  *Call* is one call of the compiled oracle from a kernel, at random scores; *batch* is the
+time for each example when the backend's session answers all of them in one call from Python; *visit* is what a fit of
+``bcfw`` takes for each exact visit: scores of the features, the call, and the step.  *Joint* is the share of all
+counted operations that were steps over the kept planes of all examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ssvm_dsl import (
+    POTTS,
+    Arborescence,
+    AtMost,
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Matching,
+    Model,
+    ProjectiveTree,
+    StructuredSVM,
+    chain,
+    complete,
+    grid,
+    ground,
+)
+from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Need, Question, Task, Theta
+from ssvm_dsl.kernels import njit
+
+ROUNDS = 5
+
+
+class Words(Model):
+    T = Dim()
+    x = Input(T, 8)
+    y = Label(T, 5)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+class Six(Model):
+    K = Dim(6)
+    x = Input(8)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
+
+
+class Align(Model):
+    I, J = Dim(), Dim()
+    x = Input(I, J, 8)
+    y = Label(I, J, 2)
+    sim = Factor(y.is_(1), features=x)
+    one = Matching(y.is_(1), rows=I, cols=J)
+    loss = Hamming(y)
+
+
+class Heads(Model):
+    T = Dim()
+    x = Input(T, T, 8)
+    head = Label(T, over=T, null=True)
+    arc = Factor(head, features=x)
+    tree = Arborescence(head, single_root=True)
+    loss = Hamming(head)
+
+
+class Nested(Heads):
+    tree = ProjectiveTree(Heads.head)
+
+
+class Few(Model):
+    T = Dim()
+    x = Input(T, 8)
+    y = Label(T, 5)
+    own = Factor(y, features=x)
+    few = AtMost(4, y.is_(1))
+    loss = Hamming(y)
+
+
+class Segments(Model):
+    T = Dim()
+    x = Input(T, 8)
+    y = Label(T, ["O", "A", "B"], segments=4)
+    own = Factor(y, features=x)
+    next = Factor(chain(y))
+    loss = Hamming(y)
+
+
+class Picture(Model):
+    H, W = Dim(), Dim()
+    x = Input(H, W, 8)
+    y = Label(H, W, 2)
+    own = Factor(y, features=x)
+    same = Factor(grid(y), form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+#: Models, sizes of their examples, and how many of them.
+CASES: list[tuple[type[Model], tuple[int, ...], int]] = [
+    (Words, (6, 8), 20), (Words, (20, 8), 200), (Six, (8,), 50), (Six, (8,), 200), (Align, (10, 10, 8), 50),
+    (Align, (10, 10, 8), 200), (Heads, (20, 20, 8), 50), (Heads, (20, 20, 8), 200), (Nested, (20, 20, 8), 50),
+    (Few, (12, 8), 50), (Segments, (20, 8), 50), (Picture, (10, 10, 8), 50),
+]  # fmt: skip
+
+
+def data(model: type[Model], shape: tuple[int, ...], n: int) -> tuple[list[Any], list[Any]]:
+    """Return examples labelled by random weights, at inputs to which noise was added afterwards."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=shape) for _ in range(n)]
+    blocks = ground(model, X[:1]).parameters.blocks
+    weights = {one.name: np.maximum(rng.normal(size=one.shape), one.lower_bound) for one in blocks}
+    Y = StructuredSVM.from_weights(model, weights).predict(X)
+    return [x + 0.7 * rng.normal(size=shape) for x in X], Y
+
+
+@njit
+def call_all(
+    function: Any, ints: Any, longs: Any, n: int, pool: Any, node: Any, labels: Any, work: Any
+) -> float:  # fmt: skip
+    """Call an oracle for all examples; return the sum of the scores."""
+    total = 0.0
+    for i in range(n):
+        total += function(ints, longs, i, pool, node, labels, work)
+    return total
+
+
+def spent(task: Callable[[], object], calls: int) -> float:
+    """Return the least processor seconds of a few turns of as many calls, for each call."""
+    task()
+    turns = []
+    for _ in range(ROUNDS):
+        begin = process_time()
+        for _ in range(calls):
+            task()
+        turns.append((process_time() - begin) / calls)
+    return min(turns)
+
+
+def calls(model: type[Model], X: list[Any]) -> tuple[str, float, float]:
+    """Return (backend, microseconds of a call from a kernel, of an example in a batch)."""
+    program = ground(model, X).program
+    need = Need.of(program, frozenset({Task.MAP}), properties=frozenset({"submodular"}))
+    session = open_plan(plan_program(program, need), program)
+    theta, rng = Theta.zeros(program), np.random.default_rng(1)
+    theta.node[:] = rng.normal(size=len(theta.node))
+    for table in theta.tables:  # of two states: those that agree score more, as minimum cuts need it
+        table[:] = rng.random(table.shape) * (np.eye(2).ravel() if table.shape[1] == 4 and model is Picture else 1.0)
+    oracle, question = session.compiled(), Question(theta)
+    if oracle is None:
+        return session.plan.backend, np.nan, np.nan
+    n, labels, work = len(X), np.zeros(program.n_variables, np.int32), np.empty(oracle.work_size)
+    given = oracle.function, oracle.ints, oracle.longs, n, theta.pool, theta.node, labels, work
+    times = max(1, 1000 // n)
+    inside, batch = spent(lambda: call_all(*given), times), spent(lambda: session.solve(question), times)
+    return session.plan.backend, 1e6 * inside / n, 1e6 * batch / n
+
+
+def main() -> None:
+    """Print the table."""
+    table = Table("model", "examples", "backend", "call us", "batch us", "fit ms", "visit us", "passes", "joint")
+    for model, shape, n in CASES:
+        X, Y = data(model, shape, n)
+        backend, inside, batch = calls(model, X)
+        estimator = StructuredSVM(model, C=1.0, tol=0.01, max_passes=1000, random_state=0)
+        seconds, report = spent(lambda: estimator.fit(X, Y), 1), estimator.report_  # noqa: B023
+        visit = 1e6 * report.oracle_seconds / max(report.n_oracle_calls, 1)
+        shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
+        table.add_row(
+            model.__name__, str(n), backend, f"{inside:.1f}", f"{batch:.1f}", f"{1e3 * seconds:.1f}", f"{visit:.1f}",
+            f"{report.n_passes:.1f}", f"{shares[-1] if shares else 0.0:.2f}",
+        )  # fmt: skip
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
