@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 
 from ssvm_dsl.errors import BackendFault, TrainingError
 from ssvm_dsl.ir import F64, I64, Theta
-from ssvm_dsl.plugin_api import StopRule, TrainProblem
+from ssvm_dsl.plugin_api import PredictingProblem, StopRule, TrainProblem
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import COUNTS
 
@@ -69,7 +69,7 @@ def count_calls(
     problem.n_oracle_calls += n_calls
     problem.oracle_seconds += problem.seconds() - begin
     if np.isnan(off) and _are_finite(problem.scores(w, examples)):
-        (problem.predicted if predicted else problem.oracle)(w, examples)
+        (cast(PredictingProblem, problem).predicted if predicted else problem.oracle)(w, examples)
         raise BackendFault("compiled oracle", "has no answer where the backend's solve has one")
     if not np.isfinite(off):
         raise TrainingError("scores are no longer finite numbers: features or weights are too large")
