@@ -44,8 +44,8 @@ from ssvm_dsl.registry import Registry
 class CheckedSession:
     """A session whose answers are verified; opened by :func:`~ssvm_dsl.inference.session.open_plan`.
 
-    Where ``auto`` chose the backend and it cannot be opened, or refuses for its memory when asked, the next one in the
-    plan's order answers, and ``plan`` says so.
+    Where ``auto`` chose the backend and it cannot be opened, or refuses for its memory when asked for labellings (also
+    by counts), the next one in the plan's order answers, and ``plan`` says so.
 
     Parameters
     ----------
@@ -181,9 +181,17 @@ class CheckedSession:
         ------
         BackendFault
             The backend crashed, or its answer breaks the contract.
+        TooLargeError
+            It needs more memory than it is allowed, and no other fits.
         """
-        with self._contained, self._call_lock:
-            solution: Solution = self._session.best_by_count(question, tables)
+        plan, begin = self.plan, perf_counter()
+        try:
+            with self._contained, self._call_lock:
+                solution: Solution = self._session.best_by_count(question, tables)
+        except (TooLargeError, MemoryError) as err:
+            if not self._move_on(plan, err):
+                raise
+            return self.best_by_count(_left(question.replace(warm=None), begin), tables, known)
         return self._verify.counted(question, solution, tables, known)
 
     def compiled(self) -> CompiledOracle | None:

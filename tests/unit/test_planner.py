@@ -13,7 +13,7 @@ from ssvm_dsl.inference.candidates import consider
 from ssvm_dsl.inference.planner import plan, tasks_for_training
 from ssvm_dsl.inference.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Ability, Caps, Guarantee, Need, Question, Task, Topology
+from ssvm_dsl.ir import Ability, Caps, CountTables, Guarantee, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, Option, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
@@ -383,6 +383,27 @@ def test_where_the_backend_of_auto_refuses_the_next_one_answers_and_the_plan_say
     assert not refused.ok
     assert refused.reasons[0].startswith("fits, but refused: ")
     assert Plan.of_summary(json.loads(json.dumps(session.plan.summary()))).backend == "cheap"
+
+
+def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeypatch):
+    problem = catalogue()["star"]
+    program = replace(problem.program, constraints=())
+    need = Need.of(program, frozenset({Task.MAP}), abilities=frozenset({Ability.COUNTS}))
+    made = plan(need)
+    asked = Question(problem.theta)
+    n, counts = program.n_examples, np.zeros((program.n_states, 2), np.int64)
+    tables = CountTables.of_prices(counts, np.ones((n, 2), np.int64), np.zeros(n, np.int64), np.zeros(1))
+    expected = open_plan(made, program).best_by_count(asked, tables)
+    session = open_plan(made, program)
+
+    def refuses(*args):
+        raise TooLargeError("it wants 9 GB; allowed are 2")
+
+    monkeypatch.setattr(session._session, "best_by_count", refuses)
+    found = session.best_by_count(asked, tables)
+    assert session.plan.backend != made.backend
+    assert "refused (TooLargeError: it wants 9 GB" in session.plan.reason
+    np.testing.assert_allclose(found.score, expected.score)
 
 
 def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():

@@ -139,7 +139,8 @@ class JunctionTreeSession:
             pass
         except KeyboardInterrupt:
             stop[stop == Stop.TIME] = Stop.INTERRUPTED
-        there = (stop == Stop.FINISHED) & reduced.feasible & (score > -np.inf)
+        finished = stop == Stop.FINISHED
+        there = finished & reduced.feasible & (score > -np.inf)
         # the score of a best labelling is its bound; -inf leaves it to the score that is computed anew
-        bound = np.where(stop == Stop.FINISHED, -np.inf, np.nan)
+        bound = np.where(finished, -np.inf, np.nan)
         return pack_arrays(self.program, theta, ids, reduced, labels, there, bound, stop)

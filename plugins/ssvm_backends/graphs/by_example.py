@@ -34,6 +34,10 @@ from ssvm_dsl.ir import (
 )
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
 
+#: Codes as plain numbers: looking at a member of an enumeration costs more than comparing a small array.
+FINISHED = int(Stop.FINISHED)
+FEASIBLE, NONE, INFEASIBLE = int(Primal.FEASIBLE), int(Primal.NONE), int(Primal.INFEASIBLE)
+
 #: Bytes that the parts of one example may take when labellings are listed, and what a part takes besides its labels.
 MEMORY, PART = 2.0**31, 500.0
 
@@ -147,9 +151,9 @@ def pack_ranked(
     score = np.stack([score_labels(program, theta, row, ids) for row in labels])
     score[~there] = -np.inf
     _sort(labels, score, full_ptr)
-    missing = np.where(stop == Stop.FINISHED, Primal.INFEASIBLE, Primal.NONE)
-    primal = np.where(there[0], Primal.FEASIBLE, missing).astype(np.int8)
-    bound = np.where((stop == Stop.FINISHED) | there[0], score[0], np.nan)
+    missing = np.where(stop == FINISHED, INFEASIBLE, NONE)
+    primal = np.where(there[0], FEASIBLE, missing).astype(np.int8)
+    bound = np.where((stop == FINISHED) | there[0], score[0], np.nan)
     return Solution(labels, score, bound, stop, primal)
 
 
@@ -207,5 +211,5 @@ def pack_arrays(
     there &= score > -np.inf
     bound = np.where(reduced.feasible, bound, -np.inf)
     bound = np.where(bound < score, score, bound)
-    primal = np.where(there, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
+    primal = np.where(there, FEASIBLE, np.where(bound == -np.inf, INFEASIBLE, NONE))
     return Solution(full, score, bound, stop, primal.astype(np.int8))
