@@ -353,7 +353,7 @@ _STRUCTURES = (
     ),
     BackendSpec(
         "arborescence",
-        "ssvm_backends.structures.spanning_trees.arborescence:Arborescence",
+        "ssvm_backends.structures.spanning_trees.arborescence:ArborescenceBackend",
         "directed spanning trees: best ones (Chu-Liu-Edmonds), marginals and log Z (matrix-tree theorem)",
         caps=replace(_TREE, constraint_kinds=frozenset({"arborescence"})),
     ),
@@ -385,7 +385,7 @@ _STRUCTURES = (
     ),
     BackendSpec(
         "circuit",
-        "ssvm_backends.structures.routes.circuit:Circuit",
+        "ssvm_backends.structures.routes.circuit:CircuitBackend",
         "directed circuits and tours by CP-SAT's circuit constraint: exact, exponential in the worst case",
         requires=("ortools.sat.python.cp_model",),
         install_hint="pip install ortools",

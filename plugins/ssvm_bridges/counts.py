@@ -50,7 +50,7 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class PartialSum:
     """``lower <= sum over variables of value[state] <= upper`` in natural numbers.
 
     Parameters
@@ -66,7 +66,7 @@ class Sum:
     upper: int
 
     @classmethod
-    def of(cls, terms: list[Term], lower: float, upper: float) -> Sum:
+    def of(cls, terms: list[Term], lower: float, upper: float) -> PartialSum:
         """Return bounds on a sum of any integers, with the fewest partial sums."""
         least = sum(int(one.value.min()) for one in terms)
         moved = [Term(one.variable, one.value - one.value.min()) for one in terms]
@@ -148,7 +148,7 @@ class _Additions:
     total : Sum
     """
 
-    def __init__(self, made: Rewrite, total: Sum) -> None:
+    def __init__(self, made: Rewrite, total: PartialSum) -> None:
         self.made, self.total, self.left = made, total, len(total.terms)
         self._tables: dict[tuple[int, bytes, bytes], Bools] = {}
 
@@ -198,7 +198,7 @@ def _rounded_up(states: int, most: int) -> int:
     return min(most, 1 << (states - 1).bit_length())
 
 
-def _sum(example: Program, group: ConstraintGroup, k: int) -> Sum | None:
+def _sum(example: Program, group: ConstraintGroup, k: int) -> PartialSum | None:
     """Return what a constraint says about sums; ``None`` where its coefficients are of too many kinds."""
     literals = group.literals(k)
     lower, upper = float(group.meta["lower"][k]), float(group.meta["upper"][k])
@@ -212,7 +212,7 @@ def _sum(example: Program, group: ConstraintGroup, k: int) -> Sum | None:
             return None
         weight = np.rint(given * unit).astype(np.int64)
         lower, upper = (lower - slack) * unit, (upper + slack) * unit
-    return Sum.of(_terms(example, group, literals, weight), lower, upper)
+    return PartialSum.of(_terms(example, group, literals, weight), lower, upper)
 
 
 def _whole(numbers: F64) -> bool:

@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 ROUNDING = 1e-9
 
 
-class Linear:
+class LinearKind:
     """``lower <= sum of the coefficients of true literals <= upper``, up to rounding."""
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:

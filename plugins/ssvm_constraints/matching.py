@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 NUMBERS = ("n_rows", "n_cols", "row_least", "row_most", "col_least", "col_most")
 
 
-class Matching:
+class MatchingKind:
     """A literal stands at (row, col); each row has ``row_least..row_most`` true ones, each column likewise."""
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:

@@ -36,7 +36,7 @@ def has_loop(group: ConstraintGroup, true: Bools) -> Bools:
     return np.bincount(group.constraint_of[loop], minlength=group.n_constraints) > 0
 
 
-class Arcs:
+class RouteArcs:
     """The arcs of one constraint, with the rows that all routes have.
 
     Parameters
@@ -78,7 +78,7 @@ class Route:
         return 12.0 * len(range(*group.literals(k).indices(len(group.variable))))
 
 
-class Path(Route):
+class PathKind(Route):
     """One simple path from ``source`` to ``target``; no arc where they are the same.  Loops are never true."""
 
     def violated(self, group: ConstraintGroup, true: Bools) -> Bools:
@@ -96,7 +96,7 @@ class Path(Route):
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return degrees, and a flow from the source that leaves 1 at every node that is entered."""
-        arcs, source, target = Arcs(group, k), int(group.meta["source"][k]), int(group.meta["target"][k])
+        arcs, source, target = RouteArcs(group, k), int(group.meta["source"][k]), int(group.meta["target"][k])
         for node in range(arcs.n_nodes):
             out, into = arcs.out(node), arcs.into(node)
             balance = float((node == source) - (node == target))
@@ -131,7 +131,7 @@ class Path(Route):
         return structure_problem(rng, "path", draw, ("tail", "head"), names)
 
 
-class Circuit(Route):
+class CircuitKind(Route):
     """One simple directed circuit of two nodes or more, through all nodes if ``all_nodes``.  Loops are never true.
 
     Without nodes there is none, and no arc.
@@ -160,7 +160,7 @@ class Circuit(Route):
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
         """Return degrees, one node that a flow starts from, and 1 of it left at every other node that is entered."""
-        arcs, every = Arcs(group, k), bool(group.meta["all_nodes"][k])
+        arcs, every = RouteArcs(group, k), bool(group.meta["all_nodes"][k])
         n = arcs.n_nodes
         if n == 0:
             return arcs.builder.finish()

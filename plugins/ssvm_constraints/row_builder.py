@@ -11,7 +11,7 @@ from ssvm_dsl.plugin_api import LinearRows, pause
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowBlock:
     """Some rows.
 
     Parameters
@@ -41,7 +41,7 @@ class RowBuilder:
     """
 
     n_literals: int
-    _rows: list[Rows] = field(default_factory=list)
+    _rows: list[RowBlock] = field(default_factory=list)
     _most: list[F64] = field(default_factory=list)
 
     def add_columns(self, count: int, most: float) -> I64:
@@ -84,7 +84,7 @@ class RowBuilder:
             order = np.argsort(row, kind="stable")
             row, column, value = row[order], column[order], value[order]
         length = np.bincount(row, minlength=len(lower)).astype(np.int64)
-        self._rows.append(Rows(length, column, value, lower.astype(np.float64), upper.astype(np.float64)))
+        self._rows.append(RowBlock(length, column, value, lower.astype(np.float64), upper.astype(np.float64)))
 
     def add_sums(self, lower: float, upper: float, number: I64, n: int) -> None:
         """Add n rows: in each the sum of the literals that have its number is within the bounds.

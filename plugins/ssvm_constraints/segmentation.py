@@ -15,7 +15,7 @@ from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 BEGINS, NOTHING = -1, -(2**31)
 
 
-class Segmentation:
+class SegmentationKind:
     """The n positions are divided into segments, each with a class.
 
     A literal with ``start < stop`` says "the positions from ``start`` to before ``stop`` are a segment of this class";

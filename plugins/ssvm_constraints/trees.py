@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api import ConstraintScores, LinearRows
 MOST_TOKENS = 4
 
 
-class Arborescence:
+class ArborescenceKind:
     """Every token 1..n has one head, heads lead to the root 0 (of one dependent, if ``single_root``).
 
     Literals for arcs from a token to itself, or to the root, are never true.
@@ -85,7 +85,7 @@ class Arborescence:
         return structure_problem(rng, self.kind, draw, ("head", "dependent"), {"n": np.int64, "single_root": np.bool_})
 
 
-class ProjectiveTree(Arborescence):
+class ProjectiveTreeKind(ArborescenceKind):
     """An arborescence none of whose arcs cross, the root at position 0."""
 
     kind = "projective-tree"

@@ -19,14 +19,14 @@ import numpy as np
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers.state_rules import Rule, check_values
+from ssvm_trainers.state_rules import StateRule, check_values
 
 
-def rules_of(kind: type) -> dict[str, Rule]:
+def rules_of(kind: type) -> dict[str, StateRule]:
     """Return the rules of the fields of a class that are saved: those annotated with one."""
     hints = get_type_hints(kind, include_extras=True).items()
     kept = {name: getattr(hint, "__metadata__", ())[:1] for name, hint in hints}
-    return {name: rule for name, rules in kept.items() for rule in rules if isinstance(rule, Rule)}
+    return {name: rule for name, rules in kept.items() for rule in rules if isinstance(rule, StateRule)}
 
 
 class Stateful:

@@ -1,8 +1,8 @@
 """What the values of a trainer's state must be: checked when a fit goes on from a file, before any kernel sees them.
 
 A file may be damaged or edited, and kernels trust their arrays: an index out of range is a crash or a wrong model.  So
-a class that keeps a state lists a :class:`Rule` for each of its values, and :func:`check_values` compares.  Most arrays
-are as large as in a run that was just begun; the shapes of those that grow are named in sizes, such as
+a class that keeps a state lists a :class:`StateRule` for each of its values, and :func:`check_values` compares.  Most
+arrays are as large as in a run that was just begun; the shapes of those that grow are named in sizes, such as
 ``("planes", "dim")``.  Sizes that are not known are those of the first array that has them.
 """
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Rule:
+class StateRule:
     """What a value of a state must be.
 
     Parameters
@@ -57,7 +57,7 @@ class Rule:
 
 #: Any finite numbers; also where nothing is known yet; none below 0; from 0 to 1; a part that keeps a state itself.
 NUMBERS, OPEN, COUNTS, SHARES, PART = (
-    Rule(), Rule(finite=False), Rule(least=0), Rule(-ROUNDING, 1 + ROUNDING), Rule()
+    StateRule(), StateRule(finite=False), StateRule(least=0), StateRule(-ROUNDING, 1 + ROUNDING), StateRule()
 )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def require(ok: bool | np.bool_, name: str, expected: str) -> None:
 
 
 def check_values(
-    rules: Mapping[str, Rule], now: Mapping[str, Any], state: Mapping[str, Any], sizes: Mapping[str, int]
+    rules: Mapping[str, StateRule], now: Mapping[str, Any], state: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """Compare the values of a state with their rules; return all sizes.
 
@@ -107,7 +107,7 @@ def check_values(
     return known
 
 
-def _check_array(name: str, rule: Rule, fresh: Any, value: Any, sizes: dict[str, int]) -> None:
+def _check_array(name: str, rule: StateRule, fresh: Any, value: Any, sizes: dict[str, int]) -> None:
     require(isinstance(value, np.ndarray), f"'{name}'", "an array")
     dtype = rule.dtype if rule.shape is not None else fresh.dtype
     known = value.dtype in ("int32", "int64") if dtype == INDEX else value.dtype == dtype
@@ -132,7 +132,7 @@ def _size(axis: int | str, found: int, sizes: dict[str, int]) -> int:
     return axis if isinstance(axis, int) else sizes.setdefault(axis, found)
 
 
-def _check_number(name: str, rule: Rule, fresh: Any, value: Any) -> None:
+def _check_number(name: str, rule: StateRule, fresh: Any, value: Any) -> None:
     if isinstance(fresh, bool):
         require(isinstance(value, bool), f"'{name}'", "true or false")
         return

@@ -31,7 +31,7 @@ def no_arguments(parser: ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Command:
+class Subcommand:
     """A subcommand, or a group of them.
 
     Parameters
@@ -51,10 +51,10 @@ class Command:
     summary: str
     run: Callable[[Namespace], int] | None = None
     arguments: Callable[[ArgumentParser], None] = no_arguments
-    parts: Sequence[Command] = ()
+    parts: Sequence[Subcommand] = ()
 
 
-def add_commands(parser: ArgumentParser, commands: Sequence[Command]) -> None:
+def add_commands(parser: ArgumentParser, commands: Sequence[Subcommand]) -> None:
     """Add subcommands to a parser; without one of them, its help is shown."""
     parser.set_defaults(run=lambda args: _help(parser))
     below = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json, positive, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive, positive_int
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ FEW = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class DemoOutcome:
     """A trained recogniser and what it reads on the test words.
 
     Parameters
@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
         screen.print(f"{n_train} words to train on, {n_test} to test on; C = {args.C:g}, tol = {args.tol:g}\n")
     svm = _train(args, split)
     predicted = ["".join(letters) for letters in svm.predict(split.X_test)]
-    outcome = Outcome(svm, ["".join(letters) for letters in split.Y_test], predicted, perf_counter() - begin)
+    outcome = DemoOutcome(svm, ["".join(letters) for letters in split.Y_test], predicted, perf_counter() - begin)
     if args.json:
         write_json(_summary(args, split, outcome))
     else:
@@ -113,7 +113,7 @@ def _train(args: Namespace, split: Split) -> StructuredSVM:
     return StructuredSVM(OCR, **options, verbose=not args.json).fit(split.X_train, split.Y_train)
 
 
-def _summary(args: Namespace, split: Split, outcome: Outcome) -> dict[str, Any]:
+def _summary(args: Namespace, split: Split, outcome: DemoOutcome) -> dict[str, Any]:
     return {
         "protocol": args.protocol,
         "fold": args.fold,
@@ -140,7 +140,7 @@ def _show_model(screen: Console) -> None:
     screen.print(Syntax(getsource(OCR), "python", background_color="default"))
 
 
-def _show_outcome(screen: Console, split: Split, outcome: Outcome) -> None:
+def _show_outcome(screen: Console, split: Split, outcome: DemoOutcome) -> None:
     screen.print("", outcome.svm.report_, sep="\n")
     errors = f"{outcome.letter_error:.1%} of the letters, {outcome.word_error:.1%} of the words"
     screen.print(f"\n[bold]Wrong on the {len(outcome.truth)} test words:[/bold] {errors}\n")
@@ -151,7 +151,7 @@ def _show_outcome(screen: Console, split: Split, outcome: Outcome) -> None:
     screen.print(f"  {command} plugins list             [dim]# what there is to choose from[/dim]", soft_wrap=True)
 
 
-def _show_words(screen: Console, split: Split, outcome: Outcome) -> None:
+def _show_words(screen: Console, split: Split, outcome: DemoOutcome) -> None:
     """Show some test words: their images, their spelling, and what was read, wrong letters in red."""
     from rich.columns import Columns
     from rich.text import Text
@@ -186,4 +186,4 @@ def _own_name() -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-COMMAND = Command("demo", "train a word recogniser on the embedded letters and show its certificate", run, arguments)
+COMMAND = Subcommand("demo", "train a word recogniser on the embedded letters and show its certificate", run, arguments)

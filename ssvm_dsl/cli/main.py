@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ssvm_dsl.cli import demo, warm, weights
-from ssvm_dsl.cli.command import Command, Parser, add_commands, add_flags
+from ssvm_dsl.cli.command import Parser, Subcommand, add_commands, add_flags
 from ssvm_dsl.cli.explain import command as explain
 from ssvm_dsl.cli.plugins import command as plugins
 from ssvm_dsl.cli.screen import complain, output, own_output
@@ -105,7 +105,7 @@ def make_parser(words: Sequence[str]) -> Parser:
     return parser
 
 
-def _of_plugins(called: str | None) -> tuple[Sequence[Command], int]:
+def _of_plugins(called: str | None) -> tuple[Sequence[Subcommand], int]:
     """Return the commands of plug-ins, and what is wrong with plug-ins: how many complaints."""
     from ssvm_dsl.cli.plugin_commands import plugin_commands
     from ssvm_dsl.registry import registry

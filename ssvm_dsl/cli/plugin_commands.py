@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command
+from ssvm_dsl.cli.command import Subcommand
 from ssvm_dsl.cli.progress import progress_bar
 from ssvm_dsl.cli.screen import aside, console, write_json
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.registry import Registry
 
 
-def plugin_commands(known: Registry, called: str | None) -> Iterator[Command]:
+def plugin_commands(known: Registry, called: str | None) -> Iterator[Subcommand]:
     """Yield the commands of plug-ins; the one that is called has its arguments.
 
     Parameters
@@ -31,7 +31,7 @@ def plugin_commands(known: Registry, called: str | None) -> Iterator[Command]:
     from ssvm_dsl.plugin_api import CommandSpec
 
     for spec in known.specs(CommandSpec):
-        yield _called(spec, known) if spec.name == called else Command(spec.name, _summary(spec), _not_called)
+        yield _called(spec, known) if spec.name == called else Subcommand(spec.name, _summary(spec), _not_called)
 
 
 def _summary(spec: CommandSpec) -> str:
@@ -42,7 +42,7 @@ def _not_called(args: Namespace) -> int:
     raise AssertionError("only the command that is called runs")
 
 
-def _called(spec: CommandSpec, known: Registry) -> Command:
+def _called(spec: CommandSpec, known: Registry) -> Subcommand:
     """Return a command that was loaded; where that failed, one that takes any arguments and raises why."""
     from ssvm_dsl.errors import PluginError, SsvmError
     from ssvm_dsl.plugin_api.contained import contained
@@ -69,10 +69,10 @@ def _called(spec: CommandSpec, known: Registry) -> Command:
     def run(args: Namespace) -> int:
         return _run(owner, loaded, args)
 
-    return Command(spec.name, _summary(spec), run, arguments)
+    return Subcommand(spec.name, _summary(spec), run, arguments)
 
 
-def _failed(spec: CommandSpec, error: Exception) -> Command:
+def _failed(spec: CommandSpec, error: Exception) -> Subcommand:
     """Return what stands for a command that cannot be loaded."""
 
     def anything(parser: ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def _failed(spec: CommandSpec, error: Exception) -> Command:
     def run(args: Namespace) -> int:
         raise error
 
-    return Command(spec.name, _summary(spec), run, anything)
+    return Subcommand(spec.name, _summary(spec), run, anything)
 
 
 def _run(owner: str, command: Any, args: Namespace) -> int:

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, positive_int
+from ssvm_dsl.cli.command import Subcommand, positive_int
 from ssvm_dsl.cli.screen import aside, console
 
 if TYPE_CHECKING:
@@ -185,4 +185,4 @@ def _workers(jobs: list[Job], n: int) -> Iterator[Iterator[dict[str, Any]]]:
         yield told()
 
 
-COMMAND = Command("warm", "compile ahead what a model needs, on all processors", run, arguments)
+COMMAND = Subcommand("warm", "compile ahead what a model needs, on all processors", run, arguments)

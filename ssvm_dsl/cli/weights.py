@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
 from ssvm_dsl.cli.screen import console, write_json
 
 
@@ -51,4 +51,4 @@ def _known(name: str, names: list[str], what: str) -> str:
     return name
 
 
-COMMAND = Command("weights", "show the largest weights of a saved model by name", run, arguments)
+COMMAND = Subcommand("weights", "show the largest weights of a saved model by name", run, arguments)

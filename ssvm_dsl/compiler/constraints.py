@@ -74,7 +74,7 @@ def free_variables(groups: tuple[ConstraintGroup, ...], layout: Layout) -> Bools
 
 
 @dataclass(frozen=True, eq=False)
-class _Pattern:
+class _LiteralPattern:
     """The literals of one example: S constraints of L literals each.
 
     Parameters
@@ -101,7 +101,7 @@ class _Pattern:
     sizes: Mapping[str, int]
 
     @classmethod
-    def of_sizes(cls, constraint: Constraint, sizes: Mapping[str, int], start: Mapping[str, int]) -> _Pattern:
+    def of_sizes(cls, constraint: Constraint, sizes: Mapping[str, int], start: Mapping[str, int]) -> _LiteralPattern:
         """Return the literals of an example whose axes have these sizes and whose labels start there."""
         along = [dim.name for dim in constraint.along]
         slices = _positions(along, sizes)
@@ -208,7 +208,7 @@ def _state(literal: Literal) -> int:
     return literal.label.index(literal.target.state) or 0
 
 
-def _patterns(constraint: Constraint, layout: Layout) -> tuple[list[_Pattern], I64]:
+def _patterns(constraint: Constraint, layout: Layout) -> tuple[list[_LiteralPattern], I64]:
     """Return the different patterns, and which one each example has."""
     labels = {label.name: label for label in constraint.labels}
     names = sorted({dim.name for label in labels.values() for dim in label.dims} | {a.name for a in constraint.axes})
@@ -219,7 +219,7 @@ def _patterns(constraint: Constraint, layout: Layout) -> tuple[list[_Pattern], I
     for row in rows.tolist():
         sizes, start = row[: len(names)], row[len(names) :]
         sized, started = dict(zip(names, sizes, strict=True)), dict(zip(labels, start, strict=True))
-        made.append(_Pattern.of_sizes(constraint, sized, started))
+        made.append(_LiteralPattern.of_sizes(constraint, sized, started))
     return made, of.reshape(-1).astype(np.int64)
 
 
@@ -229,7 +229,7 @@ class _Values:
 
     constraint: Constraint
     examples: Examples
-    patterns: list[_Pattern]
+    patterns: list[_LiteralPattern]
     of: I64
     counts: I64
     literals: I64

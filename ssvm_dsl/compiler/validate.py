@@ -54,7 +54,7 @@ class Examples:
         return total
 
 
-class _Sizes:
+class _AxisSizes:
     """Axis sizes as they become known, with the input that told each."""
 
     def __init__(self, declaration: Declaration, n: int) -> None:
@@ -127,7 +127,7 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
     examples = check_sequence(X, "X", declaration)
-    sizes = _Sizes(declaration, len(examples))
+    sizes = _AxisSizes(declaration, len(examples))
     inputs = declaration.inputs if judged else declaration.scored_inputs
     raw = split_inputs(declaration, examples, inputs)
     for symbol in inputs:
@@ -202,7 +202,7 @@ def _shape_words(symbol: Input) -> str:
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 
 
-def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[Any]:
+def _read_dense(symbol: Input, raw: dict[str, list[Any]], sizes: _AxisSizes) -> list[Any]:
     """Return one array for each example after checking shapes and kinds of numbers."""
     what = f"input '{symbol.name}'"
     arrays = raw[symbol.name]
@@ -274,7 +274,7 @@ def read_scores(symbol: Input, examples: Examples) -> tuple[F64, I64]:
     return rows, ptr
 
 
-def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _Sizes) -> list[SparseRows]:
+def _read_sparse(symbol: Input, raw: dict[str, list[Any]], sizes: _AxisSizes) -> list[SparseRows]:
     """Return the rows of each example after checking that no index leads out of them."""
     what, single = f"input '{symbol.name}'", not symbol.dims
     words = f"({'1' if single else symbol.dims[0].name}, {symbol.width})"
@@ -296,7 +296,7 @@ def _sides(counts: I64, symbol: Input, what: str) -> I64:
     return sides
 
 
-def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> list[Any]:
+def _read_attributes(symbol: Attributes, values: list[Any], sizes: _AxisSizes) -> list[Any]:
     """Return the attributes of each example: a list with an entry for each position where there are positions."""
     what = f"input '{symbol.name}'"
     if not symbol.dims:
@@ -316,7 +316,7 @@ def _read_attributes(symbol: Attributes, values: list[Any], sizes: _Sizes) -> li
 
 
 def _read_edges(
-    symbol: Edges, values: list[Any], sizes: _Sizes, apart: list[tuple[int, int]], judged: bool
+    symbol: Edges, values: list[Any], sizes: _AxisSizes, apart: list[tuple[int, int]], judged: bool
 ) -> list[I64]:
     """Return the edges of each example as int64, ``shape (m, arity)``; ends in ``apart`` are different positions."""
     what, ends = f"input '{symbol.name}'", [dim.name for dim in symbol.ends]

@@ -15,7 +15,10 @@ _HOMES = {
     "ssvm_dsl.datasets.files": ("ORIGINS",),
     "ssvm_dsl.datasets.letters": ("N_FOLDS", "Letters", "Split", "load_letters"),
     "ssvm_dsl.datasets.multilabel": ("MultiLabelData", "load_reuters", "load_scene", "load_yeast"),
-    "ssvm_dsl.datasets.terrains": ("HeadingPlanner", "Plan", "Plans", "make_plans", "make_terrain", "map_terrain"),
+    "ssvm_dsl.datasets.terrains": (
+        *("HeadingPlanner", "Plans", "TerrainPlan"),
+        *("make_plans", "make_terrain", "map_terrain"),
+    ),
     "ssvm_dsl.datasets.synthetic": ("make_chains", "make_stripes"),
     "ssvm_dsl.datasets.images": (
         *("Horses", "StereoPair", "load_grid_map", "load_horses", "load_stereo", "pixel_features"),
@@ -71,8 +74,8 @@ if TYPE_CHECKING:
     from ssvm_dsl.datasets.synthetic import make_chains as make_chains
     from ssvm_dsl.datasets.synthetic import make_stripes as make_stripes
     from ssvm_dsl.datasets.terrains import HeadingPlanner as HeadingPlanner
-    from ssvm_dsl.datasets.terrains import Plan as Plan
     from ssvm_dsl.datasets.terrains import Plans as Plans
+    from ssvm_dsl.datasets.terrains import TerrainPlan as TerrainPlan
     from ssvm_dsl.datasets.terrains import make_plans as make_plans
     from ssvm_dsl.datasets.terrains import make_terrain as make_terrain
     from ssvm_dsl.datasets.terrains import map_terrain as map_terrain

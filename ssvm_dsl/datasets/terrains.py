@@ -178,7 +178,7 @@ class HeadingPlanner:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TerrainPlan:
     """The cheapest plan between a state and a square.
 
     Parameters
@@ -257,7 +257,7 @@ def make_plans(
     random_state : int or Generator
     """
     rng = np.random.default_rng(random_state)
-    plans: list[Plan] = []
+    plans: list[TerrainPlan] = []
     while len(plans) < n:
         planner = HeadingPlanner(make_terrain(shape, random_state=rng) if terrain is None else terrain(rng))
         plans += [draw_plan(planner, rng) for _ in range(min(per_terrain, n - len(plans)))]
@@ -266,7 +266,7 @@ def make_plans(
     return Plans(X, [y for _, y in found], np.array([-plan.cost for plan in plans]))
 
 
-def draw_plan(planner: HeadingPlanner, rng: np.random.Generator) -> Plan:
+def draw_plan(planner: HeadingPlanner, rng: np.random.Generator) -> TerrainPlan:
     """Return the cheapest plan between a random state and a random other square at least a third of the map away."""
     far = max(planner.shape) / 3
     while True:
@@ -278,10 +278,10 @@ def draw_plan(planner: HeadingPlanner, rng: np.random.Generator) -> Plan:
     states = [int(start) * 8 + int(rng.integers(8))]
     while states[-1] // 8 != goal:
         states.append(int(following[states[-1]]))
-    return Plan(planner, np.array(states), float(costs[states[0]]))
+    return TerrainPlan(planner, np.array(states), float(costs[states[0]]))
 
 
-def _on_squares(plan: Plan) -> tuple[dict[str, Any], I64]:
+def _on_squares(plan: TerrainPlan) -> tuple[dict[str, Any], I64]:
     """Return a plan as a path on squares."""
     planner, squares = plan.planner, plan.squares
     edges = np.stack([planner.tail, planner.head], axis=1)
@@ -289,7 +289,7 @@ def _on_squares(plan: Plan) -> tuple[dict[str, Any], I64]:
     return {**x, "start": squares[:1], "goal": squares[-1:]}, _taken(edges, squares)
 
 
-def _with_headings(plan: Plan) -> tuple[dict[str, Any], I64]:
+def _with_headings(plan: TerrainPlan) -> tuple[dict[str, Any], I64]:
     """Return a plan as a path on states; a last node is reached from every heading at the goal, at no cost."""
     planner, n = plan.planner, 8 * plan.planner.heights.size
     tail, head, _ = planner.arcs()

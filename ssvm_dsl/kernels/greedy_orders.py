@@ -49,7 +49,7 @@ class Structures(NamedTuple):
     first: I64
 
 
-class Rule(NamedTuple):
+class OrderRule(NamedTuple):
     """How the next variable is chosen.
 
     Parameters
@@ -118,7 +118,9 @@ class Orders(NamedTuple):
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def order_graphs(structures: Structures, rule: Rule, space: Space, found: Orders, cursor: I64, budget: int) -> None:
+def order_graphs(
+    structures: Structures, rule: OrderRule, space: Space, found: Orders, cursor: I64, budget: int
+) -> None:
     """Eliminate the variables of graphs from where ``cursor`` says, until all are done or the budget is spent.
 
     Parameters
@@ -182,7 +184,7 @@ def connect_scopes(s: Structures, g: int, p: Space) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def set_priority(v: int, words: int, r: Rule, first: int, p: Space) -> int:
+def set_priority(v: int, words: int, r: OrderRule, first: int, p: Space) -> int:
     """Compute the priority of a variable; return about how many words were looked at."""
     p.changes[v] = 0
     if r.number == BY_RANK:
@@ -208,7 +210,7 @@ def set_priority(v: int, words: int, r: Rule, first: int, p: Space) -> int:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def take_next(g: int, words: int, s: Structures, r: Rule, p: Space, f: Orders, cursor: I64) -> int:
+def take_next(g: int, words: int, s: Structures, r: OrderRule, p: Space, f: Orders, cursor: I64) -> int:
     """Eliminate the variable of least priority, or compute its priority again if it lags behind.
 
     Parameters

@@ -11,6 +11,6 @@ the registry of this process (``installed``).
 
 from ssvm_dsl.registry.installed import register, registry
 from ssvm_dsl.registry.plugins import Registry
-from ssvm_dsl.registry.records import KINDS, PluginInfo, Problem, word
+from ssvm_dsl.registry.records import KINDS, PluginInfo, PluginProblem, word
 
-__all__ = ["KINDS", "PluginInfo", "Problem", "Registry", "register", "registry", "word"]
+__all__ = ["KINDS", "PluginInfo", "PluginProblem", "Registry", "register", "registry", "word"]

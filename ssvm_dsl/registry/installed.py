@@ -10,7 +10,7 @@ from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api.contained import contained, words
 from ssvm_dsl.registry.discovery import discover
 from ssvm_dsl.registry.plugins import Registry
-from ssvm_dsl.registry.records import PluginInfo, Problem
+from ssvm_dsl.registry.records import PluginInfo, PluginProblem
 
 
 @lru_cache(maxsize=1)
@@ -28,7 +28,7 @@ def registry() -> Registry:
             with contained(f"the import of {info} (leave it out with --no-plugins or SSVM_PLUGINS)", PluginError):
                 plugin = point.load()
         except SsvmError as err:  # a module may call sys.exit() when its library is missing
-            made.problems.append(Problem.of(info, f"cannot be imported: {words(err.__cause__ or err)}"))
+            made.problems.append(PluginProblem.of(info, f"cannot be imported: {words(err.__cause__ or err)}"))
             continue
         made.register(plugin, info)
     if not any(info.bundled for info in made.plugins):

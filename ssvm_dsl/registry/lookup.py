@@ -8,11 +8,11 @@ from typing import Any
 
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.plugin_api.specs import NamedSpec, RiskSpec, Spec
-from ssvm_dsl.registry.records import Problem, word
+from ssvm_dsl.registry.records import PluginProblem, word
 
 
 def unknown_name(
-    kind: type[Spec], name: object, known: Sequence[str], advice: str, problems: Iterable[Problem]
+    kind: type[Spec], name: object, known: Sequence[str], advice: str, problems: Iterable[PluginProblem]
 ) -> PluginError:
     """Return the error for a name that there is not.
 

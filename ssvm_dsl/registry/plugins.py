@@ -16,7 +16,7 @@ from ssvm_dsl.plugin_api.training import TrainingEvent
 from ssvm_dsl.registry.listeners import Listener
 from ssvm_dsl.registry.lookup import advice_on, unknown_name
 from ssvm_dsl.registry.reading import Offer, new_manager, read_offer
-from ssvm_dsl.registry.records import PluginInfo, Problem, word
+from ssvm_dsl.registry.records import PluginInfo, PluginProblem, word
 
 #: Kinds whose names are settings of estimators.
 NAMED: tuple[type[NamedSpec], ...] = (RiskSpec, TrainerSpec, BackendSpec)
@@ -34,7 +34,7 @@ class Registry:
 
     manager: pluggy.PluginManager = field(default_factory=new_manager)
     plugins: list[PluginInfo] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[PluginProblem] = field(default_factory=list)
     plans: dict[Any, Any] = field(default_factory=dict, repr=False)
     generation: int = 0
     _specs: dict[type[Spec], dict[str, tuple[Spec, PluginInfo]]] = field(default_factory=dict)
@@ -102,9 +102,9 @@ class Registry:
         try:
             offer = self._offer(plugin, info)
         except PluginError as err:
-            self.problems.append(Problem.of(info, str(err)))
+            self.problems.append(PluginProblem.of(info, str(err)))
             return False
-        self.problems += [Problem.of(info, text) for text in [*offer.problems, *self._conflicts(offer, info)]]
+        self.problems += [PluginProblem.of(info, text) for text in [*offer.problems, *self._conflicts(offer, info)]]
         self._take(plugin, info, offer)
         return True
 

@@ -62,14 +62,14 @@ class PluginInfo:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PluginProblem:
     """Something wrong with a plug-in, and what was left out because of it."""
 
     plugin: str
     text: str
 
     @classmethod
-    def of(cls, info: PluginInfo, text: str) -> Problem:
+    def of(cls, info: PluginInfo, text: str) -> PluginProblem:
         """Return a problem whose text is one line."""
         return cls(info.name, " ".join(text.split()))
 

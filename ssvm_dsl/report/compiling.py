@@ -55,7 +55,7 @@ def announce_compiling() -> None:
 
     notice = Notice(lambda text: sys.stderr.write(text))  # a bar may have taken its place by then
 
-    class Compiling(Listener):  # type: ignore[misc]
+    class CompilingNotice(Listener):  # type: ignore[misc]
         """Passes on what numba announces."""
 
         def on_start(self, event: Any) -> None:
@@ -66,4 +66,4 @@ def announce_compiling() -> None:
             """Hear of an end."""
             notice.hear(perf_counter())
 
-    register(COMPILE, Compiling())
+    register(COMPILE, CompilingNotice())

@@ -10,7 +10,7 @@ from foreign import inside
 
 import ssvm_dsl
 from ssvm_dsl.cli import main as entry
-from ssvm_dsl.cli.command import Command
+from ssvm_dsl.cli.command import Subcommand
 from ssvm_dsl.errors import OptionError
 
 HEAVY = ["numba", "sklearn", "scipy", "rich.progress", "ssvm_dsl.learning", "ssvm_dsl.testing"]
@@ -25,7 +25,7 @@ def command(monkeypatch):
         def run(args):
             raise error
 
-        monkeypatch.setattr(entry, "COMMANDS", (Command("fail", "fail", run),))
+        monkeypatch.setattr(entry, "COMMANDS", (Subcommand("fail", "fail", run),))
 
     return install
 

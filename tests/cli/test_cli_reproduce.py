@@ -14,7 +14,7 @@ from ssvm_papers.experiments import catalogue
 from ssvm_papers.results.experiment import Experiment, Findings, Table
 from ssvm_papers.results.quotes import fill_quotes, quotes_in
 from ssvm_papers.results.running import read_record, result_path, saved_result
-from ssvm_papers.results.statements import Answers, Between, Near, OneOfDraws, Rising, Statement, Verdict, near
+from ssvm_papers.results.statements import Answers, Between, Judgement, Near, OneOfDraws, Rising, Statement, near
 
 TOY_STATEMENTS = (
     near("error", "error", 0.2, 0.02),
@@ -63,18 +63,20 @@ def runs(monkeypatch):
 )
 def test_rules_have_two_sides(rule, agree, miss):
     statement = Statement("a", "a", "something", rule)
-    assert {statement.verdict(one, False) for one in agree} == {Verdict.AGREES}
-    assert {statement.verdict(one, False) for one in miss} == {Verdict.MISSES}
+    assert {statement.verdict(one, False) for one in agree} == {Judgement.AGREES}
+    assert {statement.verdict(one, False) for one in miss} == {Judgement.MISSES}
 
 
 def test_what_was_not_reached_is_not_judged():
     ratio = Statement("a", "a", "6", Between(3, 12))
-    assert ratio.verdict((), False) is Verdict.TOO_SHORT
-    assert [ratio.verdict([bound], True) for bound in (2.0, 5.0, 13.0)] == [Verdict.TOO_SHORT] * 2 + [Verdict.MISSES]
+    assert ratio.verdict((), False) is Judgement.TOO_SHORT
+    assert [ratio.verdict([bound], True) for bound in (2.0, 5.0, 13.0)] == [Judgement.TOO_SHORT] * 2 + [
+        Judgement.MISSES
+    ]
     longer = Statement("a", "a", "longer", Between(3, np.inf))
-    assert [longer.verdict([bound], True) for bound in (2.0, 5.0)] == [Verdict.TOO_SHORT, Verdict.AGREES]
-    assert Statement("a", "a", "6", why="another machine").verdict([54.0], False) is Verdict.NOT_COMPARABLE
-    assert Statement("a", "a").verdict([54.0], False) is Verdict.OURS
+    assert [longer.verdict([bound], True) for bound in (2.0, 5.0)] == [Judgement.TOO_SHORT, Judgement.AGREES]
+    assert Statement("a", "a", "6", why="another machine").verdict([54.0], False) is Judgement.NOT_COMPARABLE
+    assert Statement("a", "a").verdict([54.0], False) is Judgement.OURS
 
 
 def test_answers_are_those_of_the_declaration():
@@ -82,9 +84,9 @@ def test_answers_are_those_of_the_declaration():
     answers.text("time", "3 s", 3.0, np.inf)
     answers.draws("error", [0.2, 0.24])
     error, time = answers.rows
-    assert (error.ours, error.verdict) == ("0.220 (sd 0.020)", Verdict.AGREES)
+    assert (error.ours, error.verdict) == ("0.220 (sd 0.020)", Judgement.AGREES)
     assert error.numbers == pytest.approx((0.22, 0.02))
-    assert (time.verdict, time.numbers) == (Verdict.OURS, (3.0,))
+    assert (time.verdict, time.numbers) == (Judgement.OURS, (3.0,))
     with pytest.raises(ValueError, match="has a rule"):
         answers.text("error", "small")
 
@@ -152,7 +154,7 @@ def test_a_page_keeps_what_was_found_before(capsys, runs, tmp_path, monkeypatch)
         inside(capsys, "reproduce", name, *more, "--results", str(tmp_path), "--page", str(page))
     kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)
     assert {name: one.quick for name, one in kept.items()} == {"first": False, "second": True}
-    assert kept["first"].findings.rows[0].verdict is Verdict.AGREES
+    assert kept["first"].findings.rows[0].verdict is Judgement.AGREES
     assert page.read_text().count("## ") == 3
     (tmp_path / "page.json").write_text("{}")
     with pytest.raises(FileFormatError):
@@ -167,7 +169,7 @@ def test_a_stored_verdict_by_another_rule_is_taken_back(capsys, runs, tmp_path, 
     monkeypatch.setattr(catalogue, "EXPERIMENTS", (replace(first, statements=stricter), second))
     kept = read_record(tmp_path / "page.json", catalogue.EXPERIMENTS)["first"]
     verdicts = [row.verdict for row in kept.findings.rows]
-    assert verdicts == [Verdict.EARLIER, Verdict.OURS, Verdict.NOT_COMPARABLE]
+    assert verdicts == [Judgement.EARLIER, Judgement.OURS, Judgement.NOT_COMPARABLE]
     inside(capsys, "reproduce", "second", "--kept", "--results", str(tmp_path), "--page", str(page))
     text = page.read_text()
     assert "| error | 0.200 | 0.210 (sd 0.020) | +- 0.02 | older rule |" in text

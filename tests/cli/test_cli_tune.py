@@ -31,7 +31,7 @@ from ssvm_dsl.cli.tune.sources import parse_grid, read_source
 from ssvm_dsl.cli.tune.workers import in_processes
 from ssvm_dsl.datasets import make_identity
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
-from ssvm_dsl.learning.tuning.fitting import Task, Trials, configured
+from ssvm_dsl.learning.tuning.fitting import FittingTask, Trials, configured
 from ssvm_dsl.learning.tuning.folds import make_folds
 from ssvm_dsl.report import plot_grid
 
@@ -137,7 +137,7 @@ def test_other_processes_find_the_same_and_their_death_is_told(here, capsys):
     module = import_file(here / "words.py")
     svm = StructuredSVM(module.Word, tol=0.01, random_state=0, n_threads=1)
     trials = Trials(svm, (module.X, module.Y), module.deadly)
-    tasks = [Task({"C": C}, fold, f"C={C}") for C in (0.01, 99.0) for fold in folds]
+    tasks = [FittingTask({"C": C}, fold, f"C={C}") for C in (0.01, 99.0) for fold in folds]
     made = in_processes(trials, tasks, 1, module)
     found = [next(made)[1] for _ in folds]
     with pytest.raises(TrainingError, match="killed while it fitted C=99"):

@@ -12,15 +12,15 @@ from ssvm_dsl.datasets.terrains import make_plans
 from ssvm_papers.experiments import counting, dual_losses, ladar, value_functions
 from ssvm_papers.experiments.dual_loss_methods import (
     METHODS,
-    Curve,
     Effort,
+    ObjectiveCurve,
     Trace,
     multilabel,
     problem_of,
     run_method,
 )
 from ssvm_papers.results.running import saved_result
-from ssvm_papers.results.statements import Answers, Verdict
+from ssvm_papers.results.statements import Answers, Judgement
 
 
 def quiet(doing, share):
@@ -62,12 +62,12 @@ def test_statements_about_dicycles():
         row.key: row.verdict
         for row in counting.dicycle_answers((10, 100), np.array([batch, online]), np.array([[2, 60], [1, 5]])).rows
     }
-    assert {verdicts.pop(key) for key in ("one-pass", "work", "same-work")} == {Verdict.AGREES}
-    assert set(verdicts.values()) == {Verdict.OURS}
+    assert {verdicts.pop(key) for key in ("one-pass", "work", "same-work")} == {Judgement.AGREES}
+    assert set(verdicts.values()) == {Judgement.OURS}
     answers = counting.dicycle_answers((10, 100), np.array([online, batch]), np.array([[2, 3], [1, 1]]))
     verdicts = {row.key: row.verdict for row in answers.rows}
-    assert {verdicts[key] for key in ("one-pass", "work")} == {Verdict.MISSES}
-    assert verdicts["same-work"] is Verdict.TOO_SHORT
+    assert {verdicts[key] for key in ("one-pass", "work")} == {Judgement.MISSES}
+    assert verdicts["same-work"] is Judgement.TOO_SHORT
 
 
 def test_work_of_counting_is_that_of_the_loops():
@@ -116,7 +116,7 @@ def curve(*points, pivots=np.nan):
     """A curve of (sweeps, objective), a second for each hundred sweeps, half of it inside the solver."""
     efforts = [(Effort(k, 10.0 * k, sweeps, sweeps / 100, sweeps / 200), np.array([value]))
                for k, (sweeps, value) in enumerate(points)]  # fmt: skip
-    return Curve(Trace(efforts, 0.0, pivots), Judge())
+    return ObjectiveCurve(Trace(efforts, 0.0, pivots), Judge())
 
 
 def test_methods_are_compared_by_operations():
@@ -134,18 +134,18 @@ def test_methods_are_compared_by_operations():
     told = {row.key: (row.verdict, row.ours) for row in answers.rows}
     looks, sweeps = 20, 20
     ratio = looks * 54 / sweeps
-    assert told["pegasos-work"] == (Verdict.MISSES, f"{ratio:.1f} ({ratio:.1f} to {ratio:.1f} by seed of DLPW)")
-    assert told["pegasos-warm"] == (Verdict.OURS, "10.0")
-    assert told["cutting-work"][0] is Verdict.TOO_SHORT
+    assert told["pegasos-work"] == (Judgement.MISSES, f"{ratio:.1f} ({ratio:.1f} to {ratio:.1f} by seed of DLPW)")
+    assert told["pegasos-warm"] == (Judgement.OURS, "10.0")
+    assert told["cutting-work"][0] is Judgement.TOO_SHORT
     assert told["cutting-work"][1].startswith("> 15.0")
-    assert told["pegasos-time"] == (Verdict.NOT_COMPARABLE, "10.0; 5.0")
-    assert told["optimum"] == (Verdict.AGREES, "0.30 % (sd 0.10 %)")
+    assert told["pegasos-time"] == (Judgement.NOT_COMPARABLE, "10.0; 5.0")
+    assert told["optimum"] == (Judgement.AGREES, "0.30 % (sd 0.10 %)")
     assert told["late"][1] == "n-slack + LP (20.0%)"
     cells = dual_losses.efforts("scene", found, 1.0).rows[3]
     assert cells == ["Pegasos + LP", "2", "2", "20", "200", "2.00 s", "1.00 s", "2", "2.0 s", "0.10%"]
     alone = Answers(dual_losses.statements("scene"))
     dual_losses.answer_ratios(alone, "scene", found, [*dlpw, curve((0, 9.0), (20, 1.2))], 1.0)
-    assert alone.rows[0].verdict is Verdict.TOO_SHORT
+    assert alone.rows[0].verdict is Judgement.TOO_SHORT
     assert alone.rows[0].ours == "DLPW is there in its passes with 2 of 3 seeds"
 
 

@@ -11,7 +11,7 @@ from ssvm_papers.experiments.catalogue import EXPERIMENTS
 from ssvm_papers.results.page import write_page
 from ssvm_papers.results.quotes import QUOTE, quotes_in
 from ssvm_papers.results.running import read_record
-from ssvm_papers.results.statements import Verdict
+from ssvm_papers.results.statements import Judgement
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -74,9 +74,9 @@ def test_verdicts_of_stored_runs_follow_from_their_numbers(record):
     for experiment in EXPERIMENTS:
         declared = {one.key: one for one in experiment.statements}
         for row in record[experiment.name].findings.rows:
-            if row.verdict in (Verdict.OURS, Verdict.NOT_COMPARABLE, Verdict.TOO_SHORT, Verdict.EARLIER):
+            if row.verdict in (Judgement.OURS, Judgement.NOT_COMPARABLE, Judgement.TOO_SHORT, Judgement.EARLIER):
                 continue
             rule = declared[row.key].rule
             if type(rule).__name__ in ("Between", "Near", "Rising") and len(row.numbers) == 1:
                 agrees = rule.agrees(row.numbers)
-                assert agrees == (row.verdict is Verdict.AGREES) or row.ours.startswith(">"), (experiment.name, row)
+                assert agrees == (row.verdict is Judgement.AGREES) or row.ours.startswith(">"), (experiment.name, row)

@@ -8,7 +8,7 @@ import pytest
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.datasets import HeadingPlanner, make_plans, make_terrain, map_terrain, terrains
 from ssvm_dsl.errors import DataError
-from ssvm_papers.experiments.value_functions import ROUNDS, Headed, Valued, Walk
+from ssvm_papers.experiments.value_functions import ROUNDS, Headed, Valued, ValuedWalk
 
 
 def test_costs_to_go_satisfy_bellmans_equation():
@@ -70,7 +70,7 @@ def linear_costs(monkeypatch):
 def test_costs_are_found_where_values_are_linear_in_features(headings, linear_costs):
     """The weights are the costs that the planner used; on squares where turns cost nothing."""
     X, Y, values = linear_costs(40, 1, headings)
-    reg = StructuredRegressor(Headed if headings else Walk, C=1e3, tol=1e-4, **ROUNDS).fit(X, values, Y)
+    reg = StructuredRegressor(Headed if headings else ValuedWalk, C=1e3, tol=1e-4, **ROUNDS).fit(X, values, Y)
     assert reg.report_.converged
     assert reg.report_.certified
     assert np.allclose(reg.weights_["cost"].ravel()[:5], terrains.LINEAR, atol=0.02)

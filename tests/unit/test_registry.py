@@ -23,7 +23,7 @@ from ssvm_dsl.plugin_api import (
     hookimpl,
 )
 from ssvm_dsl.plugin_api.contained import contained
-from ssvm_dsl.registry import PluginInfo, Problem, register, registry
+from ssvm_dsl.registry import PluginInfo, PluginProblem, register, registry
 from ssvm_dsl.registry import discovery as module
 
 
@@ -117,7 +117,7 @@ def test_the_same_name_in_another_kind_is_no_conflict(known):
 def test_a_duplicate_is_left_out_and_the_rest_of_its_plugin_stays(known):
     known.register(plugin(backend("chain", summary="mine"), backend("other")), info("second"))
     text = "backend 'chain' is already registered by 'backends'; the second is left out"
-    assert known.problems == [Problem("second", text)]
+    assert known.problems == [PluginProblem("second", text)]
     assert known.find(BackendSpec, "chain").summary != "mine"
     assert "other" in names(known)
 
@@ -126,7 +126,7 @@ def test_a_duplicate_is_left_out_and_the_rest_of_its_plugin_stays(known):
 def test_another_contract_version_is_left_out(known, version):
     known.register(plugin(backend("old", api_version=version), backend("new")), info("mixed"))
     expected = f"backend 'old' is made for contract version {version}, this is {API_VERSION}"
-    assert known.problems == [Problem("mixed", expected)]
+    assert known.problems == [PluginProblem("mixed", expected)]
     assert "old" not in names(known)
     assert "new" in names(known)
 
@@ -149,7 +149,7 @@ def test_a_typo_in_a_hook_rejects_the_plugin(known):
             return [LossSpec("l", "nowhere:l")]
 
     assert not known.register(Typo(), info("typo"))
-    assert known.problems == [Problem("typo", "there is no hook ssvm_backend; did you mean ssvm_backends?")]
+    assert known.problems == [PluginProblem("typo", "there is no hook ssvm_backend; did you mean ssvm_backends?")]
     assert "l" not in names(known, LossSpec)
     assert all(one.name != "typo" for one in known.plugins)
     assert known.register(plugin(backend("b")), info("after"))
@@ -177,7 +177,7 @@ def test_a_failing_hook_is_reported_and_others_of_the_plugin_count(known):
             return [LossSpec("l", "nowhere:l")]
 
     known.register(Half(), info("half"))
-    assert known.problems == [Problem("half", "ssvm_backends failed with OSError: disk full")]
+    assert known.problems == [PluginProblem("half", "ssvm_backends failed with OSError: disk full")]
     assert "l" in names(known, LossSpec)
 
 
@@ -197,7 +197,7 @@ def test_two_plugins_of_one_name_in_one_distribution_are_told_apart(known):
 
 
 def test_unknown_names_list_alternatives_and_broken_plugins(known):
-    known.problems.append(Problem("gone", "cannot be imported: No module named 'gone'"))
+    known.problems.append(PluginProblem("gone", "cannot be imported: No module named 'gone'"))
     with pytest.raises(PluginError) as caught:
         known.find(BackendSpec, "chian")
     text = str(caught.value)
@@ -210,7 +210,7 @@ def test_unknown_names_list_alternatives_and_broken_plugins(known):
 def test_a_copy_is_independent(known):
     copy = known.copy()
     copy.register(plugin(backend("extra")), info("extra"))
-    copy.problems.append(Problem("x", "y"))
+    copy.problems.append(PluginProblem("x", "y"))
     assert "extra" in names(copy)
     assert "extra" not in names(known)
     assert known.problems == []
@@ -456,7 +456,7 @@ def test_a_badly_typed_description_is_left_out_and_the_others_count(known, chang
 
 def test_what_a_description_computes_is_read_once_and_may_fail(known):
     known.register(plugin(Odd("odd", "nowhere:Backend")), info("odd"))
-    assert known.problems == [Problem("odd", "ssvm_backends failed with RuntimeError: no name today")]
+    assert known.problems == [PluginProblem("odd", "ssvm_backends failed with RuntimeError: no name today")]
 
 
 def test_a_generator_of_descriptions_that_never_ends_is_left_out(known):

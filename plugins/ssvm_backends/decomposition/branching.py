@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from ssvm_backends.decomposition.descent import Descent
+from ssvm_backends.decomposition.descent import PriceDescent
 from ssvm_backends.decomposition.incumbents import Incumbents
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, I64, Bools, Program, Stop, Theta, pointers, positions
@@ -26,7 +26,7 @@ CUT_SHORT = (Stop.TIME, Stop.INTERRUPTED)
 
 
 @dataclass(order=True, frozen=True)
-class Node:
+class BranchNode:
     """An open node of one example.
 
     Parameters
@@ -58,10 +58,10 @@ class Branching:
     best : Incumbents
     """
 
-    def __init__(self, program: Program, descent: Descent, theta: Theta, best: Incumbents) -> None:
+    def __init__(self, program: Program, descent: PriceDescent, theta: Theta, best: Incumbents) -> None:
         self.program, self.descent, self.theta, self.best = program, descent, theta, best
         self.node = theta.node.copy()
-        self.heaps: dict[int, list[Node]] = {}
+        self.heaps: dict[int, list[BranchNode]] = {}
         self.leaves = np.full(program.n_examples, -np.inf)  # highest bound of what is not open any more
         self.numbers = count()
 
@@ -84,7 +84,7 @@ class Branching:
         whole = self.theta.node > -np.inf
         for i in ids:
             states = self._states(i)
-            self.heaps[i] = [Node(-np.inf, next(self.numbers), whole[states], self._prices(states))]
+            self.heaps[i] = [BranchNode(-np.inf, next(self.numbers), whole[states], self._prices(states))]
         for _ in range(n_nodes):
             if clock.over or not len(ids):
                 break
@@ -128,7 +128,7 @@ class Branching:
         heap = self.heaps[i]
         return max(float(self.leaves[i]), -heap[0].key if heap else -np.inf, float(self.best.score[i]))
 
-    def _expand(self, i: int, node: Node, found: float, stop: I8) -> None:
+    def _expand(self, i: int, node: BranchNode, found: float, stop: I8) -> None:
         """Put the children of a node on the heap, or the bound of a leaf among those of leaves."""
         one = np.array([i], dtype=np.int64)
         if self.descent.closed(one, self.best.score[one], np.array([found]))[0]:
@@ -146,7 +146,7 @@ class Branching:
         taken, others = node.open.copy(), node.open.copy()
         taken[first:state], taken[state + 1 : last], others[state] = False, False, False
         for child in (taken, others):
-            heappush(self.heaps[i], Node(-found, next(self.numbers), child, prices))
+            heappush(self.heaps[i], BranchNode(-found, next(self.numbers), child, prices))
 
     def _score_of_last(self, one: I64, open_: Bools) -> float:
         """Offer the only labelling of a node in which no variable has a choice; return what it scores at most.

@@ -38,7 +38,7 @@ PASSES, SMALL = 10, 1e-2
 MOST_IDLE = 4
 
 
-class Bundle(NamedTuple):
+class PriceBundle(NamedTuple):
     """The state of the method for B examples with V variables and S states in all, K parts and P planes of each.
 
     Parameters
@@ -82,11 +82,11 @@ class Bundle(NamedTuple):
     size: I64
 
 
-def new_bundle(var_ptr: I64, state_ptr: I64, member: Bools, n_planes: int) -> Bundle:
+def new_bundle(var_ptr: I64, state_ptr: I64, member: Bools, n_planes: int) -> PriceBundle:
     """Return a bundle without planes, with room for so many of each part, all prices zero."""
     n_parts, n_examples, n_states = len(member), len(var_ptr) - 1, int(state_ptr[-1])
     planes = (n_parts, n_planes, n_examples)
-    return Bundle(
+    return PriceBundle(
         var_ptr, state_ptr, member, member.sum(axis=0), np.zeros((n_parts, n_states)), np.zeros((n_parts, n_states)),
         np.zeros((n_parts, n_states)), np.zeros(n_states), np.zeros((n_parts, n_planes, member.shape[1]), np.int32),
         np.zeros(planes), np.zeros(planes), np.zeros(planes, dtype=np.int64),
@@ -95,7 +95,7 @@ def new_bundle(var_ptr: I64, state_ptr: I64, member: Bools, n_planes: int) -> Bu
 
 
 @njit(cache=True, nogil=True)
-def clear(bundle: Bundle, ids: I64) -> None:
+def clear(bundle: PriceBundle, ids: I64) -> None:
     """Forget the planes of some examples; prices stay, and the center is where the oracles are asked next."""
     b = borrow(bundle)
     for i in ids:
@@ -108,7 +108,7 @@ def clear(bundle: Bundle, ids: I64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def write_scores(bundle: Bundle, k: int, node: F64, ids: I64, scores: F64, size: F64) -> None:
+def write_scores(bundle: PriceBundle, k: int, node: F64, ids: I64, scores: F64, size: F64) -> None:
     """Write the unary scores of part k at the trial prices: a share of the variable's own, and the price.
 
     Parameters
@@ -138,7 +138,7 @@ def write_scores(bundle: Bundle, k: int, node: F64, ids: I64, scores: F64, size:
 
 
 @njit(cache=True, nogil=True)
-def price_of(bundle: Bundle, k: int, i: int, labels: I32, prices: F64) -> float:
+def price_of(bundle: PriceBundle, k: int, i: int, labels: I32, prices: F64) -> float:
     """Return what the variables of part k of example i pay for a labelling.
 
     Parameters
@@ -157,7 +157,7 @@ def price_of(bundle: Bundle, k: int, i: int, labels: I32, prices: F64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def place_for(bundle: Bundle, k: int, i: int, labels: I32) -> int:
+def place_for(bundle: PriceBundle, k: int, i: int, labels: I32) -> int:
     """Return where a plane goes: where it is, an empty place, or that of the plane of least weight."""
     lo, least = bundle.var_ptr[i], 0
     for p in range(bundle.size[k, i]):
@@ -178,7 +178,7 @@ def place_for(bundle: Bundle, k: int, i: int, labels: I32) -> int:
 
 
 @njit(cache=True, nogil=True)
-def shift_weight(bundle: Bundle, k: int, i: int, old: I32, new: I32, amount: float) -> None:
+def shift_weight(bundle: PriceBundle, k: int, i: int, old: I32, new: I32, amount: float) -> None:
     """Move weight in the combination from one labelling of part k to another."""
     lo = bundle.var_ptr[i]
     for v in range(lo, bundle.var_ptr[i + 1]):
@@ -191,7 +191,7 @@ def shift_weight(bundle: Bundle, k: int, i: int, old: I32, new: I32, amount: flo
 
 
 @njit(cache=True, nogil=True)
-def add_planes(bundle: Bundle, k: int, ids: I64, label_ptr: I64, labels: I32, score: F64) -> None:
+def add_planes(bundle: PriceBundle, k: int, ids: I64, label_ptr: I64, labels: I32, score: F64) -> None:
     """Take the labellings that the oracle of part k returned at the trial prices in as planes.
 
     The first plane of an example gets all weight.  One that takes the place of another in use gets its weight.
@@ -229,7 +229,7 @@ def add_planes(bundle: Bundle, k: int, ids: I64, label_ptr: I64, labels: I32, sc
 
 
 @njit(cache=True, nogil=True)
-def pairwise_step(bundle: Bundle, k: int, i: int, step: float, prices: F64, value: F64) -> float:
+def pairwise_step(bundle: PriceBundle, k: int, i: int, step: float, prices: F64, value: F64) -> float:
     """Move weight from the worst plane in use to the best one of part k; return by how much that is better.
 
     Parameters
@@ -272,7 +272,7 @@ def pairwise_step(bundle: Bundle, k: int, i: int, step: float, prices: F64, valu
 
 
 @njit(cache=True, nogil=True)
-def forget_idle(bundle: Bundle, k: int, i: int) -> None:
+def forget_idle(bundle: PriceBundle, k: int, i: int) -> None:
     """Take the planes of part k that have long been without weight out; the last ones take their places."""
     lo, hi = bundle.var_ptr[i], bundle.var_ptr[i + 1]
     for p in range(bundle.size[k, i] - 1, -1, -1):
@@ -286,7 +286,7 @@ def forget_idle(bundle: Bundle, k: int, i: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def choose_prices(bundle: Bundle, ids: I64, step: F64, model: F64, apart: F64) -> None:
+def choose_prices(bundle: PriceBundle, ids: I64, step: F64, model: F64, apart: F64) -> None:
     """Write the trial prices: the minimum of the planes of each example and the proximal term.
 
     Parameters
@@ -333,7 +333,7 @@ def choose_prices(bundle: Bundle, ids: I64, step: F64, model: F64, apart: F64) -
 
 
 @njit(cache=True, nogil=True)
-def move_center(bundle: Bundle, ids: I64) -> None:
+def move_center(bundle: PriceBundle, ids: I64) -> None:
     """Make the trial prices of some examples their centers."""
     b = borrow(bundle)
     for i in ids:

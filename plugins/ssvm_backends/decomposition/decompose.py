@@ -140,12 +140,12 @@ class DecomposeSession:
         """Lower bounds and improve labellings, in place; return counters."""
         from ssvm_backends.decomposition.branching import Branching
         from ssvm_backends.decomposition.bundle import new_bundle
-        from ssvm_backends.decomposition.descent import Descent
+        from ssvm_backends.decomposition.descent import PriceDescent
 
         program, parts = self.program, self.parts(clock)
         members = np.stack([part.member for part in parts])
         bundle = new_bundle(program.var_ptr, program.state_ptr, members, MOST_PLANES)
-        descent = Descent(program, parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
+        descent = PriceDescent(program, parts, bundle, Terms.of(program, theta), float(self.options["tol"]))
         best.parts = parts
         most, n_nodes = int(self.options["max_iterations"]), self._n_nodes(len(parts))
         if question.limits.iterations is not None:

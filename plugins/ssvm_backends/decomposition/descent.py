@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_backends.decomposition.bundle import (
-    Bundle,
+    PriceBundle,
     add_planes,
     choose_prices,
     clear,
@@ -55,7 +55,7 @@ class Calls:
     stop: I8
 
 
-class Descent:
+class PriceDescent:
     """Runs the method; its state is a bundle and the step of each example.
 
     Parameters
@@ -69,7 +69,9 @@ class Descent:
         Ends where the planes promise less, relative to what scores can differ by.
     """
 
-    def __init__(self, program: Program, parts: list[DualSubproblem], bundle: Bundle, terms: Terms, tol: float) -> None:
+    def __init__(
+        self, program: Program, parts: list[DualSubproblem], bundle: PriceBundle, terms: Terms, tol: float
+    ) -> None:
         self.program, self.parts, self.bundle, self.terms, self.tol = program, parts, bundle, terms, tol
         self.step = terms.spread / np.maximum(terms.count, 1)
         self.calls = 0

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 PRICE = 8.0
 
 
-class Run:
+class ConstrainedRun:
     """One call: what is left of the examples asked for, and how far they are.
 
     Parameters
@@ -165,7 +165,7 @@ class ConstrainedSession:
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped`` or ``relaxed``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        run = Run(self, question)
+        run = ConstrainedRun(self, question)
         best = None if question.task is Task.RELAXED else self._incumbents(question, run.clock)
         stop = self._run(run, best)
         solution = self._relaxed(run, stop) if best is None else self._labelled(run, best, stop)
@@ -184,7 +184,7 @@ class ConstrainedSession:
         open_theta = Theta(question.masked_node(self.program), theta.pool, theta.tables, theta.const)
         return Incumbents(self.program, self.graph, self._oracles or [], open_theta, clock)
 
-    def _run(self, run: Run, best: Incumbents | None) -> Stop:
+    def _run(self, run: ConstrainedRun, best: Incumbents | None) -> Stop:
         """Iterate until all is done or a limit is reached; return which limit ends what is not done."""
         limits, most = run.clock.limits, int(self.options["max_iterations"])
         most = most if limits.iterations is None else min(most, limits.iterations)
@@ -211,7 +211,7 @@ class ConstrainedSession:
             self._last_resort(run, best)
         return stop
 
-    def _iterate(self, run: Run, part: ExampleRange, n: int) -> None:
+    def _iterate(self, run: ConstrainedRun, part: ExampleRange, n: int) -> None:
         from ssvm_backends.dual.admm.constrained_steps import constrained_ad3
 
         instance = run.reduced.instance
@@ -220,7 +220,7 @@ class ConstrainedSession:
             float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
         )  # fmt: skip
 
-    def _look(self, run: Run, best: Incumbents | None) -> None:
+    def _look(self, run: ConstrainedRun, best: Incumbents | None) -> None:
         """Make labellings of the fractional solutions that have moved, and see which bounds they meet."""
         progress = run.progress
         if best is not None:
@@ -238,7 +238,7 @@ class ConstrainedSession:
         for part in run.parts:
             part.tell(run.reduced, run.clock)
 
-    def _worth(self, run: Run, best: Incumbents) -> tuple[F64, Any]:
+    def _worth(self, run: ConstrainedRun, best: Incumbents) -> tuple[F64, Any]:
         """Return the probability of each state (``-inf``: ruled out), and the likeliest one of each variable."""
         place, fixed = columns_left(self.program, run.ids, run.reduced)
         p = np.concatenate([part.state.p for part in run.parts])
@@ -249,7 +249,7 @@ class ConstrainedSession:
         likely = at_top[np.searchsorted(at_top, self.program.state_ptr[:-1])] - self.program.state_ptr[:-1]
         return np.where(best.theta.node > -np.inf, worth, -np.inf), likely.astype(np.int32)
 
-    def _last_resort(self, run: Run, best: Incumbents) -> None:
+    def _last_resort(self, run: ConstrainedRun, best: Incumbents) -> None:
         """Ask all constraints at once where no labelling was found; believe a proof that there is none."""
         from ssvm_backends.decomposition.parts import joint_part
 
@@ -267,14 +267,14 @@ class ConstrainedSession:
         progress.bound[impossible] = -np.inf
         progress.done[impossible] = True
 
-    def _labelled(self, run: Run, best: Incumbents, stop: Stop) -> Solution:
+    def _labelled(self, run: ConstrainedRun, best: Incumbents, stop: Stop) -> Solution:
         score, (bound, why) = best.score[run.ids], self._bounds(run, stop)
         bound = np.where(bound < score, score, bound)
         primal = np.where(score > -np.inf, Primal.FEASIBLE, np.where(bound == -np.inf, Primal.INFEASIBLE, Primal.NONE))
         labels = best.labels[positions(self.program.var_ptr, run.ids)]
         return Solution(labels, score, bound, why, primal.astype(np.int8))
 
-    def _relaxed(self, run: Run, stop: Stop) -> Solution:
+    def _relaxed(self, run: ConstrainedRun, stop: Stop) -> Solution:
         """Return the fractional solutions, whose variables are made distributions again."""
         from ssvm_backends.dual.admm.marginals import lift_split
 
@@ -296,7 +296,7 @@ class ConstrainedSession:
         primal = np.where(reached, Primal.FRACTIONAL, missing).astype(np.int8)
         return Solution(np.zeros(0, np.int32), score, bound, why, primal, marginals=marginals)
 
-    def _bounds(self, run: Run, stop: Stop) -> tuple[F64, Any]:
+    def _bounds(self, run: ConstrainedRun, stop: Stop) -> tuple[F64, Any]:
         """Return the bounds with constants (``nan``: none yet), and why each search ended."""
         progress = run.progress
         with np.errstate(invalid="ignore"):
@@ -306,7 +306,7 @@ class ConstrainedSession:
         why = np.where(progress.done, Stop.FINISHED, np.where(spent, Stop.ITERATIONS, stop))
         return bound, why.astype(np.int8)
 
-    def _kept(self, run: Run) -> Messages:
+    def _kept(self, run: ConstrainedRun) -> Messages:
         """Return the messages of the lowest bounds, to start from next time."""
         tables, rows = run.stored
         tables[run.place] = run.messages
@@ -318,7 +318,7 @@ class ConstrainedSession:
         return Messages(run.ids.copy(), run.ptr, values)
 
 
-def _primal_side(run: Run, part: ExampleRange) -> Any:
+def _primal_side(run: ConstrainedRun, part: ExampleRange) -> Any:
     """Return the primal side of a part before the first iteration."""
     from ssvm_backends.dual.admm.steps import PrimalSide
 

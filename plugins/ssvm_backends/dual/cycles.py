@@ -53,7 +53,7 @@ class Cycles:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class CycleStart:
     """What ``trws`` has found for an example.
 
     Parameters
@@ -109,7 +109,7 @@ class CycleSession(ExampleSession):
         each = (1.0 - FIRST) * question.limits.time / max(len(ids), 1)
         return bool((EDGE_SECONDS * np.asarray(edges) < each).any())
 
-    def _starts(self, question: Question, found: Solution) -> dict[int, Start]:
+    def _starts(self, question: Question, found: Solution) -> dict[int, CycleStart]:
         """Return what is known of each example."""
         ids, ends, messages = question.ids(self.program), question.label_ptr(self.program), found.warm
         assert isinstance(messages, Messages)
@@ -118,7 +118,7 @@ class CycleSession(ExampleSession):
         for k, number in enumerate(ids.tolist()):
             labels = found.labels[ends[k] : ends[k + 1]] if found.score[k] > -np.inf else None
             mine = messages.values[ptr[k] : ptr[k + 1]]
-            starts[number] = Start(labels, float(found.score[k]), float(found.bound[k]), mine)
+            starts[number] = CycleStart(labels, float(found.score[k]), float(found.bound[k]), mine)
         return starts
 
     def _fill_in(self, question: Question, solution: Solution, found: Solution) -> None:
@@ -131,7 +131,7 @@ class CycleSession(ExampleSession):
 
     def answer(self, example: PlainExample, clock: Clock, warm: Any) -> ExampleAnswer:
         """Lower the bound until a labelling reaches it, or nothing lowers it any more."""
-        assert isinstance(warm, Start)
+        assert isinstance(warm, CycleStart)
         tol, const = float(self.options["tol"]), example.const
         dual = ClusterDual.of(example, warm.messages, clock)
         if dual is None or warm.bound == -np.inf:

@@ -27,9 +27,9 @@ from ssvm_backends.elimination.plan_writer import (
     SCRATCH,
     STEP,
     Buckets,
+    PlanTerms,
     PlanWriter,
     Runs,
-    Terms,
     give,
     take,
 )
@@ -263,7 +263,7 @@ def write_step(w: PlanWriter, lo: int, hi: int, size: int, n_own: int, n_terms: 
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def kind_of(terms: Terms, term: int, split: int, hi: int) -> int:
+def kind_of(terms: PlanTerms, term: int, split: int, hi: int) -> int:
     """Return how a term lies in the block, whose axes are ``pool[split:hi]``."""
     lo, end = terms.first[term], terms.last[term]
     if lo == end or split == hi or terms.pool[end - 1] < terms.pool[split]:
@@ -335,7 +335,7 @@ def write_load(sizes: I64, strides: I64, counts: I64, size: int, stride: int) ->
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def write_runs(runs: Runs, terms: Terms, kind: int, lo: int, split: int, first: int, hi: int) -> None:
+def write_runs(runs: Runs, terms: PlanTerms, kind: int, lo: int, split: int, first: int, hi: int) -> None:
     """Write the runs of a part: neighbouring axes of the block that are passed through at one stride are one run.
 
     Parameters

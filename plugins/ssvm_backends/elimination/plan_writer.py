@@ -23,7 +23,7 @@ STEP, PARTS, POOL, AXES, OUTER, RUNS, LOADS, GAPS, SPACE, SCRATCH, MARK, LACKING
 LARGEST, OPERATIONS = range(2)
 
 
-class Terms(NamedTuple):
+class PlanTerms(NamedTuple):
     """What an elimination puts together; n variables, m factors.
 
     Parameters
@@ -101,7 +101,7 @@ class PlanWriter(NamedTuple):
     """
 
     plan: EliminationPlan
-    terms: Terms
+    terms: PlanTerms
     buckets: Buckets
     gaps: Gaps
     mark: I64

@@ -21,8 +21,8 @@ from ssvm_backends.elimination.plan_writer import (
     STEP,
     Buckets,
     Gaps,
+    PlanTerms,
     PlanWriter,
-    Terms,
 )
 from ssvm_dsl.ir import I32, I64
 from ssvm_dsl.plugin_api import pause
@@ -84,7 +84,7 @@ def _new_writer(n: int, n_factors: int, n_slots: int, keep: bool) -> PlanWriter:
     plan = EliminationPlan(*_split([lengths[name] for name in EliminationPlan._fields]))
     for name in STEP_POINTERS + PART_POINTERS:
         getattr(plan, name)[0] = 0
-    terms = Terms(*_split([n, n, n_terms, n_terms, n_slots + guess, n_slots]))
+    terms = PlanTerms(*_split([n, n, n_terms, n_terms, n_slots + guess, n_slots]))
     buckets = Buckets(*_split([n, n, n_terms]))
     counts = np.zeros(12, dtype=np.int64)
     at, size = _split([3 * n_terms, 3 * n_terms])

@@ -12,8 +12,8 @@ factor's joint states; the columns are the blocks one after the other: variables
 by group.
 
 It is built without a Python loop over factors, once for all examples that have the same variables and factors
-(:class:`Structure`); scores enter per call only (:meth:`LocalPolytope.price`).  Forbidden states and joint states have
-score ``-inf`` and become columns fixed at zero; no large penalties occur anywhere.
+(:class:`PolytopeStructure`); scores enter per call only (:meth:`LocalPolytope.price`).  Forbidden states and
+joint states have score ``-inf`` and become columns fixed at zero; no large penalties occur anywhere.
 
 The certified bound.  For any numbers lambda (one for each row of the second kind; a solver's duals or anything
 else) move scores from factors to variables, ``theta_f(c) - sum_k lambda_{f,k}(c_k)`` and ``theta_v(s) + sum_{f,k}
@@ -281,7 +281,7 @@ def first_incumbent(priced: Priced, warm: Any) -> tuple[I32, F64]:
 
 
 @dataclass(frozen=True)
-class Structure:
+class PolytopeStructure:
     """What the local polytope of an example depends on; two are equal if the polytopes are.
 
     Parameters
@@ -296,7 +296,7 @@ class Structure:
     example: int = field(compare=False)
 
     @classmethod
-    def of(cls, program: Program, example: int) -> Structure:
+    def of(cls, program: Program, example: int) -> PolytopeStructure:
         """Return the structure of an example."""
         lo, hi = (int(v) for v in program.var_ptr[example : example + 2])
         parts, counts = [np.diff(program.state_ptr[lo : hi + 1])], [hi - lo]

@@ -40,7 +40,7 @@ FRAME_SECONDS = 700e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class SolverStart:
     """What a later call starts from: the statuses of a basis (GLOP) or the values of a point (PDLP).
 
     Parameters
@@ -75,7 +75,7 @@ class MathOpt:
 
         frame = self._frame(polytope, clock)
         model = mathopt.Model.from_model_proto(priced_model(frame, score, closed, polytope.side.most))
-        start = warm if isinstance(warm, Start) and warm.solver == self.name else None
+        start = warm if isinstance(warm, SolverStart) and warm.solver == self.name else None
         solver, details = mathopt.SolverType[self.name.upper()], _details(model, start)
         interrupter, parameters = interrupter_for(polytope), self._parameters(polytope, clock, start)
 
@@ -84,7 +84,7 @@ class MathOpt:
 
         return self._finished(call, interrupter, polytope)
 
-    def _parameters(self, polytope: LocalPolytope, clock: Clock, start: Start | None) -> Any:
+    def _parameters(self, polytope: LocalPolytope, clock: Clock, start: SolverStart | None) -> Any:
         from ortools.math_opt.python import mathopt
 
         out = mathopt.SolveParameters()
@@ -128,9 +128,11 @@ class MathOpt:
         duals = _values(found.dual_solution and found.dual_solution.dual_values, n_rows)
         warm = None
         if self.name == "glop" and found.basis is not None:
-            warm = Start(self.name, _in_order(found.basis.variable_status), _in_order(found.basis.constraint_status))
+            warm = SolverStart(
+                self.name, _in_order(found.basis.variable_status), _in_order(found.basis.constraint_status)
+            )
         elif self.name == "pdlp":
-            warm = Start(self.name, mu.tolist(), duals.tolist())
+            warm = SolverStart(self.name, mu.tolist(), duals.tolist())
         steps = result.solve_stats.simplex_iterations + result.solve_stats.first_order_iterations
         return LPOutcome(mu[: polytope.n_columns] if reached else None, duals, False, stop, warm, steps)
 
@@ -142,7 +144,7 @@ def interrupter_for(polytope: LocalPolytope) -> Any:
     return SolveInterrupter() if polytope.n_columns >= LONG_COLUMNS else None
 
 
-def _details(model: Any, start: Start | None) -> Any:
+def _details(model: Any, start: SolverStart | None) -> Any:
     """Return parameters with what to start from; nobody reads the reduced costs."""
     from ortools.math_opt.python import mathopt
 

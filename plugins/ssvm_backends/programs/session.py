@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, Structure, build_polytope, n_entries
+from ssvm_backends.programs.local_polytope import LocalPolytope, PolytopeStructure, Priced, build_polytope, n_entries
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I32, I64, Marginals, Need, Primal, Program, Question, Solution, Stop, Task, Theta, pointers
 from ssvm_dsl.plugin_api import Clock, answer_each
@@ -120,11 +120,11 @@ class PolytopeSession(ABC):
     def __init__(self, program: Program, options: Mapping[str, Any], redundant: bool) -> None:
         self.program, self.options = program, options
 
-        def build(structure: Structure, clock: Clock) -> tuple[LocalPolytope, int]:
+        def build(structure: PolytopeStructure, clock: Clock) -> tuple[LocalPolytope, int]:
             polytope = build_polytope(program, structure.example, redundant, clock)
             return polytope, polytope.n_columns
 
-        self._polytope: Kept[Structure, LocalPolytope] = Kept(build)
+        self._polytope: Kept[PolytopeStructure, LocalPolytope] = Kept(build)
 
     @abstractmethod
     def answer(self, priced: Priced, clock: Clock, warm: Any, task: Task) -> ProgramAnswer:
@@ -156,7 +156,7 @@ class PolytopeSession(ABC):
         priced = None
         try:
             clock.afford(PRICE_SECONDS * n_entries(self.program, example))
-            polytope = self._polytope(Structure.of(self.program, example), clock)
+            polytope = self._polytope(PolytopeStructure.of(self.program, example), clock)
             if polytope.side.contradictory:
                 return ProgramAnswer(bound=-np.inf)
             priced = polytope.price(theta, node, self.program, example)

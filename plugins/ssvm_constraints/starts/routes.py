@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api import ConstraintScores
 MOST_TRIALS = 20
 
 
-class Graph:
+class RouteGraph:
     """The arcs of one route, those that may be taken.
 
     Parameters
@@ -113,7 +113,7 @@ class Graph:
 def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
     """Return states of a simple path; the best one by its arcs where the graph has no circuit."""
     source, target = int(group.meta["source"][k]), int(group.meta["target"][k])
-    graph = Graph(group, k, scores)
+    graph = RouteGraph(group, k, scores)
     if source == target:
         return graph.states([])
     graph.out[target] = []
@@ -125,7 +125,7 @@ def path(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None
     return graph.states(graph.chained(source, target))
 
 
-def _along(graph: Graph, order: list[int], source: int, target: int) -> list[int] | None:
+def _along(graph: RouteGraph, order: list[int], source: int, target: int) -> list[int] | None:
     """Return the best path of a graph without circuits: with the most arcs that must be taken, then by gains."""
     best: dict[int, tuple[int, float]] = {source: (0, 0.0)}
     came: dict[int, int] = {}
@@ -149,7 +149,7 @@ def _along(graph: Graph, order: list[int], source: int, target: int) -> list[int
 
 def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
     """Return states of a simple circuit; one through all nodes is searched for by the nearest node that is left."""
-    graph = Graph(group, k, scores)
+    graph = RouteGraph(group, k, scores)
     if not graph.n:
         return graph.states([])
     if group.meta["all_nodes"][k]:
@@ -166,7 +166,7 @@ def circuit(group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | N
     return graph.states(None if back is None else [able, *back])
 
 
-def _within_component(graph: Graph) -> int | None:
+def _within_component(graph: RouteGraph) -> int | None:
     """Return an arc between nodes that lead to each other: it is in a circuit, and no other arc is."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -181,7 +181,7 @@ def _within_component(graph: Graph) -> int | None:
     return int(inside[graph.gain[inside].argmax()]) if len(inside) else None
 
 
-def _tour(graph: Graph) -> list[int] | None:
+def _tour(graph: RouteGraph) -> list[int] | None:
     """Return a circuit through all nodes: to the best node that is left, each time; ``None`` where all trials fail.
 
     Whether there is one at all is a hard question.

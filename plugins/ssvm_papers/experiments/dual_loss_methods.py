@@ -267,7 +267,7 @@ def pivots_from_scratch(problem: Any, oracle: Oracle, iterates: Sequence[tuple[E
     return float(oracle.pivots - before) / (len(places) * len(examples))
 
 
-class Curve:
+class ObjectiveCurve:
     """The objective of equation 7 at some iterates of a method.
 
     Parameters

@@ -31,15 +31,15 @@ from ssvm_papers.experiments.dual_loss_methods import (
     SEEDS,
     SIZES,
     C,
-    Curve,
     Data,
     Effort,
+    ObjectiveCurve,
     dataset,
     problem_of,
     run_method,
 )
 from ssvm_papers.results.experiment import Experiment, Findings, Progress, Steps, Table
-from ssvm_papers.results.statements import Answers, Between, Rising, Rule, Statement, factor_two
+from ssvm_papers.results.statements import AgreementRule, Answers, Between, Rising, Statement, factor_two
 
 #: Share of the passes, and training examples, of a quick run.
 QUICK_SHARE, QUICK_SIZE = 0.1, 100
@@ -52,7 +52,7 @@ LEVEL = {"yeast": 0.01, "scene": 0.01, "reuters": 0.1, "synthetic": 0.01}
 MOST = 86.0
 
 #: Published: how many times faster than other methods DLPW gets to the optimum; what operations may be.
-PUBLISHED: dict[str, dict[str, tuple[str, Rule]]] = {
+PUBLISHED: dict[str, dict[str, tuple[str, AgreementRule]]] = {
     "yeast": {"Pegasos": ("6", factor_two(6)), "cutting plane": ("43", factor_two(43))},
     "scene": {"Pegasos": ("a little over 1", Between(1, 2)), "cutting plane": ("much more", Between(2, MOST))},
     "reuters": {"Pegasos": ("over 2", Between(2, 4)), "cutting plane": ("more", Between(1, MOST))},
@@ -105,9 +105,9 @@ def statements(name: str) -> tuple[Statement, ...]:
     )
 
 
-def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str, list[Curve]], float]:
+def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str, list[ObjectiveCurve]], float]:
     """Return the curves of every method on a set, given a share of its passes, by seed; the best lower bound."""
-    found: dict[str, list[Curve]] = {}
+    found: dict[str, list[ObjectiveCurve]] = {}
     bounds = []
     (X, Y), judge = data.train, training_problem(data.model, *data.train, risk="relaxed", lam=1.0 / C)
     for label, method in METHODS.items():
@@ -118,7 +118,7 @@ def curves(name: str, data: Data, share: float, steps: Steps) -> tuple[dict[str,
         for seed in SEEDS if label == COMPARED["DLPW"] else SEEDS[:1]:
             problem = problem_of(data.model, *data.train, method)
             trace = run_method(method, *problem, max(share * method.passes[name], 2.0), seed)
-            found.setdefault(label, []).append(Curve(trace, judge))
+            found.setdefault(label, []).append(ObjectiveCurve(trace, judge))
             bounds.append(trace.bound)
     steps("equation 7 at the iterates")
     best = min(curve.best for several in found.values() for curve in several)
@@ -171,7 +171,9 @@ QP = (
 REMARKS: dict[str, tuple[str, ...]] = {"yeast": (QP,), "scene": (QP,)}
 
 
-def answer_optima(answers: Answers, found: Mapping[str, Curve], dlpw: Sequence[Curve], best: float) -> None:
+def answer_optima(
+    answers: Answers, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
+) -> None:
     """Tell how near DLPW came to the best objective with each seed, and which methods did not come within 1 %."""
     above = {label: curve.best / best - 1.0 for label, curve in found.items()}
     late = [f"{label} ({value:.1%})" for label, value in above.items() if value > GOALS[-1]]
@@ -179,7 +181,9 @@ def answer_optima(answers: Answers, found: Mapping[str, Curve], dlpw: Sequence[C
     answers.text("late", ", ".join(late) or "none")
 
 
-def answer_ratios(answers: Answers, name: str, found: Mapping[str, Curve], dlpw: Sequence[Curve], best: float) -> None:
+def answer_ratios(
+    answers: Answers, name: str, found: Mapping[str, ObjectiveCurve], dlpw: Sequence[ObjectiveCurve], best: float
+) -> None:
     """Tell what the others took over what DLPW took on average over its seeds, to the level of comparison."""
     goal = (1.0 + LEVEL[name]) * best
     efforts_of_dlpw = [curve.reached(goal) for curve in dlpw]
@@ -205,7 +209,9 @@ def answer_ratios(answers: Answers, name: str, found: Mapping[str, Curve], dlpw:
         answers.numbers("order", *(work if len(work) == 2 else ()), text="" if len(work) == 2 else "not both are there")
 
 
-def compare_family(answers: Answers, keys: Sequence[str], curve: Curve, goal: float, dlpw: Sequence[Effort]) -> None:
+def compare_family(
+    answers: Answers, keys: Sequence[str], curve: ObjectiveCurve, goal: float, dlpw: Sequence[Effort]
+) -> None:
     """Tell operations from scratch and from the last basis, and times, of a method over those of DLPW.
 
     Parameters
@@ -232,7 +238,7 @@ def compare_family(answers: Answers, keys: Sequence[str], curve: Curve, goal: fl
     answers.text(keys[2], "; ".join(f"{more}{one:.1f}" for one in times), *times)
 
 
-def efforts(name: str, found: Mapping[str, Curve], best: float) -> Table:
+def efforts(name: str, found: Mapping[str, ObjectiveCurve], best: float) -> Table:
     """Return the table of a set."""
     rows = []
     for label, curve in found.items():

@@ -59,7 +59,7 @@ STATEMENTS = (
 )  # fmt: skip
 
 
-class OCR(Model):
+class PublishedOCR(Model):
     """A word: T letter images -> T letters; a weight for each letter, whatever its pixels."""
 
     T = Dim()
@@ -95,8 +95,8 @@ def published_learner(n: int, risk: str = "margin", **options: Any) -> Structure
     """Return the published learner for n words: steps 1/(2 sqrt t), lambda = 1/(200 n)."""
     steps = {"order": "stochastic", "schedule": "1/sqrt(t)", "step_size": 0.5, **options}
     return StructuredSVM(
-        OCR, lam=1.0 / (200 * n), risk=risk, trainer="subgradient", trainer_options=steps, tol=0.0, random_state=0,
-        n_threads=1,
+        PublishedOCR, lam=1.0 / (200 * n), risk=risk, trainer="subgradient", trainer_options=steps, tol=0.0,
+        random_state=0, n_threads=1,
     )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def protocol(answers: Answers, train: Literal["one", "rest"], folds: Sequence[in
         svm = published_learner(len(X)).set_params(max_passes=passes).fit(X, Y)
         seconds += time.process_time() - begin
         errors.append(letter_and_word_error(svm, X_test, Y_test))
-        optimal = StructuredSVM(OCR, C=0.3, tol=1e-2, random_state=0, n_threads=1).fit(X, Y)
+        optimal = StructuredSVM(PublishedOCR, C=0.3, tol=1e-2, random_state=0, n_threads=1).fit(X, Y)
         best.append(1.0 - optimal.score(X_test, Y_test))
     letters, words = np.transpose(errors)
     answers.draws(f"{train}-letters", letters)

@@ -33,7 +33,7 @@ PASSES, QUICK_PASSES = 10_000, 100
 SLOW_PASSES = 2_500
 
 
-class Chain(Model):
+class SolvedChain(Model):
     """A sequence of three states."""
 
     T = Dim()
@@ -97,15 +97,15 @@ WITH_OPTIONS = {"extragradient, entropic": ("extragradient", {"geometry": "entro
 PLANES = ("bcfw", "n-slack", "one-slack", "bundle")
 DUALS = ("smo", "lp-dual-qp", "extragradient", *WITH_OPTIONS)
 FORMULATIONS = (
-    Formulation("margin rescaling, chains", Chain, {}, (*PLANES, *DUALS, "eg"), "chains"),
+    Formulation("margin rescaling, chains", SolvedChain, {}, (*PLANES, *DUALS, "eg"), "chains"),
     Formulation("margin rescaling, complete graphs", Complete, {}, (*PLANES, *DUALS), "complete", slow=("eg",)),
     Formulation("margin rescaling, grids", Grid, {}, (*PLANES, *DUALS), "grids", slow=("eg",)),
     Formulation(
-        "squared slacks, chains", Chain, {"power": 2}, ("n-slack", "one-slack", "bundle", "lp-dual-qp"), "squared"
+        "squared slacks, chains", SolvedChain, {"power": 2}, ("n-slack", "one-slack", "bundle", "lp-dual-qp"), "squared"
     ),
-    Formulation("slack rescaling, chains", Chain, {"risk": "slack"}, ("n-slack", "one-slack", "bundle"), "slack"),
-    Formulation("HM-SVM, chains", Chain, {"risk": "hm"}, PLANES, "hm"),
-    Formulation("log-loss, chains", Chain, {"risk": "log"}, ("lbfgs", "svrg", "eg", "bundle"), "log"),
+    Formulation("slack rescaling, chains", SolvedChain, {"risk": "slack"}, ("n-slack", "one-slack", "bundle"), "slack"),
+    Formulation("HM-SVM, chains", SolvedChain, {"risk": "hm"}, PLANES, "hm"),
+    Formulation("log-loss, chains", SolvedChain, {"risk": "log"}, ("lbfgs", "svrg", "eg", "bundle"), "log"),
     Formulation("relaxed margin, complete graphs", Complete, {"risk": "relaxed"}, (*PLANES, "lp-dual-qp"), "relaxed"),
 )
 
@@ -139,7 +139,7 @@ NOTES = (
 
 def data_of(model: type[Model]) -> tuple[list[Any], list[Any]]:
     """Return 20 examples with noisy labels, so that no weights are right everywhere."""
-    if model is Chain:
+    if model is SolvedChain:
         return make_chains(20, noise=1.5)
     rng = np.random.default_rng(0)
     if model is Grid:

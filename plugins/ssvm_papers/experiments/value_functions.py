@@ -42,7 +42,7 @@ C, LAM = 10.0, 1e-3
 ROUNDS: dict[str, Any] = {"backend": "shortest-path", "backend_options": {"cycles": "improve"}, "n_threads": 1}
 
 
-class Walk(Model):
+class ValuedWalk(Model):
     """A path on squares, with a cost for each feature of its steps."""
 
     N, M = Dim(), Dim()
@@ -56,24 +56,24 @@ class Walk(Model):
     loss = Hamming(y)
 
 
-class Valued(Walk):
+class Valued(ValuedWalk):
     """The same with features of the value alone."""
 
     once = Label(1)
-    value = Factor(once, features=Walk.far)
+    value = Factor(once, features=ValuedWalk.far)
 
 
-class Planning(Walk):
+class Planning(ValuedWalk):
     """The same with a cost of 1 for each step."""
 
-    least = Given(Walk.y.is_(1), scores=[-1.0])
+    least = Given(ValuedWalk.y.is_(1), scores=[-1.0])
 
 
-class Headed(Walk):
+class Headed(ValuedWalk):
     """A path on states with headings; the last feature counts turns."""
 
-    f = Input(Walk.M, 6)
-    cost = Factor(Walk.y.is_(1), features=f, nonneg=True)
+    f = Input(ValuedWalk.M, 6)
+    cost = Factor(ValuedWalk.y.is_(1), features=f, nonneg=True)
 
 
 STATEMENTS = (
@@ -138,7 +138,7 @@ def tell_errors(answers: Answers, errors: F64) -> None:
 
 def optima(train: Plans, test: Plans) -> tuple[float, float, float]:
     """Return the errors of the three learners on the test plans."""
-    return regressed_planning(train, test), regression(Walk, train, test), regression(Valued, train, test)
+    return regressed_planning(train, test), regression(ValuedWalk, train, test), regression(Valued, train, test)
 
 
 def on_maps(n: int, answers: Answers) -> list[str]:
@@ -193,7 +193,7 @@ def learning_curves(train: Plans, test: Plans, passes: int) -> F64:
     more: dict[str, Any] = {"lam": LAM, "trainer": "subgradient", "trainer_options": options, "random_state": 0}
     more |= ROUNDS
     svm, errors = StructuredSVM(Planning, **more), np.zeros((3, passes))
-    regs = [(model, StructuredRegressor(model, **more)) for model in (Walk, Valued)]
+    regs = [(model, StructuredRegressor(model, **more)) for model in (ValuedWalk, Valued)]
     for k in range(passes):
         errors[0, k] = on_a_line(svm.partial_fit(train.X, train.Y), train, test)
         for row, (model, reg) in enumerate(regs, 1):

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ssvm_papers.results.statements import Row, Statement, Verdict
+from ssvm_papers.results.statements import Judgement, Row, Statement
 
 #: Told what is done now, and the share of the work that is done.
 Progress = Callable[[str, float], None]
@@ -69,7 +69,7 @@ class Findings:
             "tables": [asdict(table) for table in self.tables],
         }
 
-    def changed(self, verdict: Callable[[Row], Verdict]) -> Findings:
+    def changed(self, verdict: Callable[[Row], Judgement]) -> Findings:
         """Return the same findings with other verdicts."""
         return replace(self, rows=[replace(row, verdict=verdict(row)) for row in self.rows])
 
@@ -77,7 +77,7 @@ class Findings:
     def from_json(cls, stored: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Findings:
         """Return findings from plain data and arrays; raises KeyError, TypeError or ValueError for others."""
         rows = [
-            Row(**{**row, "verdict": Verdict(row["verdict"]), "numbers": tuple(row["numbers"])})
+            Row(**{**row, "verdict": Judgement(row["verdict"]), "numbers": tuple(row["numbers"])})
             for row in stored["rows"]
         ]
         tables = [Table(**table) for table in stored["tables"]]
@@ -131,9 +131,9 @@ class Experiment:
         """Return stored findings, without verdicts on statements that are declared in another way now."""
         declared = {(one.key, one.published, one.tolerance, one.why) for one in self.statements}
 
-        def verdict(row: Row) -> Verdict:
+        def verdict(row: Row) -> Judgement:
             known = (row.key, row.published, row.tolerance, row.why) in declared
-            return row.verdict if known or not row.tolerance else Verdict.EARLIER
+            return row.verdict if known or not row.tolerance else Judgement.EARLIER
 
         return findings.changed(verdict)
 

@@ -10,7 +10,7 @@ from ssvm_dsl.plugin_api import seconds_text
 from ssvm_papers.experiments.catalogue import chosen
 from ssvm_papers.results.experiment import Experiment
 from ssvm_papers.results.running import Result
-from ssvm_papers.results.statements import Row, Verdict
+from ssvm_papers.results.statements import Judgement, Row
 
 #: Columns of a table of rows.
 HEAD = ("what", "published", "ours", "agrees if", "verdict")
@@ -36,7 +36,7 @@ def reasons(result: Result) -> list[str]:
     """Return why statements are not compared, and what else keeps verdicts away."""
     rows = result.findings.rows
     texts = [f"*{row.what}* is not compared: {row.why}." for row in rows if row.why]
-    if any(row.verdict is Verdict.EARLIER for row in rows):
+    if any(row.verdict is Judgement.EARLIER for row in rows):
         texts.append(
             "The rules of this experiment have changed since the stored run: statements whose rule is another one now "
             "have no verdict until it is run again."
@@ -100,9 +100,9 @@ def _overview(results: Sequence[Result], by_name: Mapping[str, Experiment]) -> l
         known = result.circumstances
         run = f"{known.date}{f', {known.commit}' if known.commit else ''}{', quick' if result.quick else ''}"
         where = f"{authors(by_name[result.name])}; {by_name[result.name].where}"
-        counts = (str(verdicts.count(one)) for one in Verdict)
+        counts = (str(verdicts.count(one)) for one in Judgement)
         rows.append((f"[{result.name}](#{result.name})", where, *counts, run, seconds_text(known.processor_seconds)))
-    return [*_table(("experiment", "reproduces", *map(str, Verdict), "run on", "processors"), rows), ""]
+    return [*_table(("experiment", "reproduces", *map(str, Judgement), "run on", "processors"), rows), ""]
 
 
 def _section(experiment: Experiment, result: Result) -> list[str]:

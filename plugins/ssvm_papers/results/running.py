@@ -25,7 +25,7 @@ from ssvm_dsl.errors import FileFormatError
 from ssvm_dsl.io import read_arrays, write_arrays, write_lines
 from ssvm_dsl.plugin_api import Value
 from ssvm_papers.results.experiment import Experiment, Findings, Progress
-from ssvm_papers.results.statements import Row, Verdict
+from ssvm_papers.results.statements import Judgement, Row
 
 #: Form of the files; those of another one are run again.
 FORM = 2
@@ -90,8 +90,8 @@ def run_experiment(experiment: Experiment, quick: bool, progress: Progress) -> R
     return Result(experiment.name, quick, findings, _circumstances(*spent))
 
 
-def _too_short(row: Row) -> Verdict:
-    return Verdict.TOO_SHORT if row.verdict in (Verdict.AGREES, Verdict.MISSES) else row.verdict
+def _too_short(row: Row) -> Judgement:
+    return Judgement.TOO_SHORT if row.verdict in (Judgement.AGREES, Judgement.MISSES) else row.verdict
 
 
 def _circumstances(seconds: float, processor_seconds: float) -> Circumstances:

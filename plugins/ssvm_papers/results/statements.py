@@ -18,7 +18,7 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Value
 
 
-class Verdict(StrEnum):
+class Judgement(StrEnum):
     """Whether a published statement was found again."""
 
     AGREES = "agrees"
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     OURS = "ours"
 
 
-class Rule(Protocol):
+class AgreementRule(Protocol):
     """Which numbers agree with a published statement."""
 
     def agrees(self, numbers: Sequence[float]) -> bool:
@@ -51,7 +51,7 @@ class Near:
     within: float
 
     def agrees(self, numbers: Sequence[float]) -> bool:
-        """See :class:`Rule`."""
+        """See :class:`AgreementRule`."""
         return abs(float(np.mean(numbers)) - self.number) <= self.within
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class OneOfDraws:
     deviations: float = 2.0
 
     def agrees(self, numbers: Sequence[float]) -> bool:
-        """See :class:`Rule`."""
+        """See :class:`AgreementRule`."""
         return abs(float(np.mean(numbers)) - self.number) <= self.deviations * float(np.std(numbers, ddof=1))
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Between:
     unit: str = ""
 
     def agrees(self, numbers: Sequence[float]) -> bool:
-        """See :class:`Rule`."""
+        """See :class:`AgreementRule`."""
         return all(self.low <= one <= self.high for one in numbers)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Rising:
     slack: float = 0.0
 
     def agrees(self, numbers: Sequence[float]) -> bool:
-        """See :class:`Rule`."""
+        """See :class:`AgreementRule`."""
         steps = np.diff(numbers)
         return bool((steps > -self.slack).all() and numbers[-1] > numbers[0])
 
@@ -137,7 +137,7 @@ class Statement:
     key: str
     what: str
     published: str = "-"
-    rule: Rule | None = None
+    rule: AgreementRule | None = None
     form: str = "{:.3f}"
     why: str = ""
 
@@ -146,7 +146,7 @@ class Statement:
         """The rule as text, empty without one."""
         return "" if self.rule is None else str(self.rule)
 
-    def verdict(self, numbers: Sequence[float], at_least: bool) -> Verdict:
+    def verdict(self, numbers: Sequence[float], at_least: bool) -> Judgement:
         """Return the verdict on some numbers, none of them: there was no time to find one.
 
         Parameters
@@ -156,16 +156,16 @@ class Statement:
             The numbers are lower bounds of those that were to be measured: they cannot agree with an upper limit.
         """
         if self.rule is None:
-            return Verdict.NOT_COMPARABLE if self.why else Verdict.OURS
+            return Judgement.NOT_COMPARABLE if self.why else Judgement.OURS
         if not len(numbers):
-            return Verdict.TOO_SHORT
+            return Judgement.TOO_SHORT
         if at_least:
             limits = self.rule if isinstance(self.rule, Between) else Between(-np.inf, np.inf)
             if any(one > limits.high for one in numbers):
-                return Verdict.MISSES
+                return Judgement.MISSES
             enough = np.isfinite(limits.low) and limits.high == np.inf and limits.agrees(numbers)
-            return Verdict.AGREES if enough else Verdict.TOO_SHORT
-        return Verdict.AGREES if self.rule.agrees(numbers) else Verdict.MISSES
+            return Judgement.AGREES if enough else Judgement.TOO_SHORT
+        return Judgement.AGREES if self.rule.agrees(numbers) else Judgement.MISSES
 
 
 def near(key: str, what: str, published: float, within: float, form: str = "{:.3f}") -> Statement:
@@ -197,7 +197,7 @@ class Row(Value):
     published: str
     ours: str
     tolerance: str
-    verdict: Verdict
+    verdict: Judgement
     numbers: tuple[float, ...] = ()
     why: str = ""
 
@@ -244,7 +244,7 @@ class Answers:
             raise ValueError(f"'{key}' has a rule, and no numbers are given")
         self._add(one, text, one.verdict((), False), quoted)
 
-    def _add(self, one: Statement, text: str, verdict: Verdict, numbers: Sequence[float]) -> None:
+    def _add(self, one: Statement, text: str, verdict: Judgement, numbers: Sequence[float]) -> None:
         kept = tuple(float(value) for value in numbers if np.isfinite(value))
         self._rows[one.key] = Row(one.key, one.what, one.published, text, one.tolerance, verdict, kept, one.why)
 

@@ -27,7 +27,7 @@ from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.lower_bound import best_share
 from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
 from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, Rule, require
+from ssvm_trainers.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, StateRule, require
 
 #: How well the model is solved, as a share of the certified gap: the rest would be lost at the next plane.
 INNER = 0.01
@@ -54,11 +54,11 @@ class AggregatedModel(Stateful):
         Solves a plane may stay without dual weight before it is dropped.
     """
 
-    _planes: Annotated[F64, Rule(shape=("planes", "dim"))]
-    _offsets: Annotated[F64, Rule(shape=("planes",))]
-    _share: Annotated[F64, Rule(-ROUNDING, 1 + ROUNDING, shape=("planes",))]  #: dual weight of each plane
-    _idle: Annotated[I64, Rule(0, MOST, shape=("planes",), dtype="int64")]  #: solves it has been without
-    _gram: Annotated[F64, Rule(shape=("planes", "planes"))]  #: products of the planes
+    _planes: Annotated[F64, StateRule(shape=("planes", "dim"))]
+    _offsets: Annotated[F64, StateRule(shape=("planes",))]
+    _share: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("planes",))]  #: dual weight of each plane
+    _idle: Annotated[I64, StateRule(0, MOST, shape=("planes",), dtype="int64")]  #: solves it has been without
+    _gram: Annotated[F64, StateRule(shape=("planes", "planes"))]  #: products of the planes
     w: Annotated[F64, NUMBERS]  #: the minimiser
     dual: Annotated[float, NUMBERS]  #: its value
 
@@ -198,7 +198,7 @@ class Stabilizer(Stateful):
 
     share: Annotated[float, SHARES]  #: of the way from the best point to the minimiser
     lowest: Annotated[float, OPEN]  #: objective so far
-    best: Annotated[F64 | None, Rule(shape=("dim",), optional=True)]  #: where it was
+    best: Annotated[F64 | None, StateRule(shape=("dim",), optional=True)]  #: where it was
     LEAST, GROWS, SHRINKS = 0.1, 1.5, 0.5
 
     def __init__(self, stabilise: bool) -> None:

@@ -18,7 +18,7 @@ from scipy import sparse
 from ssvm_dsl.ir import F64, I32, I64, U8, Program, each_marginals, pointers
 from ssvm_dsl.plugin_api import Planes, TrainProblem
 from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, INDEX, MOST, Rule, check_pointers, require
+from ssvm_trainers.state_rules import COUNTS, INDEX, MOST, StateRule, check_pointers, require
 
 #: Bytes that tell the planes of an example apart.
 KEY = 16
@@ -30,10 +30,10 @@ DECIMALS = 12
 class SavedRows(NamedTuple):
     """What tells kept planes apart, and their weights as a sparse matrix in compressed rows."""
 
-    keys: Annotated[U8, Rule(shape=("planes", KEY), dtype="uint8")]
-    data: Annotated[F64, Rule(shape=("entries",))]
-    indices: Annotated[I32 | I64, Rule(least=0, below="dim", shape=("entries",), dtype=INDEX)]
-    indptr: Annotated[I32 | I64, Rule(least=0, shape=("pointers",), dtype=INDEX)]
+    keys: Annotated[U8, StateRule(shape=("planes", KEY), dtype="uint8")]
+    data: Annotated[F64, StateRule(shape=("entries",))]
+    indices: Annotated[I32 | I64, StateRule(least=0, below="dim", shape=("entries",), dtype=INDEX)]
+    indptr: Annotated[I32 | I64, StateRule(least=0, shape=("pointers",), dtype=INDEX)]
 
 
 class KeptPlanes(Stateful):
@@ -55,9 +55,9 @@ class KeptPlanes(Stateful):
         ``scale psi`` of each plane: its value at w is ``loss - rows @ w``.
     """
 
-    owner: Annotated[I64, Rule(least=0, below="n", shape=("planes",), dtype="int64")]
-    loss: Annotated[F64, Rule(shape=("planes",))]
-    _used: Annotated[I64, Rule(0, MOST, shape=("planes",), dtype="int64")]
+    owner: Annotated[I64, StateRule(least=0, below="n", shape=("planes",), dtype="int64")]
+    loss: Annotated[F64, StateRule(shape=("planes",))]
+    _used: Annotated[I64, StateRule(0, MOST, shape=("planes",), dtype="int64")]
     _time: Annotated[int, COUNTS]
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import NUMBERS, Rule
+from ssvm_trainers.state_rules import NUMBERS, StateRule
 
 #: Relative error of a bound: some tens of roundings.
 ROUNDING = 1e-14
@@ -25,7 +25,7 @@ class PlaneHull(Stateful):
     objective : Objective
     """
 
-    v: Annotated[F64 | None, Rule(shape=("dim",), optional=True)]
+    v: Annotated[F64 | None, StateRule(shape=("dim",), optional=True)]
     b: Annotated[float, NUMBERS]
 
     def __init__(self, objective: Objective) -> None:

@@ -20,7 +20,7 @@ from ssvm_dsl.ir import F64, I64, pointers
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
 from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, ROUNDING, Rule, require
+from ssvm_trainers.state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, ROUNDING, StateRule, require
 
 #: Steps of one visit to an example.
 STEPS = 3
@@ -55,8 +55,8 @@ class NSlackRun(Run):
     """Working sets, dual weights and w of one run."""
 
     kept: Annotated[KeptPlanes, PART]  #: the working sets
-    alpha: Annotated[F64, Rule(least=-ROUNDING, shape=("weighted",))]  #: dual weight of each plane
-    idle: Annotated[I64, Rule(0, MOST, shape=("weighted",), dtype="int64")]  #: solves it has been without
+    alpha: Annotated[F64, StateRule(least=-ROUNDING, shape=("weighted",))]  #: dual weight of each plane
+    idle: Annotated[I64, StateRule(0, MOST, shape=("weighted",), dtype="int64")]  #: solves it has been without
     free: Annotated[F64, NUMBERS]  #: weights without their lower bounds
     w: Annotated[F64, NUMBERS]
     dual: Annotated[float, NUMBERS]  #: value at alpha

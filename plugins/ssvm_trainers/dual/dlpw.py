@@ -33,7 +33,7 @@ from ssvm_dsl.ir import F64, I64, Messages, pointers
 from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
 from ssvm_trainers.cutting.lower_bound import PlaneHull
 from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule, require
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule, require
 
 if TYPE_CHECKING:
     from ssvm_trainers.dual.dual_loss_pass import CompiledPass
@@ -80,7 +80,7 @@ class DLPWRun(Run):
     t: Annotated[int, COUNTS]  #: steps so far
     turn: Annotated[int, COUNTS]  #: passes so far
     spent: Annotated[float, COUNTS]  #: passes, those of evaluations too
-    shuffled: Annotated[I64, Rule(least=0, below="n", shape=("n",), dtype="int64")]  #: the examples, batch after batch
+    shuffled: Annotated[I64, StateRule(least=0, below="n", shape=("n",), dtype="int64")]  #: batch after batch
     random: Annotated[np.random.Generator, PART]
     hull: Annotated[PlaneHull, PART]
 
@@ -185,8 +185,8 @@ class PassMessages(NamedTuple):
 class SavedMessages(NamedTuple):
     """The messages of all batches, and how many each example has."""
 
-    message_sizes: Annotated[I64, Rule(0, 2**40, shape=("n",), dtype="int64")]
-    messages: Annotated[F64, Rule(shape=("messages",))]
+    message_sizes: Annotated[I64, StateRule(0, 2**40, shape=("n",), dtype="int64")]
+    messages: Annotated[F64, StateRule(shape=("messages",))]
 
 
 def safe_radius(problem: TrainProblem) -> float:

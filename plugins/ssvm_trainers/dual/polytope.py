@@ -2,8 +2,8 @@
 
 For the risk ``relaxed`` these are the points of the local polytope of every example
 (:mod:`ssvm_dsl.ir.analysis.local_polytope`).  For ``margin`` they are the convex combinations of labellings: on forests
-of pairwise factors the same (:class:`LocalPolytope`).  Where graphs have cycles, factors join the same two variables or
-more than two, and where joint states have scores without weights, they are the marginals of the cliques of a
+of pairwise factors the same (:class:`TrainingPolytope`).  Where graphs have cycles, factors join the same two variables
+or more than two, and where joint states have scores without weights, they are the marginals of the cliques of a
 triangulated graph (:class:`CliquePolytope`).
 
 A *cell* is a number of a point; a point x has one *column* for each cell that an example with a positive weight may
@@ -198,7 +198,7 @@ class Polytope(ABC):
         """Return matrix and right-hand side of the equations of cells."""
 
 
-class LocalPolytope(Polytope):
+class TrainingPolytope(Polytope):
     """The local polytope: states of variables, then joint states of factors, group by group."""
 
     @property
@@ -379,7 +379,7 @@ def polytope_of(problem: TrainProblem, trainer: str) -> Polytope:
     if not problem.relaxed and not local_is_exact(problem.parameters):
         return clique_polytope(problem)
     used = _possible(program) & (problem.objective.weight[_owner(program)] > 0.0)
-    return LocalPolytope(problem, used)
+    return TrainingPolytope(problem, used)
 
 
 def require_no_constraints(problem: TrainProblem, trainer: str) -> None:

@@ -12,7 +12,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import Polytope
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 from ssvm_trainers.resumable import Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, Rule
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, StateRule
 
 #: Steps are shortened above this share of the longest length that is proved, and lengthened below the other.
 LONG, SHORT = 0.9, 0.4
@@ -34,7 +34,7 @@ class SaddleRun(Run):
 
     w: Annotated[F64, NUMBERS]
     x: Annotated[F64, NUMBERS]
-    step: Annotated[float, Rule(least=1e-300)]  #: length of the next step
+    step: Annotated[float, StateRule(least=1e-300)]  #: length of the next step
     n_steps: Annotated[int, COUNTS]
     passes: Annotated[float, COUNTS]
 

@@ -12,7 +12,7 @@ from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
 from ssvm_trainers.cutting.lower_bound import PlaneHull
 from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART, Rule, require
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
 
 
 @dataclass(eq=False)
@@ -22,7 +22,7 @@ class Point(Stateful):
     w: Annotated[F64, NUMBERS]
     primal: Annotated[float, OPEN] = np.nan
     upper: Annotated[float, OPEN] = np.nan
-    grad: Annotated[F64, Rule(shape=("gradient",))] = field(default_factory=lambda: np.zeros(0))
+    grad: Annotated[F64, StateRule(shape=("gradient",))] = field(default_factory=lambda: np.zeros(0))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse a gradient of another length."""

@@ -32,7 +32,7 @@ from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.curvature import inverse_curvature
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
 from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import PART, Rule
+from ssvm_trainers.state_rules import PART, StateRule
 
 #: Share of the predicted decrease a step must reach.
 ARMIJO = 1e-4
@@ -118,8 +118,8 @@ class LBFGSRun(Run):
 class SavedPairs(NamedTuple):
     """The pairs of a run, oldest first."""
 
-    steps: Annotated[F64, Rule(shape=("pairs", "dim"))]
-    bends: Annotated[F64, Rule(shape=("pairs", "dim"))]
+    steps: Annotated[F64, StateRule(shape=("pairs", "dim"))]
+    bends: Annotated[F64, StateRule(shape=("pairs", "dim"))]
 
 
 @dataclass(frozen=True, eq=False)

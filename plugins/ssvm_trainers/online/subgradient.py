@@ -36,7 +36,7 @@ from ssvm_trainers.guard import checked, steps_of
 from ssvm_trainers.online.convex_set import ConvexSet
 from ssvm_trainers.online.online_newton import OnlineNewton
 from ssvm_trainers.resumable import Resumable, Run, Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 #: The radius that is sure to hold the optimum.
 PEGASOS = "pegasos"
@@ -192,7 +192,7 @@ class Descent(Stateful):
     ball: Annotated[float, COUNTS]  #: radius of the ball; 0: not known yet
     reach: Annotated[float, COUNTS]  #: largest distance from the start so far
     squares: Annotated[float, COUNTS]  #: sum of the squares of the subgradients
-    newton: Annotated[OnlineNewton | None, Rule(optional=True)]  #: with ``metric='newton'``
+    newton: Annotated[OnlineNewton | None, StateRule(optional=True)]  #: with ``metric='newton'``
     random: Annotated[np.random.Generator, PART]
 
     def __init__(self, options: Subgradient, dim: int, start: F64 | None = None) -> None:

@@ -52,7 +52,7 @@ from ssvm_trainers.planes.joint_steps import (
 )
 from ssvm_trainers.planes.state import DualState, start_state
 from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, Rule
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 if TYPE_CHECKING:
     from ssvm_trainers.planes.fractional import FractionalState
@@ -139,7 +139,7 @@ class BCFWRun(Run):
     planes: Annotated[Any, PART]  #: a DualState or FractionalState
     average: Annotated[F64, NUMBERS]  #: of the weights after exact passes
     averaged: Annotated[int, COUNTS]  #: how many of them
-    now: Annotated[int, Rule(0, 2**31 - 1)]  #: number of the pass, cached ones too
+    now: Annotated[int, StateRule(0, 2**31 - 1)]  #: number of the pass, cached ones too
     passes: Annotated[float, COUNTS]  #: with the exact oracle
     dual: Annotated[float, NUMBERS]
     schedule: Annotated[CertificationSchedule, PART]

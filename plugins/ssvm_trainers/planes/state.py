@@ -20,7 +20,7 @@ from ssvm_dsl.kernels import FixedTables
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Cache, Fixed, Parts, Work, no_tables
 from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, Rule, require
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
@@ -29,12 +29,12 @@ FIRST_CAPACITY = 8
 class SavedPlanes(NamedTuple):
     """The cached planes (:class:`~ssvm_trainers.planes.arrays.Cache`), and what follows from them."""
 
-    n_planes: Annotated[I32, Rule(least=0, shape=("n",), dtype="int32")]
-    alpha: Annotated[F64, Rule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
-    loss: Annotated[F64, Rule(shape=("n", "planes"))]
-    gram: Annotated[F64, Rule(shape=("n", "planes", "planes"))]
-    age: Annotated[I32, Rule(least=0, shape=("n", "planes"), dtype="int32")]
-    labels: Annotated[I32, Rule(least=0, shape=("labels",), dtype="int32")]
+    n_planes: Annotated[I32, StateRule(least=0, shape=("n",), dtype="int32")]
+    alpha: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
+    loss: Annotated[F64, StateRule(shape=("n", "planes"))]
+    gram: Annotated[F64, StateRule(shape=("n", "planes", "planes"))]
+    age: Annotated[I32, StateRule(least=0, shape=("n", "planes"), dtype="int32")]
+    labels: Annotated[I32, StateRule(least=0, shape=("labels",), dtype="int32")]
     w: Annotated[F64, NUMBERS]
     free: Annotated[F64, NUMBERS]
     gap: Annotated[F64, NUMBERS]

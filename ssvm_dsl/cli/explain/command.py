@@ -8,7 +8,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
 from ssvm_dsl.cli.screen import console, write_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WORDS = {"predict": "[bold]To predict[/bold]", "train": "[bold]To train[/bold] (
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class BackendAnswer:
     """What the backends say to one question.
 
     Parameters
@@ -125,7 +125,7 @@ def _grounded(declaration: Declaration, X: Any, made_up: bool) -> tuple[Grounded
         return ground(without_features(declaration), X), note
 
 
-def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[Answer]:
+def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[BackendAnswer]:
     """Return what the backends say to prediction and to training."""
     from ssvm_dsl.compiler.joint_loss import priced_groups
     from ssvm_dsl.compiler.loss import kind_of
@@ -193,7 +193,7 @@ def _with_factors(declaration: Declaration, others: dict[str, Factor]) -> Declar
     return replace(declaration, symbols=tuple(others.get(symbol.name, symbol) for symbol in declaration.symbols))
 
 
-def _answer(question: str, need: Need, program: Program) -> Answer:
+def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
     from ssvm_dsl.errors import NoBackendError
     from ssvm_dsl.inference.candidates import consider
     from ssvm_dsl.inference.planner import plan_program
@@ -211,12 +211,12 @@ def _answer(question: str, need: Need, program: Program) -> Answer:
         names = {one.name for one in candidates}
         told = [Candidate(name, False, inf, why) for name, why in err.refusals if name not in names]  # bridges
         candidates += told
-        return Answer(question, need, candidates, outsiders, None, None)
+        return BackendAnswer(question, need, candidates, outsiders, None, None)
     candidates += [one for one in chosen.candidates if one.bridges]
-    return Answer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
+    return BackendAnswer(question, need, candidates, outsiders, chosen.backend, chosen.reason)
 
 
-def _summary(model: type[Model], about: str, size: Any, answers: list[Answer], note: str) -> dict[str, Any]:
+def _summary(model: type[Model], about: str, size: Any, answers: list[BackendAnswer], note: str) -> dict[str, Any]:
     """Return everything as plain data."""
     from ssvm_dsl.cli.plugins.describe import plain
 
@@ -245,7 +245,7 @@ def _summary(model: type[Model], about: str, size: Any, answers: list[Answer], n
     return facts
 
 
-def _show(screen: Console, model: type[Model], notes: list[str], size: str, answers: list[Answer]) -> None:
+def _show(screen: Console, model: type[Model], notes: list[str], size: str, answers: list[BackendAnswer]) -> None:
     screen.print(str(model), markup=False, soft_wrap=True)
     screen.print()
     for note in filter(None, notes):
@@ -261,7 +261,7 @@ def _show(screen: Console, model: type[Model], notes: list[str], size: str, answ
             _show_answer(screen, answer)
 
 
-def _show_answer(screen: Console, answer: Answer) -> None:
+def _show_answer(screen: Console, answer: BackendAnswer) -> None:
     """Show every backend's reply and the choice."""
     from ssvm_dsl.report.tables import plain_table
     from ssvm_dsl.units import bytes_text, seconds_text
@@ -281,4 +281,4 @@ def _show_answer(screen: Console, answer: Answer) -> None:
         screen.print(f"[bold]auto[/bold]: {answer.reason}\n")
 
 
-COMMAND = Command("explain", "show a model, its size, and what every backend says to it", run, arguments)
+COMMAND = Subcommand("explain", "show a model, its size, and what every backend says to it", run, arguments)

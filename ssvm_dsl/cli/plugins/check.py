@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
 from ssvm_dsl.cli.screen import aside, console, write_json
 
 if TYPE_CHECKING:
@@ -70,4 +70,4 @@ def _check(args: Namespace, kind: str, name: str) -> ConformanceReport:
         return check(name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
 
 
-COMMAND = Command("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)
+COMMAND = Subcommand("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)

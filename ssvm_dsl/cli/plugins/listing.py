@@ -6,13 +6,13 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.screen import console, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ssvm_dsl.registry import Problem
+    from ssvm_dsl.registry import PluginProblem
 
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 
@@ -98,7 +98,7 @@ def besides(needs: dict[str, Any]) -> list[str]:
     return [*words, *(["small treewidth"] if needs["factored"] else []), *LEAST[needs["guarantee"]]]
 
 
-def _show_problems(screen: Console, problems: list[Problem]) -> None:
+def _show_problems(screen: Console, problems: list[PluginProblem]) -> None:
     """Show what was left out because it is broken."""
     from rich.text import Text
 
@@ -110,4 +110,4 @@ def _show_problems(screen: Console, problems: list[Problem]) -> None:
         screen.print()
 
 
-COMMAND = Command("list", "list all plug-ins with what they can do, and what is wrong with broken ones", run, add_json)
+COMMAND = Subcommand("list", "list all plug-ins: what they can do, and what is wrong with broken ones", run, add_json)

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
-from ssvm_dsl.cli.command import Command
+from ssvm_dsl.cli.command import Subcommand
 from ssvm_dsl.cli.screen import console
 
 #: Lower-case words joined by hyphens: good as a distribution, and with underscores as a module.
@@ -107,4 +107,4 @@ def write_package(name: str, folder: Path, kind: str) -> list[Path]:
     return written
 
 
-COMMAND = Command("new", "write a package with a backend, trainer or command that works, to start from", run, arguments)
+COMMAND = Subcommand("new", "write a package with a backend, trainer or command that works", run, arguments)

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.screen import console, wrapped, write_json
 
 if TYPE_CHECKING:
@@ -111,4 +111,4 @@ def _words(one: Pairing) -> str:
     return "; ".join(known)
 
 
-COMMAND = Command("pairs", "show which trainer minimises which risk with which oracles", run, arguments)
+COMMAND = Subcommand("pairs", "show which trainer minimises which risk with which oracles", run, arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json
+from ssvm_dsl.cli.command import Subcommand, add_json
 from ssvm_dsl.cli.screen import console, write_json
 
 if TYPE_CHECKING:
@@ -83,4 +83,4 @@ def _words(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-COMMAND = Command("show", "show everything about a plug-in: capabilities and options", run, arguments)
+COMMAND = Subcommand("show", "show everything about a plug-in: capabilities and options", run, arguments)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json, positive
+from ssvm_dsl.cli.command import Subcommand, add_json, positive
 from ssvm_dsl.cli.screen import aside, complain, console, write_json
 
 if TYPE_CHECKING:
@@ -190,4 +190,4 @@ def _ask(plan: Plan, request: SolveRequest, deadline: Deadline | None = None) ->
         return ask(plan, request, progress, deadline)
 
 
-COMMAND = Command("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)
+COMMAND = Subcommand("solve", "find the best labelling, or marginals, of a factor graph in a file", run, arguments)

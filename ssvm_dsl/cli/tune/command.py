@@ -8,16 +8,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ssvm_dsl.cli.command import Command, add_json, positive_int
+from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
 from ssvm_dsl.cli.progress import progress_bar
 from ssvm_dsl.cli.screen import aside, console, write_json
 from ssvm_dsl.cli.tune.sources import parse_grid
 
 if TYPE_CHECKING:
     from ssvm_dsl.cli.tune.kept import KeptFits
-    from ssvm_dsl.cli.tune.sources import Source
+    from ssvm_dsl.cli.tune.sources import TuningSource
     from ssvm_dsl.cli.tune.tuned import Tuned
-    from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
+    from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
     from ssvm_dsl.cli.tune.kept import KeptFits
     from ssvm_dsl.cli.tune.show import plot, show, summary
     from ssvm_dsl.cli.tune.sources import check_grid, read_source
-    from ssvm_dsl.cli.tune.tuned import Plan, Tuned
+    from ssvm_dsl.cli.tune.tuned import Tuned, TuningPlan
     from ssvm_dsl.learning.tuning.fitting import Trials
     from ssvm_dsl.learning.tuning.folds import make_folds, size_of
     from ssvm_dsl.learning.tuning.grid import combinations
@@ -80,7 +80,7 @@ def run(args: Namespace) -> int:
     grid = combinations(check_grid(source.estimator, _grid(args.grid)))
     shuffled = args.seed if args.shuffle else None
     folds = make_folds(size_of(source.data[0]), args.folds, source.groups, shuffled)
-    plan = Plan(grid, folds, source.groups, shuffled, args.nested)
+    plan = TuningPlan(grid, folds, source.groups, shuffled, args.nested)
     trials = Trials.of(source.estimator, source.data)
     _require_places(args, source)
     kept = None if args.results is None else KeptFits(args.results, trials)
@@ -117,7 +117,7 @@ def _grid(given: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, tuple[Any, 
     return dict(given)
 
 
-def _require_places(args: Namespace, source: Source) -> None:
+def _require_places(args: Namespace, source: TuningSource) -> None:
     """Try what will be written before anything is fitted: not to fail after hours."""
     from tempfile import TemporaryFile
 
@@ -140,7 +140,7 @@ def _require_places(args: Namespace, source: Source) -> None:
                 pass
 
 
-def _fit(tuned: Tuned, trials: Trials, tasks: Sequence[Task], kept: KeptFits | None, args: Namespace) -> None:
+def _fit(tuned: Tuned, trials: Trials, tasks: Sequence[FittingTask], kept: KeptFits | None, args: Namespace) -> None:
     """Do all fits that are not done yet, and show how far they are."""
     if kept is not None:
         tuned.outcomes |= {k: found for k, task in enumerate(tasks) if (found := kept.find(task)) is not None}
@@ -155,8 +155,9 @@ def _fit(tuned: Tuned, trials: Trials, tasks: Sequence[Task], kept: KeptFits | N
 
 
 def _outcomes(
-    trials: Trials, tasks: Sequence[Task], jobs: int | None, source: Source, progress: Callable[[str, float], None]
-) -> Iterator[tuple[int, Outcome]]:
+    trials: Trials, tasks: Sequence[FittingTask], jobs: int | None, source: TuningSource,
+    progress: Callable[[str, float], None],
+) -> Iterator[tuple[int, Outcome]]:  # fmt: skip
     """Yield (number, outcome) of fits as they are done, in this process or in several."""
     from dataclasses import replace
 
@@ -178,4 +179,4 @@ def _outcomes(
     yield from in_processes(trials, tasks, n, source.module)
 
 
-COMMAND = Command("tune", "choose parameters by cross-validation, nested if asked for", run, arguments)
+COMMAND = Subcommand("tune", "choose parameters by cross-validation, nested if asked for", run, arguments)

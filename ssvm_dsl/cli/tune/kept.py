@@ -17,7 +17,7 @@ import numpy as np
 from ssvm_dsl.errors import FileFormatError, OptionError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.learning.estimators.check_parameters import check_path, is_number
-from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
+from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.version import __version__
 
 FORMAT, VERSION = "ssvm-dsl tuning", 1
@@ -46,16 +46,16 @@ class KeptFits:
         self._kept = _read(path) if path.exists() else {}
         self._write()  # complains now where nothing may be written
 
-    def find(self, task: Task) -> Outcome | None:
+    def find(self, task: FittingTask) -> Outcome | None:
         """Return the outcome of a fit that is done."""
         return self._kept.get(self._key(task))
 
-    def keep(self, task: Task, outcome: Outcome) -> None:
+    def keep(self, task: FittingTask, outcome: Outcome) -> None:
         """Add the outcome of a fit, and write the file."""
         self._kept[self._key(task)] = outcome
         self._write()
 
-    def _key(self, task: Task) -> str:
+    def _key(self, task: FittingTask) -> str:
         digest = blake2b(self._of, digest_size=16)
         _add(digest, dict(sorted(task.parameters.items())), "a parameter")
         for positions in task.fold:

@@ -20,7 +20,7 @@ DEFAULT_GRID = ("C", (0.001, 0.01, 0.1, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TuningSource:
     """An estimator, and labelled examples.
 
     Parameters
@@ -68,7 +68,9 @@ def _value(text: str) -> Any:
     return text
 
 
-def read_source(place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int) -> Source:
+def read_source(
+    place: str | None, data: str | None, groups: str | None, scoring: str | None, seed: int
+) -> TuningSource:
     """Return what is to be tuned; without a file the model of ``ssvm demo`` and its letters.
 
     Raises
@@ -85,19 +87,19 @@ def read_source(place: str | None, data: str | None, groups: str | None, scoring
         source = _letters()
     else:
         source = _of_file(place, data or "X,Y", groups)
-    return Source(source.name, _prepared(source, scoring, seed), source.data, source.groups, source.module)
+    return TuningSource(source.name, _prepared(source, scoring, seed), source.data, source.groups, source.module)
 
 
-def _letters() -> Source:
+def _letters() -> TuningSource:
     from ssvm_dsl.cli.ocr import OCR
     from ssvm_dsl.datasets.letters import load_letters
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
     split = load_letters(1)
-    return Source("OCR, the model and the letters of ssvm demo", StructuredSVM(OCR), split[:2], None, None)
+    return TuningSource("OCR, the model and the letters of ssvm demo", StructuredSVM(OCR), split[:2], None, None)
 
 
-def _of_file(place: str, data: str, groups: str | None) -> Source:
+def _of_file(place: str, data: str, groups: str | None) -> TuningSource:
     from ssvm_dsl.cli.explain.examples import find_data, import_file, split_place
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
@@ -112,7 +114,7 @@ def _of_file(place: str, data: str, groups: str | None) -> Source:
     named = None if groups is None else find_data(module, groups, "--groups")
     called = f"{name or estimator.model.__name__} of {path}"
     called += f" (the model with its defaults; {path}:{others[0]} takes an estimator)" if others else ""
-    return Source(called, estimator, _read_data(module, data), named, module)
+    return TuningSource(called, estimator, _read_data(module, data), named, module)
 
 
 def _is_estimator(value: object) -> bool:
@@ -153,7 +155,7 @@ def _read_data(module: ModuleType, names: str) -> tuple[Any, ...]:
     return found
 
 
-def _prepared(source: Source, scoring: str | None, seed: int) -> Any:
+def _prepared(source: TuningSource, scoring: str | None, seed: int) -> Any:
     """Return the estimator with the seed, unless it has its own, and with the scorer that is asked for."""
     from sklearn.base import clone
 

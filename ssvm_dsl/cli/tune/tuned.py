@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.cli.tune.sources import Source
+from ssvm_dsl.cli.tune.sources import TuningSource
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
+from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.learning.tuning.folds import Fold
 from ssvm_dsl.learning.tuning.grid import GridScores, NestedScores, inner_folds, tasks_of
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TuningPlan:
     """All fits: of the grid on the folds, then, for nested cross-validation, of the grid within each fold.
 
     The outer fits of nested cross-validation, with what was chosen within a fold, are among the first.
@@ -40,7 +40,7 @@ class Plan:
     nested: bool
 
     @cached_property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[FittingTask]:
         """The fits, in the order in which they are started.
 
         Raises
@@ -86,8 +86,8 @@ class Tuned:
     interrupted : bool
     """
 
-    source: Source
-    plan: Plan
+    source: TuningSource
+    plan: TuningPlan
     seed: int
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     n_kept: int = 0

@@ -15,14 +15,14 @@ from types import ModuleType
 from typing import Any, cast
 
 from ssvm_dsl.errors import OptionError, SsvmError, TrainingError
-from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
+from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 
 #: Examples and passes of a rehearsal.
 FEW = 3
 
 
 def in_processes(
-    trials: Trials, tasks: Sequence[Task], n: int, module: ModuleType | None
+    trials: Trials, tasks: Sequence[FittingTask], n: int, module: ModuleType | None
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield (number of the task, its outcome) in the order in which they are done.
 
@@ -75,7 +75,7 @@ def _hand(connection: Connection, trials: Trials) -> None:
         raise OptionError(f"{text}; write --jobs 1") from err
 
 
-def _received(connection: Connection, task: Task | None) -> Outcome | None:
+def _received(connection: Connection, task: FittingTask | None) -> Outcome | None:
     """Return what a process sends; raise what it complains of.  ``None``: it is ready."""
     try:
         found = connection.recv()
@@ -135,7 +135,7 @@ def _work(connection: Connection, file: tuple[Path, str] | None) -> None:
         rehearse(trials, connection.recv())
         connection.send(None)
         while True:
-            task: Task = connection.recv()
+            task: FittingTask = connection.recv()
             found = trials.outcome(task)
             connection.send((found.score, found.seconds, found.converged, found.relative_gap))
     except (EOFError, BrokenPipeError):
@@ -144,11 +144,11 @@ def _work(connection: Connection, file: tuple[Path, str] | None) -> None:
         connection.send(_sendable(err))
 
 
-def rehearse(trials: Trials, task: Task) -> None:
+def rehearse(trials: Trials, task: FittingTask) -> None:
     """Fit a few examples: kernels are compiled by one process, and no fit's time is that of loading them."""
     limit = {"max_passes": FEW} if "max_passes" in trials.estimator.get_params(deep=False) else {}
     train, test = task.fold
-    few = Task({**task.parameters, **limit}, (train[:FEW], test[:FEW]), task.name)
+    few = FittingTask({**task.parameters, **limit}, (train[:FEW], test[:FEW]), task.name)
     with warnings.catch_warnings(), suppress(Exception):  # what is wrong with all examples is told later
         warnings.simplefilter("ignore")
         trials.outcome(few)

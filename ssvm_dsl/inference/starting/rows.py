@@ -34,7 +34,7 @@ def by_rows(program: Program, theta: Theta, until: Deadline) -> I32 | None:
     n_literals = sum(len(group.variable) for group in program.constraints)
     if until.over or not 0 < program.n_states <= MOST_STATES or n_literals > MOST_LITERALS:
         return None
-    rows = _Rows(program, theta)
+    rows = _StartRows(program, theta)
     hard = HardFactors.of(program, theta)
     try:
         fits = rows.add_tables(hard) and all(rows.add(group, until) for group in program.constraints)
@@ -48,7 +48,7 @@ def by_rows(program: Program, theta: Theta, until: Deadline) -> I32 | None:
     return None if broken else found
 
 
-class _Rows:
+class _StartRows:
     """``lower <= A x <= upper`` over the states, and what rows of constraints have besides."""
 
     def __init__(self, program: Program, theta: Theta) -> None:

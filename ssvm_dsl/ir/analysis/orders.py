@@ -113,7 +113,7 @@ def _worth_trying(rule: int, best: Elimination | None) -> bool:
 
 def _greedy(structures: Structures, rule: int, rank: F64) -> list[Elimination]:
     """Return the elimination of each graph by one rule."""
-    from ssvm_dsl.kernels.greedy_orders import GRAPH, Orders, Rule, Space, order_graphs
+    from ssvm_dsl.kernels.greedy_orders import GRAPH, OrderRule, Orders, Space, order_graphs
 
     n = structures.numbers[structures.at].astype(np.int64)
     most, words = int(n.max(initial=0)), int((n.max(initial=0) + 63) >> 6)
@@ -123,7 +123,7 @@ def _greedy(structures: Structures, rule: int, rank: F64) -> list[Elimination]:
     counts, sizes = np.zeros((2, len(n)), dtype=np.int64), np.zeros((2, len(n)))
     end = int((structures.first + n).max(initial=0))
     found = Orders(np.empty(end, dtype=np.int32), *counts, *sizes)
-    cursor, how = np.zeros(3, dtype=np.int64), Rule(rule, rank, GIVE_UP)
+    cursor, how = np.zeros(3, dtype=np.int64), OrderRule(rule, rank, GIVE_UP)
     while cursor[GRAPH] < len(n):
         pause()
         order_graphs(structures, how, space, found, cursor, _WORDS_AT_A_TIME)

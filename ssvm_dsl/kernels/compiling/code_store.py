@@ -81,7 +81,7 @@ class Lock:
             self._held = -1
 
 
-class Store(_Cache):  # type: ignore[misc]
+class CodeStore(_Cache):  # type: ignore[misc]
     """What one function has been compiled to, for all types of arguments; numba's protocol of a cache.
 
     Parameters

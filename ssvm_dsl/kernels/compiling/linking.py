@@ -34,7 +34,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
 from ssvm_dsl.kernels.compiling.code_key import NoKey, digest, options_text
-from ssvm_dsl.kernels.compiling.code_store import Store
+from ssvm_dsl.kernels.compiling.code_store import CodeStore
 from ssvm_dsl.kernels.compiling.held_interrupts import held_interrupts
 from ssvm_dsl.kernels.compiling.known_calls import remembering
 from ssvm_dsl.kernels.compiling.while_compiling import FewCollections
@@ -233,7 +233,7 @@ class Substitute(Protocol):
 substitutes: list[Substitute] = []
 
 
-class Kept(CPUDispatcher):  # type: ignore[misc]
+class KeptLibrary(CPUDispatcher):  # type: ignore[misc]
     """A function whose compiled code is kept on disk."""
 
     def compile(self, sig: Any) -> Any:
@@ -242,11 +242,11 @@ class Kept(CPUDispatcher):  # type: ignore[misc]
             with held_interrupts, _FEW_COLLECTIONS:
                 return super().compile(sig)
         finally:
-            if isinstance(self._cache, Store):
+            if isinstance(self._cache, CodeStore):
                 self._cache.release(sig)
 
 
-class Part(Kept):
+class Part(KeptLibrary):
     """A function that is called from kernels only."""
 
     def add_overload(self, result: Any) -> None:
@@ -254,7 +254,7 @@ class Part(Kept):
         self.overloads[tuple(result.signature.args)] = result
 
 
-class Kernel(Kept):
+class Kernel(KeptLibrary):
     """A function whose kernel is called from Python, and whose part is called from other kernels.
 
     Parameters
@@ -296,8 +296,8 @@ def njit(function: Callable[..., Any], *, cache: bool, borrowed: bool, **options
     kernel = Kernel(function, {"nopython": True, **options})
     if cache:
         text = options_text(options)
-        kernel._cache = Store(function, f"kernel {text}", kept_kernel)
-        kernel.part._cache = Store(function, f"part {text}", kept_part)
+        kernel._cache = CodeStore(function, f"kernel {text}", kept_kernel)
+        kernel.part._cache = CodeStore(function, f"part {text}", kept_part)
     return kernel
 
 
@@ -314,7 +314,7 @@ class Callback(CFunc):
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         super().__init__(function, normalize_signature(signature), {}, {}, pipeline_class=CallbackCompiler)
-        self._cache: Any = Store(function, "callback as kernels", kept_kernel)
+        self._cache: Any = CodeStore(function, "callback as kernels", kept_kernel)
 
     def compile(self) -> None:
         """Compile, unless the disk has the code, or do what is done in place of it."""

@@ -16,7 +16,7 @@ from numba.core.dispatcher import OmittedArg
 from numba.experimental import function_type as function_type  # types of functions that are passed by their address
 
 from ssvm_dsl.kernels.compiling.code_key import extent
-from ssvm_dsl.kernels.compiling.code_store import Store
+from ssvm_dsl.kernels.compiling.code_store import CodeStore
 from ssvm_dsl.kernels.compiling.linking import Callback, Kernel, substitutes
 
 
@@ -71,7 +71,7 @@ class Job:
     def state(self) -> str:
         """Return what :meth:`Store.state` says; of functions that are called by their address nothing is known."""
         kept: Any = self._kept() if self.arguments else None
-        known = kept is not None and isinstance(kept._cache, Store)
+        known = kept is not None and isinstance(kept._cache, CodeStore)
         return kept._cache.state(self.arguments, kept.targetctx.codegen()) if known else "missing"
 
     def _kept(self) -> Any:

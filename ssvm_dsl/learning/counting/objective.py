@@ -154,7 +154,7 @@ class CountingRisk:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Value):
+class CountingEvaluation(Value):
     """The objective at some coefficients.
 
     Parameters
@@ -194,11 +194,11 @@ class CountingObjective:
         total = float(np.vdot(alpha, policy))
         return 0.5 * self.lam * total + float(self.risk.weight @ self.risk.values(policy)) / self.risk.n
 
-    def evaluate(self, alpha: F64) -> Evaluation:
+    def evaluate(self, alpha: F64) -> CountingEvaluation:
         """Return P, its gradient, and a lower bound of all its values."""
         policy = self.gram.dot(alpha)
         value = self.value(alpha, policy)
         gamma = self.lam * alpha + (self.risk.weight / self.risk.n)[:, None] * self.risk.gradients(policy)
         gradient = self.gram.dot(gamma)
         square = max(float(np.vdot(gamma, gradient)), 0.0)
-        return Evaluation(value, float(np.sqrt(square)), value - 0.5 * square / self.lam, gradient)
+        return CountingEvaluation(value, float(np.sqrt(square)), value - 0.5 * square / self.lam, gradient)

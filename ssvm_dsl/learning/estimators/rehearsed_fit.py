@@ -44,7 +44,7 @@ def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
     They have as many weights as keep trainers from what they do for a few weights only.
     """
 
-    class Chain(Model):
+    class RehearsedChain(Model):
         T = Dim()
         x = Input(T, 100)
         y = Label(T, 3)
@@ -52,13 +52,13 @@ def _problems() -> Iterator[tuple[type[Model], list[Any], list[Any]]]:
         pair = Factor(chain(y))
         loss = Hamming(y)
 
-    class Loop(Chain):
-        pair = Factor(complete(Chain.y))
+    class Loop(RehearsedChain):
+        pair = Factor(complete(RehearsedChain.y))
 
     rng = np.random.default_rng(0)
     sizes = (3, 4, 3)
     X, Y = [rng.standard_normal((n, 100)) for n in sizes], [rng.integers(3, size=n) for n in sizes]
-    yield Chain, X, Y
+    yield RehearsedChain, X, Y
     yield Loop, X, Y
 
 

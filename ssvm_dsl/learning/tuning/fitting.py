@@ -43,7 +43,7 @@ class Outcome(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FittingTask:
     """A fit to do.
 
     Parameters
@@ -99,7 +99,7 @@ class Trials:
             warnings.simplefilter("ignore", ConvergenceWarning)
             return configured(self.estimator, parameters).fit(*data)
 
-    def outcome(self, task: Task) -> Outcome:
+    def outcome(self, task: FittingTask) -> Outcome:
         """Fit on the training examples of a fold, and score on the others; what goes wrong is told with the fit."""
         train, test = task.fold
         try:

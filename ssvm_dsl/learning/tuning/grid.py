@@ -23,7 +23,7 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.learning.estimators.check_parameters import is_number
-from ssvm_dsl.learning.tuning.fitting import Outcome, Task, Trials
+from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.learning.tuning.folds import Fold, make_folds, part_of, size_of
 
 #: Told before each fit: the parameters, and the number of the fold.
@@ -204,7 +204,7 @@ def nested_scores(
     searches: list[GridScores] = []
     for fold in make_folds(size_of(X), outer, groups, random_state):
         searches.append(_grid_scores(trials, listed, inner_folds(fold, inner, groups, random_state), listener))
-        scores.append(trials.outcome(Task(searches[-1].best, fold, described(searches[-1].best))).score)
+        scores.append(trials.outcome(FittingTask(searches[-1].best, fold, described(searches[-1].best))).score)
     return NestedScores(np.array(scores), [one.best for one in searches], searches)
 
 
@@ -237,11 +237,11 @@ def described(parameters: Mapping[str, Any], fold: int | None = None) -> str:
     return ", ".join([*parts, *([] if fold is None else [f"fold {fold + 1}"])]) or "the parameters given"
 
 
-def tasks_of(grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold], where: str = "") -> Iterator[Task]:
+def tasks_of(grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold], where: str = "") -> Iterator[FittingTask]:
     """Yield the fits of a grid: all folds of its first entry, of its second, and so on."""
     for parameters in grid:
         for k, fold in enumerate(folds):
-            yield Task(parameters, fold, described(parameters, k) + where)
+            yield FittingTask(parameters, fold, described(parameters, k) + where)
 
 
 def _grid_scores(

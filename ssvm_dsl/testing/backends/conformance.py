@@ -81,7 +81,7 @@ def check_backend(
         raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {names}")
     known = installed() if registry is None and isinstance(backend, str) else registry
     spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)  # type: ignore[union-attr]
-    run = _Examination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
+    run = _BackendExamination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
     known = installed() if known is None else known
     if run.load():
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
@@ -116,7 +116,7 @@ def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
 
 
 @dataclass(eq=False)
-class _Examination:
+class _BackendExamination:
     """One backend on its way through the checks."""
 
     spec: BackendSpec

@@ -18,7 +18,7 @@ from ssvm_dsl.ir import F64, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
 
-class Trees(NamedTuple):
+class SpanningTrees(NamedTuple):
     """Spanning trees of an example with m factors and n variables (or fewer), and work space to draw them.
 
     Parameters
@@ -53,19 +53,19 @@ class Trees(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def no_trees(g: Graph, ids: I64) -> Trees:
+def no_trees(g: Graph, ids: I64) -> SpanningTrees:
     """Return space for the trees of any of the listed examples."""
     n, m = 1, 1
     for e in ids:
         n, m = max(n, g.var_ptr[e + 1] - g.var_ptr[e]), max(m, g.factor_ptr[e + 1] - g.factor_ptr[e])
-    return Trees(
+    return SpanningTrees(
         np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m), np.empty(n), np.empty(m, np.int64),
         np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(n, np.int64), np.empty(n, np.int64),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def begin_round(g: Graph, example: int, number: int, trees: Trees) -> int:
+def begin_round(g: Graph, example: int, number: int, trees: SpanningTrees) -> int:
     """Put the factors of an example in a random order; return how many there are, none of them covered."""
     m = g.factor_ptr[example + 1] - g.factor_ptr[example]
     for j in range(m):
@@ -79,7 +79,7 @@ def begin_round(g: Graph, example: int, number: int, trees: Trees) -> int:
 
 
 @njit(cache=True, nogil=True)
-def draw_trees(g: Graph, example: int, number: int, trees: Trees) -> tuple[int, int]:
+def draw_trees(g: Graph, example: int, number: int, trees: SpanningTrees) -> tuple[int, int]:
     """Draw a spanning tree of each component; return its factors' number, and how many of them were not covered yet.
 
     Parameters
@@ -118,7 +118,7 @@ def draw_trees(g: Graph, example: int, number: int, trees: Trees) -> tuple[int, 
 
 
 @njit(cache=True, nogil=True)
-def hang_up(g: Graph, first: int, offset: int, root: int, size: int, trees: Trees) -> int:
+def hang_up(g: Graph, first: int, offset: int, root: int, size: int, trees: SpanningTrees) -> int:
     """List the chosen factors of the component of ``root``, breadth first; return how many there are in the list.
 
     Parameters

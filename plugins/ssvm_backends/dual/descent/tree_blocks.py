@@ -33,7 +33,7 @@ import numpy as np
 from ssvm_backends.dual.answers.decode import decode, offer, polish
 from ssvm_backends.dual.collect import collect
 from ssvm_backends.dual.descent.block_descent import add_up
-from ssvm_backends.dual.descent.spanning_trees import Trees, begin_round, draw_trees, no_trees
+from ssvm_backends.dual.descent.spanning_trees import SpanningTrees, begin_round, draw_trees, no_trees
 from ssvm_backends.dual.kernels import (
     PHASE,
     VISIT,
@@ -108,8 +108,8 @@ def descend_trees(
 
 @njit(cache=True, nogil=True)
 def collect_up(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: Trees, lo: int,
-    hi: int,
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: SpanningTrees,
+    lo: int, hi: int,
 ) -> None:  # fmt: skip
     """Send max-marginals from the leaves towards the roots, over the listed factors ``hi - 1`` down to ``lo``.
 
@@ -162,8 +162,8 @@ def collect_up(
 
 @njit(cache=True, nogil=True)
 def hand_down(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: Trees, lo: int,
-    hi: int,
+    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: SpanningTrees,
+    lo: int, hi: int,
 ) -> None:  # fmt: skip
     """Give every variable its share, from the roots to the leaves, over the listed factors ``lo`` to ``hi``.
 

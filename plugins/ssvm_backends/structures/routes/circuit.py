@@ -31,7 +31,7 @@ MAX_BITS = 52
 ARC_SECONDS = 2e-5
 
 
-class Circuit:
+class CircuitBackend:
     """Circuits in the graphs of a program."""
 
     def check(self, need: Need) -> Verdict:

@@ -18,7 +18,7 @@ from ssvm_dsl.ir import Need, Program
 from ssvm_dsl.plugin_api import Verdict
 
 
-class Arborescence:
+class ArborescenceBackend:
     """Arborescences over the tokens of sentences."""
 
     def check(self, need: Need) -> Verdict:

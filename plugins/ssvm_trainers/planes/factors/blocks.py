@@ -50,7 +50,7 @@ from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_kernels import Entries, Metric
 from ssvm_trainers.planes.state import map_scales
 from ssvm_trainers.resumable import Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, SHARES, Rule
+from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import Planes
@@ -97,7 +97,7 @@ class FactorRun(Run):
     messages: Annotated[F64, NUMBERS]  #: multipliers of their agreement
     w: Annotated[F64, NUMBERS]
     free: Annotated[F64, NUMBERS]  #: weights without their lower bounds
-    penalty: Annotated[float, Rule(least=1e-300)]  #: of disagreement
+    penalty: Annotated[float, StateRule(least=1e-300)]  #: of disagreement
     now: Annotated[int, COUNTS]  #: sweeps so far
     asked: Annotated[int, COUNTS]  #: calls of the oracle for all examples
     next: Annotated[int, COUNTS]  #: sweep after which it is asked
