@@ -239,7 +239,7 @@ class Need:
             abilities=abilities,
             guarantee=guarantee,
             max_variables=longest,
-            max_labellings=_most_labellings(program, longest),
+            max_labellings=most_labellings(program),
             max_table=max((group.n_configs for group in program.groups), default=1),
             n_examples=program.n_examples,
             n_variables=program.n_variables,
@@ -345,10 +345,11 @@ def _furthest(group: ConstraintGroup) -> int:
     return int(np.where(free, 0, np.minimum(upper, literals - lower)).max(initial=0))
 
 
-def _most_labellings(program: Program, longest: int) -> float:
+def most_labellings(program: Program) -> float:
     """Return the number of labellings of the example that has most (``inf`` when it overflows a float)."""
     with np.errstate(over="ignore"):
         if program.uniform_card:
+            longest = int(np.diff(program.var_ptr).max(initial=0))
             return float(np.power(float(program.uniform_card), longest))
         log_card = np.concatenate([[0.0], np.cumsum(np.log(program.card))])
         logs = log_card[program.var_ptr[1:]] - log_card[program.var_ptr[:-1]]

@@ -31,6 +31,7 @@ from ssvm_dsl.ir import (
     Theta,
 )
 from ssvm_dsl.ir.counts import worth
+from ssvm_dsl.ir.need import most_labellings
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.plugin_api import Verdict
 
@@ -58,10 +59,8 @@ class BruteForce:
 
     def check(self, need: Need) -> Verdict:
         """Refuse examples of more than ``2**20`` labellings; the cost is that of scoring every labelling."""
-        most = MAX_ASKED if need.without_rows else MAX_LABELLINGS
-        if need.max_labellings > most * (1 + _ROUNDING):
-            text = f"an example has {need.max_labellings:.7g} labellings; it tries {most}"
-            return Verdict(False, reasons=(text,))
+        if too_many := _too_many(need.max_labellings, need.without_rows):
+            return Verdict(False, reasons=(too_many,))
         terms = (need.n_variables + need.n_factors) / max(need.n_examples, 1)
         terms = max(terms, 1.0) * (JUDGING if need.constraint_kinds else 1.0)
         return Verdict(True, need.n_examples * (CALL + need.max_labellings * terms))
@@ -77,10 +76,19 @@ class BruteForce:
         unknown = sorted({group.kind for group in program.constraints if group.rules is None})
         if unknown:
             raise PluginError(f"brute-force does not know what constraints of the kind {', '.join(unknown)} say")
-        verdict = self.check(Need.of(program))
-        if not verdict.ok:
-            raise PluginError(f"brute-force cannot open this program: {verdict.reasons[0]}")
+        # the need of a program is not worked out: others are compared with what is found here, without their kernels
+        asked = any(group.oracle is not None for group in program.constraints)
+        if too_many := _too_many(most_labellings(program), asked):
+            raise PluginError(f"brute-force cannot open this program: {too_many}")
         return BruteForceSession(program)
+
+
+def _too_many(n_labellings: float, asked: bool) -> str:
+    """Return why so many labellings are not tried, empty if they are; ``asked``: a user's own class judges each."""
+    most = MAX_ASKED if asked else MAX_LABELLINGS
+    if n_labellings <= most * (1 + _ROUNDING):
+        return ""
+    return f"an example has {n_labellings:.7g} labellings; it tries {most}"
 
 
 class BruteForceSession:
