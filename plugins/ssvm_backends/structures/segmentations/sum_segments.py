@@ -1,13 +1,14 @@
-"""Sums over all segmentations: log partitions and marginals, forward and backward over segments in O(n K (L + K)).
+"""Sums over all segmentations: log partitions and marginals, backward and forward over segments in O(n K (L + K)).
 
-The recurrences are those of :mod:`ssvm_backends.structures.segmentations.best_segments` with sums of exponentials in
-place of maxima; backward, ::
+Backward, with sums of exponentials ::
 
     head[s, k]  = log sum_l exp(score[s, l, k] + exit[s + l + 1, k])
     exit[t, k'] = log sum_k exp(trans[t, k', k] + head[t, k])          (0 at the end)
 
-A segment (s, l, k) then has the probability ``exp(enter[s, k] + score[s, l, k] + exit[s + l + 1, k] - log Z)``, and two
-successive ones that meet at t ``exp(ends[t, k'] + trans[t, k', k] + head[t, k] - log Z)``.
+and ``Z = sum_k exp head[0, k]``.  Forward, probabilities are handed on: a segment of class k that begins at s has the
+length l + 1 with probability ``exp(score[s, l, k] + exit[s + l + 1, k] - head[s, k])``, and one of class k' that ends
+at t is followed by class k with probability ``exp(trans[t, k', k] + head[t, k] - exit[t, k'])``.  Each is divided by
+their sum, which differs from 1 where scores are so large that they absorb the logarithm of a number of ways.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ class Sums(NamedTuple):
 
     Parameters
     ----------
-    ends, enter, head, exit : ndarray of float64, shape (at least (n + 1) K,)
-        See the module.
+    head, exit : ndarray of float64, shape (at least (n + 1) K,)
+        Logarithms; see the module.
     begin, inside : ndarray of float64, shape (at least n K,)
-        How likely a segment of each class begins at a position, or goes on there.
+        How likely a segment of each class begins at a position, or covers it from an earlier one on.
+    ends : ndarray of float64, shape (at least (n + 1) K,)
+        How likely a segment of each class ends before a position.
     """
 
-    ends: F64
-    enter: F64
     head: F64
     exit: F64
     begin: F64
     inside: F64
+    ends: F64
 
 
 class Answer(NamedTuple):
@@ -76,27 +78,19 @@ def log_sum(values: F64, n: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def forward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -> float:
-    """Write ``ends`` and ``enter``; return ``log Z`` without ``base``."""
-    sums.enter[:k] = 0.0
-    for t in range(1, n + 1):
-        for b in range(k):
-            m = min(longest, t)
-            for l in range(m):
-                s = t - l - 1
-                terms[l] = sums.enter[s * k + b] + work.score[(s * longest + l) * k + b]
-            sums.ends[t * k + b] = log_sum(terms, m)
-        if t < n:
-            for b in range(k):
-                for a in range(k):
-                    terms[a] = sums.ends[t * k + a] + work.trans[(t * k + a) * k + b]
-                sums.enter[t * k + b] = log_sum(terms, k)
-    return log_sum(sums.ends[n * k :], k)
+def share_out(values: F64, n: int, log_total: float) -> None:
+    """Turn logarithms whose sum has the logarithm ``log_total`` into probabilities that add up to 1."""
+    whole = 0.0
+    for j in range(n):
+        values[j] = np.exp(values[j] - log_total)
+        whole += values[j]
+    for j in range(n):
+        values[j] /= whole
 
 
 @njit(cache=True, nogil=True)
-def backward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -> None:
-    """Write ``head`` and ``exit``."""
+def backward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -> float:
+    """Write ``head`` and ``exit``; return ``log Z`` without ``base``."""
     sums.exit[n * k : (n + 1) * k] = 0.0
     for s in range(n - 1, -1, -1):
         for b in range(k):
@@ -109,11 +103,31 @@ def backward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -
                 for b in range(k):
                     terms[b] = work.trans[(s * k + a) * k + b] + sums.head[s * k + b]
                 sums.exit[s * k + a] = log_sum(terms, k)
+    return log_sum(sums.head, k)
 
 
 @njit(cache=True, nogil=True)
-def write_marginals(seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_z: float, node: F64) -> None:
-    """Write how likely the states of the variables of segmentation c are; fill ``begin`` and ``inside``.
+def begin_segments(t: int, k: int, work: Work, sums: Sums, log_z: float, terms: F64) -> None:
+    """Write how likely a segment of each class begins at t, from how likely each class ends before it."""
+    if t == 0:
+        for b in range(k):
+            sums.begin[b] = sums.head[b]
+        share_out(sums.begin, k, log_z)
+        return
+    for a in range(k):
+        if sums.ends[t * k + a] > 0.0:
+            for b in range(k):
+                terms[b] = work.trans[(t * k + a) * k + b] + sums.head[t * k + b]
+            share_out(terms, k, sums.exit[t * k + a])
+            for b in range(k):
+                sums.begin[t * k + b] += sums.ends[t * k + a] * terms[b]
+
+
+@njit(cache=True, nogil=True)
+def write_marginals(
+    seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_z: float, terms: F64, node: F64
+) -> None:
+    """Write how likely the states of the variables of segmentation c are; fill ``begin``, ``inside`` and ``ends``.
 
     Parameters
     ----------
@@ -122,8 +136,11 @@ def write_marginals(seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_
         The example, and which segmentation.
     work : Work
     sums : Sums
+        With ``head`` and ``exit``.
     log_z : float
         Without ``base``.
+    terms : ndarray of float64, shape (at least max(K, L),)
+        Work space.
     node : ndarray of float64
         Marginals of the states of the example; written.
     """
@@ -133,21 +150,28 @@ def write_marginals(seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_
     spans, base = seg.state_ptr[lo + seg.first[c, 2]], seg.state_ptr[lo]
     sums.begin[: n * k] = 0.0
     sums.inside[: n * k] = 0.0
+    sums.ends[: (n + 1) * k] = 0.0
     for s in range(n):
-        for l in range(longest):
-            at, span = (s * longest + l) * k, spans - base + (s * longest + l) * (k + 1)
-            node[span] = 1.0
-            for b in range(k):
-                p = 0.0
-                if s + l < n:
-                    p = np.exp(sums.enter[s * k + b] + work.score[at + b] + sums.exit[(s + l + 1) * k + b] - log_z)
-                node[span + 1 + b] = p
-                node[span] -= p
+        begin_segments(s, k, work, sums, log_z, terms)
+        span = spans - base + s * longest * (k + 1)
+        node[span : span + longest * (k + 1)] = 0.0
+        m = min(longest, n - s)
+        for b in range(k):
+            if sums.begin[s * k + b] == 0.0:
+                continue
+            for l in range(m):
+                terms[l] = work.score[(s * longest + l) * k + b] + sums.exit[(s + l + 1) * k + b]
+            share_out(terms, m, sums.head[s * k + b])
+            for l in range(m):
+                p = sums.begin[s * k + b] * terms[l]
+                node[span + l * (k + 1) + 1 + b] = p
+                sums.ends[(s + l + 1) * k + b] += p
                 if p > 0.0:
-                    sums.begin[s * k + b] += p
                     for t in range(s + 1, s + l + 1):
                         sums.inside[t * k + b] += p
-            node[span] = max(node[span], 0.0)
+        for l in range(longest):
+            at = span + l * (k + 1)
+            node[at] = max(1.0 - node[at + 1 : at + 1 + k].sum(), 0.0)
     for t in range(n):
         total = 0.0
         for b in range(k):
@@ -157,7 +181,7 @@ def write_marginals(seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_
 
 
 @njit(cache=True, nogil=True)
-def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums, log_z: float, answer: Answer) -> None:
+def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums, terms: F64, answer: Answer) -> None:
     """Write how likely the joint states of the factors of segmentation c are.
 
     Parameters
@@ -167,9 +191,9 @@ def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums,
         The example, its place in the answer, and which segmentation.
     work : Work
     sums : Sums
-        With ``begin`` and ``inside``.
-    log_z : float
-        Without ``base``.
+        As :func:`write_marginals` has filled them.
+    terms : ndarray of float64, shape (at least K,)
+        Work space.
     answer : Answer
         ``tables`` are written.
     """
@@ -186,9 +210,14 @@ def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums,
             continue
         at += seg.number[f] * (2 * k * k if kind == SUCCESSIVE else k * k)
         for a in range(k):
+            before = sums.ends[t * k + a]
+            terms[:k] = 0.0
+            if before > 0.0:
+                for b in range(k):
+                    terms[b] = work.trans[(t * k + a) * k + b] + sums.head[t * k + b]
+                share_out(terms, k, sums.exit[t * k + a])
             for b in range(k):
-                ab = a * k + b
-                p = np.exp(sums.ends[t * k + a] + work.trans[t * k * k + ab] + sums.head[t * k + b] - log_z)
+                ab, p = a * k + b, before * terms[b]
                 stays = sums.inside[t * k + b] if a == b else 0.0
                 if kind == NEIGHBOURS:
                     out[at + ab] = p + stays
@@ -217,7 +246,7 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: An
     seg, pool, node, answer = borrow(seg), borrow(pool), borrow(node), borrow(answer)
     most, widest, far = largest(seg, ids)
     work, size = work_space(most, widest, far), (most + 1) * widest
-    sums = Sums(np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size))
+    sums = Sums(np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size))
     terms = np.empty(max(widest, far))
     for e in range(len(ids)):
         i = ids[e]
@@ -227,10 +256,9 @@ def sum_segmentations(seg: Segmented, pool: F64, node: F64, ids: I64, answer: An
             if n == 0:
                 continue
             if base > -np.inf:
-                total = forward(n, k, longest, work, sums, terms)
+                total = backward(n, k, longest, work, sums, terms)
             log_z[e] += base + total
             if total == -np.inf:
                 continue
-            backward(n, k, longest, work, sums, terms)
-            write_marginals(seg, i, c, work, sums, total, answer.node[answer.start[e] :])
-            write_tables(seg, i, e, c, work, sums, total, answer)
+            write_marginals(seg, i, c, work, sums, total, terms, answer.node[answer.start[e] :])
+            write_tables(seg, i, e, c, work, sums, terms, answer)

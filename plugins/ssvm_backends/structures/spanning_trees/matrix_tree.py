@@ -211,8 +211,12 @@ def by_forests(n: int, w: F64, shift: float, probability: F64) -> float:
         log_z = -np.inf
         for h in range(m):
             log_z = add(log_z, a[h, d] + forests + walk[h])
+        whole = 0.0
         for h in range(m):
             probability[h * m + d] = np.exp(a[h, d] + forests + walk[h] - log_z)
+            whole += probability[h * m + d]
+        for h in range(m):  # large scores absorb the logarithm of a number of trees
+            probability[h * m + d] /= whole
     return log_z
 
 

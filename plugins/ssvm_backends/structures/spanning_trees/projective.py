@@ -12,7 +12,8 @@ combined first: ``max_r span[r, 1] + span[r, n] + w[0, r]``.
 
 Sums (inside) have log-sum-exp for max.  The outside pass sends probabilities down: an item that occurs with probability
 p gives each of its ways to be built ``p exp(score of the way - score of the item)``; nothing is ever subtracted but
-logarithms, so that marginals are accurate for scores of any size.  The probability of ``arc[h, x]`` is the marginal.
+logarithms.  The probability of ``arc[h, x]`` is the marginal.  Scores above ``LARGE`` absorb the logarithm of the
+number of ways, so that the shares would not add up to p: these are divided by their sum.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import njit
+
+#: A sum of scores of this size is off by 1e-7: shares of probabilities are then normalised.
+LARGE = 1e9
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -167,11 +171,16 @@ def sum_projective(n: int, single: bool, w: F64, work: F64, probability: F64) ->
     probability[: m * m], outer[: m * m] = 0.0, 0.0
     if n == 0:
         return 0.0
+    largest = 0.0
+    for at in range(m * m):
+        if w[at] > -np.inf:
+            largest = max(largest, abs(w[at]))
+    large = not n * largest <= LARGE
     if not single:
         fill_spans(0, n, w, True, span, arc)
         total, outer[n] = span[n], 1.0
         if total > -np.inf:
-            send_down(0, n, w, span, arc, outer, probability)
+            send_down(0, n, w, span, arc, large, outer, probability)
         return total
     fill_spans(1, n, w, True, span, arc)
     total = -np.inf
@@ -179,23 +188,28 @@ def sum_projective(n: int, single: bool, w: F64, work: F64, probability: F64) ->
         total = combine(total, span[r * m + 1] + span[r * m + n] + w[r], True)
     if total == -np.inf:
         return total
+    whole = 0.0
     for r in range(1, m):
-        p = np.exp(span[r * m + 1] + span[r * m + n] + w[r] - total)
-        probability[r] = p
-        outer[r * m + 1] += p
-        outer[r * m + n] += p
-    send_down(1, n, w, span, arc, outer, probability)
+        probability[r] = np.exp(span[r * m + 1] + span[r * m + n] + w[r] - total)
+        whole += probability[r]
+    for r in range(1, m):
+        probability[r] /= whole
+        outer[r * m + 1] += probability[r]
+        outer[r * m + n] += probability[r]
+    send_down(1, n, w, span, arc, large, outer, probability)
     return total
 
 
 @njit(cache=True, nogil=True)
-def send_down(first: int, n: int, w: F64, span: F64, arc: F64, outer: F64, probability: F64) -> None:
+def send_down(first: int, n: int, w: F64, span: F64, arc: F64, large: bool, outer: F64, probability: F64) -> None:
     """Pass the probabilities of spans down to their parts, widest spans first.
 
     Parameters
     ----------
     first, n, w, span, arc
         As for :func:`fill_spans`, which has filled the tables with sums.
+    large : bool
+        Whether shares are divided by their sum.
     outer : ndarray of float64
         Probabilities of spans; those of the whole sentence are given, the others written.
     probability : ndarray of float64
@@ -205,20 +219,35 @@ def send_down(first: int, n: int, w: F64, span: F64, arc: F64, outer: F64, proba
     for width in range(n - first, 0, -1):
         for i in range(first, m - width):
             j = i + width
-            split_span(m, i, j, span, arc, outer, probability)
-            split_span(m, j, i, span, arc, outer, probability)
+            split_span(m, i, j, span, arc, large, outer, probability)
+            split_span(m, j, i, span, arc, large, outer, probability)
+            whole = 1.0
+            if large:
+                whole = 0.0
+                for k in range(i, j):
+                    whole += share_inside(m, i, j, k, w, span, arc, probability)
+                if whole == 0.0:
+                    continue
+                whole /= probability[i * m + j] + probability[j * m + i]
             for k in range(i, j):
-                parts, p = span[i * m + k] + span[j * m + k + 1], 0.0
-                if probability[i * m + j] > 0.0:
-                    p += probability[i * m + j] * np.exp(parts + w[i * m + j] - arc[i * m + j])
-                if probability[j * m + i] > 0.0:
-                    p += probability[j * m + i] * np.exp(parts + w[j * m + i] - arc[j * m + i])
+                p = share_inside(m, i, j, k, w, span, arc, probability) / whole
                 outer[i * m + k] += p
                 outer[j * m + k + 1] += p
 
 
+@njit(cache=True, nogil=True, inline="always")
+def share_inside(m: int, i: int, j: int, k: int, w: F64, span: F64, arc: F64, probability: F64) -> float:
+    """Return the probability that words i and j are joined by an arc, and meet between k and k + 1."""
+    parts, p = span[i * m + k] + span[j * m + k + 1], 0.0
+    if probability[i * m + j] > 0.0:
+        p += probability[i * m + j] * np.exp(parts + w[i * m + j] - arc[i * m + j])
+    if probability[j * m + i] > 0.0:
+        p += probability[j * m + i] * np.exp(parts + w[j * m + i] - arc[j * m + i])
+    return p
+
+
 @njit(cache=True, nogil=True)
-def split_span(m: int, h: int, x: int, span: F64, arc: F64, outer: F64, probability: F64) -> None:
+def split_span(m: int, h: int, x: int, span: F64, arc: F64, large: bool, outer: F64, probability: F64) -> None:
     """Pass the probability of the span from head h to x on to the arcs and spans that it can be made of.
 
     Parameters
@@ -227,13 +256,20 @@ def split_span(m: int, h: int, x: int, span: F64, arc: F64, outer: F64, probabil
         Number of rows of the tables.
     h, x : int
         Head and last word of the span.
-    span, arc, outer, probability
+    span, arc, large, outer, probability
         As for :func:`send_down`.
     """
     p = outer[h * m + x]
     if p == 0.0:
         return
     step = 1 if x > h else -1
+    if large:
+        whole = 0.0
+        for k in range(x, h, -step):
+            score = arc[h * m + k] + span[k * m + x] - span[h * m + x]
+            if score > -np.inf:
+                whole += np.exp(score)
+        p /= whole
     for k in range(x, h, -step):
         score = arc[h * m + k] + span[k * m + x] - span[h * m + x]
         if score > -np.inf:
