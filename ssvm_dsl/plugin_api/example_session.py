@@ -201,7 +201,7 @@ class ExampleSession(ABC):
         def one(place: int, number: int, mine: Clock) -> ExampleAnswer:
             mine.afford(LAYING_OUT * _n_terms(program, number))
             example = PlainExample.of(program, question, node, number)
-            found = self.answer(example, mine, warm_of.get(number))
+            found = self._checked(self.answer(example, mine, warm_of.get(number)), len(example.node))
             score = found.score
             if found.labels is None:
                 score = -np.inf
@@ -211,6 +211,22 @@ class ExampleSession(ABC):
             return replace(found, labels=found.labels if score > -np.inf else None, score=score)
 
         return self._packed(question, answer_each(ids, clock, one, lambda why: ExampleAnswer(score=-np.inf, stop=why)))
+
+    def _checked(self, found: object, n_variables: int) -> ExampleAnswer:
+        """Return an answer; refuse what is none, and labels of another length, which NumPy would spread.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Say what was expected of ``answer``.
+        """
+        whose = f"{type(self).__name__}.answer()"
+        if not isinstance(found, ExampleAnswer):
+            expected = "expected an ExampleAnswer, such as ExampleAnswer.exact(labels, score)"
+            raise TypeError(f"{whose} returned {type(found).__name__}, {expected}")
+        if found.labels is not None and len(found.labels) != n_variables:
+            raise ValueError(f"{whose} returned {len(found.labels)} labels for an example of {n_variables} variables")
+        return found
 
     def _packed(self, question: Question, answers: list[ExampleAnswer]) -> Solution:
         ids, ptr = question.ids(self.program), question.label_ptr(self.program)

@@ -27,6 +27,7 @@ from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
 from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.large_example import check_large_example
 from ssvm_dsl.testing.backends.time_limit import check_time_limit
+from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.problems import Problem
 
 NO_LIMITS = Limits()
@@ -69,7 +70,7 @@ class Trial:
 
     def open(self) -> Session:
         """Open the backend on the problem."""
-        return self.backend.open(self.problem.program, dict(self.options))
+        return opened(self.backend, self.problem.program, self.options)
 
     @cached_property
     def clamp(self) -> I32:

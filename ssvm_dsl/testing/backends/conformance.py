@@ -25,6 +25,7 @@ from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
 from ssvm_dsl.testing.backends.judge import Complaint, Judge
 from ssvm_dsl.testing.backends.rules import RULES, Rule
 from ssvm_dsl.testing.constraints.problems import kind_problems
+from ssvm_dsl.testing.contract import BACKEND, authors_line, require_constructor, require_methods
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.custom_oracles import custom_problems
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
@@ -135,7 +136,10 @@ class _BackendExamination:
             check.failures.append(Failure("", f"needs {', '.join(missing)}, not installed{hint}"))
             return False
         try:
-            self.backend = self.spec.load()()
+            factory = self.spec.load()
+            require_constructor(factory, {})
+            self.backend = factory()
+            require_methods(self.backend, BACKEND)
         except TROUBLE as err:
             check.failures.append(Failure("", crash(err)))
         return check.ok
@@ -240,8 +244,11 @@ def singles(problem: Problem) -> Iterator[Problem]:
 def _check_verdict(verdict: object) -> None:
     if not isinstance(verdict, Verdict):
         raise Complaint(f"expected a Verdict, got {type(verdict).__name__}")
-    if verdict.ok and not 0.0 <= verdict.cost < np.inf:
+    number = isinstance(verdict.cost, int | float | np.integer | np.floating)
+    if verdict.ok and not (number and 0.0 <= verdict.cost < np.inf):
         raise Complaint(f"a problem that is taken has a cost of 0 or more, got {verdict.cost!r}")
+    if not isinstance(verdict.reasons, tuple | list) or not all(isinstance(one, str) for one in verdict.reasons):
+        raise Complaint(f"the reasons of a Verdict are a tuple of sentences, got {verdict.reasons!r}")
     if not verdict.ok and not verdict.reasons:
         raise Complaint("refuses without a reason")
 
@@ -249,4 +256,4 @@ def _check_verdict(verdict: object) -> None:
 def crash(err: BaseException) -> str:
     """Return what went wrong, in words."""
     told = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
-    return str(err) if told else f"it failed with {type(err).__name__}: {err}"
+    return str(err) if told else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"

@@ -287,7 +287,7 @@ class Judge:
         """Return for each example asked for the marginals of its variables, then of its factors."""
         marginals = solution.marginals
         if not isinstance(marginals, Marginals):
-            raise Complaint("no marginals")
+            raise Complaint("expected Marginals(node, tables) in Solution.marginals, found none")
         program, ids = self.program, question.ids(self.program)
         states = program.card[members(program.var_ptr, ids)]
         _array("marginals.node", marginals.node, np.dtype(np.float64), (int(states.sum()),))

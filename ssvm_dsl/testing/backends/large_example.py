@@ -21,6 +21,7 @@ from ssvm_dsl.ir import Caps, Group, Guarantee, Limits, Need, Program, Question,
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.contract import opened
 
 #: Numbers of variables of the examples; the smallest one is asked without a limit first, which compiles kernels.
 SIZES = (16, 400, 10000)
@@ -128,7 +129,7 @@ def _seconds(backend: Backend, options: Mapping[str, Any], large: Large, limits:
     """Return the seconds of the processor that a new session and its answer take."""
     begin = process_time()
     try:
-        session = backend.open(large.program, dict(options))
+        session = opened(backend, large.program, options)
         session.solve(Question(large.theta, limits=limits))
     except (OutOfTime, TooLargeError):
         pass

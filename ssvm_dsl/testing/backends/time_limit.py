@@ -19,6 +19,7 @@ from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Solution, Stop,
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
 from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
 
 #: Different examples of the batch, and how often they are repeated at most.
@@ -79,7 +80,7 @@ class _Batch:
 
     def __init__(self, backend: Backend, problem: Problem, options: Mapping[str, Any], task: Task) -> None:
         self.n_examples = problem.program.n_examples
-        self.session = backend.open(problem.program, dict(options))
+        self.session = opened(backend, problem.program, options)
         clamp = np.full(problem.program.n_variables, -1, dtype=np.int32) if task is Task.MAP_CLAMPED else None
         self.question = Question(problem.theta, task=task, clamp=clamp)
 

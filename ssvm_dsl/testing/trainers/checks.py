@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -89,7 +89,11 @@ class TrainerTrial:
     def steps(self, trainer: Trainer, problem: Problem, start: F64 | None = None) -> Iterator[Iterate]:
         """Return the iterates of a trainer, checked for their form."""
         claims = Claims(problem, self.spec.name)
-        return (claims.check(found).iterate for found in trainer.steps(problem, StopRule(TOL, PASSES), start))
+        made = trainer.steps(problem, StopRule(TOL, PASSES), start)
+        if not isinstance(made, Iterable):
+            kind, how = type(made).__name__, "write `yield Iterate(w, n_passes, ...)` in it"
+            raise Complaint(f"steps(problem, stop, start) returned {kind}; {how}")
+        return (claims.check(found).iterate for found in made)
 
     def some(self, seed: int = 0, n_threads: int = 1) -> list[Iterate]:
         """Return the first iterates of a new trainer, with weights of their own."""

@@ -10,6 +10,7 @@ from ssvm_dsl.errors import NoBackendError, OptionError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
+from ssvm_dsl.testing.contract import TRAINER, require_constructor, require_methods
 from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
 from ssvm_dsl.testing.trainers.cases import Case, cases_of
 from ssvm_dsl.testing.trainers.checks import TRAINER_RULES, TrainerRule, TrainerTrial
@@ -77,7 +78,9 @@ def _loads(spec: TrainerSpec, options: dict[str, Any], report: ConformanceReport
         check.failures.append(Failure("", f"needs {', '.join(missing)}, not installed; {spec.install_hint}"))
         return False
     try:
-        spec.load()(**options, random_state=0)
+        factory, named = spec.load(), {**options, "random_state": 0}
+        require_constructor(factory, named)
+        require_methods(factory(**named), TRAINER)
     except TROUBLE as err:
         check.failures.append(Failure("", crash(err)))
     return check.ok

@@ -237,7 +237,17 @@ def send_down(first: int, n: int, w: F64, span: F64, arc: F64, large: bool, oute
 
 @njit(cache=True, nogil=True, inline="always")
 def share_inside(m: int, i: int, j: int, k: int, w: F64, span: F64, arc: F64, probability: F64) -> float:
-    """Return the probability that words i and j are joined by an arc, and meet between k and k + 1."""
+    """Return the probability that words i and j are joined by an arc, and meet between k and k + 1.
+
+    Parameters
+    ----------
+    m : int
+        Number of rows of the tables.
+    i, j, k : int
+        Words, ``i <= k < j``.
+    w, span, arc, probability
+        As for :func:`send_down`.
+    """
     parts, p = span[i * m + k] + span[j * m + k + 1], 0.0
     if probability[i * m + j] > 0.0:
         p += probability[i * m + j] * np.exp(parts + w[i * m + j] - arc[i * m + j])

@@ -1,0 +1,101 @@
+"""Whether what an author wrote has the methods of the contract, and can be called as the host calls them.
+
+Without these checks an author would read Python's words about a call deep in the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import ssvm_dsl
+from ssvm_dsl.ir import Program
+from ssvm_dsl.plugin_api import Backend, ExampleSession, Session
+from ssvm_dsl.testing.backends.judge import Complaint
+
+#: Methods by name, with the arguments that the host calls them with.
+BACKEND = {"check": ("need",), "open": ("program", "options")}
+SESSION = {"solve": ("question",)}
+EXAMPLE_SESSION = {"answer": ("example", "clock", "warm")}
+TRAINER = {"steps": ("problem", "stop", "start")}
+
+_PACKAGE = str(Path(ssvm_dsl.__file__).parent)
+
+
+def require_methods(made: object, methods: Mapping[str, Sequence[str]]) -> None:
+    """Refuse an object that lacks a method, or whose method takes other arguments.
+
+    Raises
+    ------
+    Complaint
+        Names the class, the method and its arguments.
+    """
+    owner = type(made).__name__
+    for name, arguments in methods.items():
+        method = getattr(made, name, None)
+        call = f"{name}({', '.join(arguments)})"
+        if not callable(method):
+            raise Complaint(f"{owner} has no method {call}")
+        if (form := _misfit(method, *arguments)) is not None:
+            raise Complaint(f"{owner}.{name} is called as {call}, but its arguments are {form}")
+
+
+def require_constructor(factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse a class that is not made with its options, by name.
+
+    Raises
+    ------
+    Complaint
+        Says how it is called.
+    """
+    if (form := _misfit(factory, **options)) is not None:
+        name = getattr(factory, "__name__", repr(factory))
+        call = f"{name}({', '.join(f'{key}=...' for key in options)})"
+        raise Complaint(f"it is made by {call}, but its arguments are {form}")
+
+
+def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
+    """Return the signature of a function that does not take these arguments; ``None`` if it does, or nobody knows."""
+    try:
+        form = signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        form.bind(*args, **named)
+    except TypeError:
+        return str(form)
+    return None
+
+
+def opened(backend: Backend, program: Program, options: Mapping[str, Any]) -> Session:
+    """Open a backend; refuse what is no session.
+
+    Raises
+    ------
+    Complaint
+        ``open`` or ``solve`` is missing, or takes other arguments.
+    """
+    require_methods(backend, {"open": BACKEND["open"]})
+    session = backend.open(program, dict(options))
+    if session is None:
+        raise Complaint("open(program, options) returned None, expected a session with the method solve(question)")
+    require_methods(session, SESSION)
+    if isinstance(session, ExampleSession):
+        require_methods(session, EXAMPLE_SESSION)
+    return session
+
+
+def authors_line(err: BaseException) -> str:
+    """Return where in the author's program an exception comes from, ``" (file.py:12, in solve)"``; may be empty."""
+    trace, found, file, ours = err.__traceback__, "", "", True
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.startswith(_PACKAGE):
+            ours = True
+        elif (ours and "importlib" not in code.co_filename) or code.co_filename == file:  # not what it calls, NumPy say
+            file, ours = code.co_filename, False
+            found = f" ({Path(file).name}:{trace.tb_lineno}, in {code.co_name})"
+        trace = trace.tb_next
+    return found
