@@ -18,12 +18,12 @@ class SsvmError(Exception):
     """Base class of every error this package raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let errors cross to other processes: they are made anew without ``__init__``, which has other arguments."""
-        return _made_anew, (type(self), self.args, dict(self.__dict__))
+        """Pickle an error by its attributes: its ``__init__`` has other arguments than ``args``."""
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
 
 
-def _made_anew(kind: type[SsvmError], args: tuple[Any, ...], state: dict[str, Any]) -> SsvmError:
-    """Return an error with the arguments and attributes of another one."""
+def _rebuilt(kind: type[SsvmError], args: tuple[Any, ...], state: dict[str, Any]) -> SsvmError:
+    """Return an error with these arguments and attributes, without calling ``__init__``."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)
@@ -50,7 +50,7 @@ class ModelError(SsvmError, ValueError):
 
 
 class DataError(SsvmError, ValueError):
-    """Bad input data: names the input, the example, what was expected and what came.
+    """Bad input data: the message names the input, the example, the expected and the actual value.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class DataError(SsvmError, ValueError):
     example : int or None
         Index of the offending example in the list the user passed.
     expected, found : str
-        What the declaration asks for, and what came.
+        The value the declaration requires, and the value passed.
     hint : str
         What to do, when it is not obvious.
     """
@@ -73,7 +73,7 @@ class DataError(SsvmError, ValueError):
         super().__init__(f"{place}: expected {expected}, found {found}{tail}")
 
     def of(self, whole: str) -> DataError:
-        """Return the same error for data that are part of something else, e.g. ``validation``."""
+        """Return the same error for data that are part of another argument, e.g. ``validation``."""
         return DataError(
             f"{whole}: {self.what}", expected=self.expected, found=self.found, example=self.example, hint=self.hint
         )
@@ -89,7 +89,7 @@ class OptionError(SsvmError, ValueError):
 
 
 class KeywordError(OptionError, TypeError):
-    """A keyword is no parameter of what was called; the message says which one may be meant."""
+    """A call has an unknown, missing or surplus argument; the message shows the nearest name and the call."""
 
 
 class PluginError(SsvmError):
@@ -102,7 +102,7 @@ class NoBackendError(PluginError):
     Parameters
     ----------
     question : str
-        What was asked, in words.
+        The question in words.
     refusals : sequence of (backend, reasons)
         One entry for each registered backend.
     hint : str
@@ -126,10 +126,12 @@ class BackendFault(PluginError):
 
     Parameters
     ----------
-    backend, fault : str
-        Its name, and what it did.
+    backend : str
+        Name of the backend.
+    fault : str
+        The violation of the contract, in words.
     origin : str
-        The plug-in and distribution it comes from, where that is not this one.
+        The plug-in and distribution of the backend; empty for bundled ones.
     """
 
     def __init__(self, backend: str, fault: str, origin: str = "") -> None:
@@ -142,13 +144,13 @@ class BackendFault(PluginError):
 
 
 class MissingAnswerError(SsvmError, ValueError):
-    """Some examples have no answer; the others' answers are not lost.
+    """Some examples have no answer; ``found`` holds the answers of the others.
 
     Attributes
     ----------
     found : sequence
-        What was found, an entry for each example in the form that the call returns: ``None`` where there is nothing
-        (``nan`` in arrays).  Empty where the call returns a number for all examples, or ended before it looked at any.
+        One entry for each example, in the form that the call returns: ``None`` (``nan`` in arrays) for examples without
+        an answer.  Empty if the call returns one number for all examples, or ended before the first answer.
     """
 
     found: Sequence[Any] = ()
@@ -159,15 +161,15 @@ class InfeasibleError(MissingAnswerError):
 
 
 class NoLabellingError(MissingAnswerError):
-    """A backend has no labelling to show for some examples: a fractional solution only, or none in time."""
+    """A backend found no labelling for some examples: only a fractional solution, or none in time."""
 
 
 class TrainingError(SsvmError):
-    """Training cannot go on, or cannot start with this combination of trainer, risk and backend."""
+    """Training cannot continue, or this combination of trainer, risk and backend cannot start it."""
 
 
 class FileFormatError(SsvmError, ValueError):
-    """A file does not hold what its format promises."""
+    """The content of a file violates its format."""
 
 
 class ScoreError(SsvmError, ValueError):
@@ -175,18 +177,18 @@ class ScoreError(SsvmError, ValueError):
 
 
 class TooLargeError(SsvmError, ValueError):
-    """An exact method would need more memory than it is allowed; says how much, and what is allowed."""
+    """An exact method needs more memory than allowed; the message states both amounts."""
 
 
 class OutOfTime(SsvmError):
-    """The time limit of a call is over, and there is no answer.
+    """The time limit of a call has passed, and there is no answer.
 
-    In a fit it is raised between two pieces of work and ends the iterations: the driver keeps what was learnt.
+    A fit raises it between two pieces of work; the driver catches it and keeps the weights learnt so far.
     """
 
 
 class PluginWarning(UserWarning):
-    """A plug-in changed what belongs to its whole process; it was put back."""
+    """A plug-in changed global state of the process; the host restored it."""
 
 
 class TimeLimitWarning(UserWarning):

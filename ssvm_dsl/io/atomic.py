@@ -19,7 +19,7 @@ from typing import IO
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write to a new file beside ``path``, flush it to disk, and rename it; permissions of an old file are kept.
+    """Write to a temporary file in the same folder, flush it to disk, and rename it to ``path``; keep old permissions.
 
     Parameters
     ----------

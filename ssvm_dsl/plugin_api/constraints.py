@@ -26,7 +26,7 @@ class ConstraintKind(ConstraintRules, Protocol):
 
 @runtime_checkable
 class ExplainingKind(Protocol):
-    """What a kind of constraints may offer besides: words for what is wrong with a labelling."""
+    """Optional methods of a kind of constraints: explain in words why a labelling violates it."""
 
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
         """Return how literals break constraint k, such as ``"row 3 has 2 (columns 1, 4), at most 1"``.
@@ -44,7 +44,7 @@ class ExplainingKind(Protocol):
 
 @runtime_checkable
 class SizedKind(Protocol):
-    """What a kind of constraints may offer besides: how large its linear description is, before it is made."""
+    """Optional methods of a kind of constraints: the size of its linear description, before it is built."""
 
     def n_row_entries(self, group: ConstraintGroup, k: int) -> float:
         """Return about how many entries the rows of constraint k have; for kinds with more than a few for each literal.

@@ -325,7 +325,7 @@ class TrainerSpec(OptionedSpec):
     incremental : bool
         Whether it can learn from a stream: it is an :class:`~ssvm_dsl.plugin_api.IncrementalTrainer`.
     resumable : bool
-        Whether it can go on from a checkpoint: it is a :class:`~ssvm_dsl.plugin_api.ResumableTrainer`.
+        Whether it can resume from a checkpoint: it is a :class:`~ssvm_dsl.plugin_api.ResumableTrainer`.
     concluding : bool
         Whether it is asked for the certificate of its newest iterate when a fit ends by a limit, a callback or Ctrl-C:
         it is a :class:`~ssvm_dsl.plugin_api.ConcludingTrainer`.

@@ -116,7 +116,7 @@ class ConstraintScores:
 
 @runtime_checkable
 class StartingKind(Protocol):
-    """What a kind of constraints may offer besides: a labelling that keeps one constraint, found at once."""
+    """Optional methods of a kind of constraints: a labelling that satisfies one constraint, found immediately."""
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
         """Return states of the variables of constraint k that keep it, of a high score; ``None`` where none is found.

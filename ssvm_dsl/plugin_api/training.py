@@ -157,6 +157,7 @@ class TrainProblem(Protocol):
 
     Every risk gives ``value`` and ``gradient``.  Risks that are a maximum over labellings (``smooth`` is False) also
     give their planes: ``oracle``, ``accumulate``, ``evaluate``, ``compiled``; where ``relaxed``, planes hold marginals.
+    Risks grow with the weights like their power ``degree``: 2 for sums of squares, whose slopes have no bound.
     """
 
     dim: int
@@ -165,6 +166,7 @@ class TrainProblem(Protocol):
     oracle_seconds: float
     smooth: bool
     relaxed: bool
+    degree: float
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -322,7 +324,7 @@ class AnytimeTrainer(Trainer, Protocol):
 
 
 class ResumableTrainer(Trainer, Protocol):
-    """A trainer that can go on after an iterate as if it had not stopped (``TrainerSpec(resumable=True)``)."""
+    """A trainer that can resume after an iterate as if it had not stopped (``TrainerSpec(resumable=True)``)."""
 
     def state(self) -> dict[str, Any]:
         """Return everything the next iterate depends on: arrays, and values that JSON can hold."""
@@ -356,7 +358,7 @@ class IncrementalTrainer(Trainer, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TrainingEvent(Value):
-    """What hook ``ssvm_training_event`` and callbacks are told once per outer iteration.
+    """The argument of the hook ``ssvm_training_event`` and of callbacks, once per outer iteration.
 
     Objective values are in the convention the user chose (C or lam).
 

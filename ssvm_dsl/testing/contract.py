@@ -10,7 +10,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import ssvm_dsl
 from ssvm_dsl.ir import Program
 from ssvm_dsl.plugin_api import Backend, ExampleSession, Session
 from ssvm_dsl.testing.backends.judge import Complaint
@@ -21,7 +20,7 @@ SESSION = {"solve": ("question",)}
 EXAMPLE_SESSION = {"answer": ("example", "clock", "warm")}
 TRAINER = {"steps": ("problem", "stop", "start")}
 
-_PACKAGE = str(Path(ssvm_dsl.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def require_methods(made: object, methods: Mapping[str, Sequence[str]]) -> None:

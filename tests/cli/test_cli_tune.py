@@ -272,7 +272,7 @@ def test_ctrl_c_shows_what_there_is_and_the_next_run_goes_on(here, capsys):
     assert (status, found["complete"], found["n_fits"], found["saved"]) == (130, False, 3, None)
     assert [one["mean"] for one in found["grid"]] == [0.01, None, None]
     assert (found["best"], found["nested"]) == ({"C": 0.01}, None)
-    assert "interrupted after 3 of 18 fits; the same command goes on with what fits.npz holds" in err
+    assert "interrupted after 3 of 18 fits; the same command resumes from fits.npz" in err
     (here / "pressed").touch()  # from now on nobody presses
     status, out, err = inside(capsys, *asked)
     assert status == 0, err

@@ -229,7 +229,7 @@ def refusal(file, data=DATA, **change):
         fit(data, max_passes=3, checkpoint=file, **change)
     first, *lines, last = str(caught.value).splitlines()
     assert first.startswith(file)
-    assert last == "to go on, set that back; to begin anew, delete the file or name another"
+    assert last == "to resume, restore that setting; to start over, delete the file or name another one"
     return [line.strip() for line in lines]
 
 

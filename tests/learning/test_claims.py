@@ -293,7 +293,7 @@ def test_a_stream_after_a_fit_says_that_it_begins_anew(tmp_path):
     svm = StructuredSVM(Word, trainer="subgradient", random_state=0, max_passes=5).fit(DATA.X, DATA.Y)
     svm.save(tmp_path / "fit.ssvm")
     for fitted in (svm, StructuredSVM.load(tmp_path / "fit.ssvm")):
-        with pytest.warns(UserWarning, match="begins a stream anew, at weights of 0"):
+        with pytest.warns(UserWarning, match="starts a new stream at weights of 0"):
             fitted.partial_fit(DATA.X, DATA.Y)
         fresh = StructuredSVM(Word, trainer="subgradient", random_state=0).partial_fit(DATA.X, DATA.Y)
         np.testing.assert_array_equal(fitted.coef_, fresh.coef_)

@@ -226,7 +226,7 @@ def test_streams_that_cannot_go_on_say_so_and_stay_as_they_are():
     made.set_params(delay="auto", lam=0.1).partial_fit(X, Y)
     assert made.report_.n_examples == 60
     made.fit(X, Y)
-    with pytest.warns(UserWarning, match="begins a stream anew"):
+    with pytest.warns(UserWarning, match="starts a new stream"):
         made.partial_fit(X, Y)
     assert made.report_.n_examples == 30
 

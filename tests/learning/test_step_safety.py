@@ -13,10 +13,18 @@ from test_optimum import fitted
 from test_smooth import fitted as fitted_risk
 from test_smooth import naive_objective, reference
 
-from ssvm_dsl import StructuredSVM
+from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.risks.envelope import Envelope
 from ssvm_trainers.cutting.lower_bound import PlaneHull
+
+
+class Classes(Model):
+    x = Input(5)
+    y = Label(3)
+    s = Factor(y, features=x)
+    loss = Hamming(y)
+
 
 CASES = [
     Case(Word, n=8, C=0.05),
@@ -33,6 +41,19 @@ WILD = {"schedule": "1/(lam t)"}
 
 def primal_and_dual(svm):
     return svm.report_.primal, svm.report_.dual
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e3, 1e6])
+def test_sums_of_squares_do_not_run_away(C):
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(60, 5)), rng.integers(3, size=60)
+    found = {
+        name: StructuredSVM(
+            Classes, C=C, risk="squared-weston-watkins", trainer=name, tol=1e-3, max_passes=200, random_state=0
+        ).fit(X, Y).report_.primal
+        for name in ("lbfgs", "subgradient")
+    }  # fmt: skip
+    assert found["subgradient"] <= 1.3 * found["lbfgs"]
 
 
 @pytest.mark.sensitive

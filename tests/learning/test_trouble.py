@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_once_and_the_fit_goes_on(tmp_path, monkeypatch, nam
     monkeypatch.setattr(os, name, fail)
     svm, told = fit(file)
     monkeypatch.undo()
-    assert told == [f"checkpoint {file} could not be written (No space left on device); training goes on without"]
+    assert told == [f"checkpoint {file} could not be written (No space left on device); training continues without it"]
     assert len(calls) > first + 1
     np.testing.assert_array_equal(svm.coef_, whole().coef_)
     assert os.listdir(tmp_path) == (["fit.ckpt"] if first else [])

@@ -9,9 +9,9 @@ with B all examples (``batch``), the next ones of a random order (``stochastic``
 the last passes count most.  Evaluated iterates also give aggregated planes; the best convex combination of
 them, found by line search, is a certified lower bound of the optimum.
 
-Risks raised to a power have slopes that grow with the risk, and steps ``1/(lam t)`` that are long at first make the
-next slope larger than the last.  For these the steps are as long as the subgradients met allow (distance over
-gradients: Ivgi, Hinder and Carmon 2023),
+Risks raised to a power, and sums of squares, have slopes that grow with the risk: steps ``1/(lam t)`` are long at first
+and make the next slope larger than the last.  For these risks the steps are as long as the subgradients seen so far
+allow (distance over gradients: Ivgi, Hinder and Carmon 2023),
 
     a_t = max(d, max_{s <= t} |w_s - w_0|) / sqrt(sum_{s <= t} |g_s|^2) ,        d = risk_1 / |grad risk_1| ,
 
@@ -63,7 +63,7 @@ class Subgradient(Resumable):
         How many (except for ``batch``).
     schedule : {"auto", "1/(lam t)", "distance", "1/sqrt(t)", "1/t", "constant"}
         How steps shrink with the number of steps t.  ``auto`` is ``1/(lam t)``, and ``distance`` (see above) for
-        risks raised to a power.
+        risks raised to a power, or that are sums of squares.
     step_size : float
         Factor of the schedule.
     averaging : {"weighted", "uniform", "none"}
@@ -285,7 +285,7 @@ class Descent(Stateful):
 
     def schedule(self, problem: TrainProblem) -> str:
         """Return the name of the step rule."""
-        auto = "1/(lam t)" if problem.objective.power == 1.0 else DISTANCE
+        auto = "1/(lam t)" if problem.degree * problem.objective.power == 1.0 else DISTANCE
         return auto if self.options.schedule == "auto" else self.options.schedule
 
     def evaluated(self, problem: TrainProblem, hull: PlaneHull) -> Iterate:

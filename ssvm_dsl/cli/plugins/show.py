@@ -43,7 +43,7 @@ def _show(screen: Console, facts: dict[str, Any]) -> None:
         rows.append(("auto", "may choose it" if facts["auto"] else "does not choose it: name it, or set SSVM_PLUGINS"))
     if "incremental" in facts:
         rows.append(("streams", "partial_fit works" if facts["incremental"] else "no partial_fit"))
-        rows.append(("checkpoints", "fits go on from them" if facts["resumable"] else "none"))
+        rows.append(("checkpoints", "fits resume from them" if facts["resumable"] else "none"))
         rows.append(("certificate", "lower bounds of the optimum" if facts["certifies"] else "no lower bound"))
     if facts["kind"] == "bridge":
         rows.append(("rewrites", "every kind of constraints" if facts["every_constraint"] else _words(facts["kinds"])))

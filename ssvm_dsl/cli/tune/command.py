@@ -47,7 +47,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of fits and of --shuffle (default: 0)")
     parser.add_argument("--jobs", type=positive_int, metavar="N", help="number of processes (default: all processors)")
-    parser.add_argument("--results", metavar="FILE", type=Path, help="keep finished fits here, and go on from them")
+    parser.add_argument("--results", metavar="FILE", type=Path, help="save finished fits in FILE; resume from them")
     parser.add_argument("--save", metavar="FILE", type=Path, help="fit the best on all examples, and write the model")
     parser.add_argument("--plot", metavar="DIR", type=Path, help="draw scores into this folder (needs matplotlib)")
     add_json(parser)
@@ -100,7 +100,7 @@ def run(args: Namespace) -> int:
     if args.plot is not None and tuned.scores is not None:
         aside().print(f"figure in {plot(tuned, args.plot)}", markup=False, soft_wrap=True)
     if tuned.interrupted:
-        hint = "" if args.results is None else f"; the same command goes on with what {args.results} holds"
+        hint = "" if args.results is None else f"; the same command resumes from {args.results}"
         text = f"interrupted after {len(tuned.outcomes)} of {len(plan.tasks)} fits{hint}"
         aside().print(text, style="yellow", markup=False, soft_wrap=True)
     return 130 if tuned.interrupted else 0

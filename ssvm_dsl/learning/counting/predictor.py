@@ -198,8 +198,8 @@ class CountingPredictor(Estimator):
         kernel = kernel if stream is None else self.kernel_
         risk = self._risk(Y, sample_weight, len(inputs))
         if stream is None and hasattr(self, "dual_coef_"):
-            text = "partial_fit begins a stream anew: what fit had learnt is given up"
-            warn_caller(f"{text} (a stream that was saved goes on where it was)")
+            text = "partial_fit starts a new stream and discards the result of the last fit"
+            warn_caller(f"{text} (a loaded stream continues from its saved state)")
         start = perf_counter(), process_time()
         with one_blas_thread():
             stream = longer_stream(self, stream, kernel, inputs, risk, tau)

@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was killed goes on where its last checkpoint was, bit for bit.
+"""Checkpoints: a killed fit resumes from its last checkpoint, bit for bit.
 
 A file holds what the driver knows (best weights, bounds, history) and what the trainer says its state is: named
 arrays and plain numbers.  It also holds what the fit is of (version of the package, trainer, backend, options,
@@ -75,7 +75,7 @@ class Checkpoint:
         try:
             if content["fingerprint"] != self.fingerprint:
                 found = "\n".join(f"  {text}" for text in differences(content["fingerprint"], self.fingerprint))
-                text = "to go on, set that back; to begin anew, delete the file or name another"
+                text = "to resume, restore that setting; to start over, delete the file or name another one"
                 raise TrainingError(f"{self.path}: a checkpoint of another fit:\n{found}\n{text}")
             progress = Progress(arrays.pop("progress/w"), **{name: content["progress"][name] for name in _NUMBERS})
             progress.withdrawn = content["withdrawn"]
@@ -117,7 +117,7 @@ class Checkpoint:
         try:
             write_arrays(self.path, content, arrays | {"progress/w": progress.w})
         except OSError as err:
-            self._tell(f"could not be written ({err.strerror or err}); training goes on without")
+            self._tell(f"could not be written ({err.strerror or err}); training continues without it")
         self._written = perf_counter()
 
     def remove(self) -> None:

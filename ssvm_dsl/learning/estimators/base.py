@@ -99,7 +99,7 @@ class Learner(Predictor):
     def from_weights(
         cls, model: type[Model], weights: Mapping[Any, Any], *, fitted_on: Any = None, **parameters: Any
     ) -> Self:
-        """Return an estimator that predicts with given weights; a fit with ``warm_start=True`` goes on from them.
+        """Return an estimator that predicts with given weights; a fit with ``warm_start=True`` starts from them.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Learner(Predictor):
         with within(deadline):
             grounded = self._ground(X, Y, fitted=None if start is None else self._fitted, in_time=True)
         if start is not None and self._blocks != grounded.parameters.blocks:
-            raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start anew")
+            raise OptionError("warm_start: the last fit had other factors; set warm_start=False to start from zero")
         self._remark(grounded)
         missing, last = grounded.n_uncomputed, start
         if missing:  # nothing is learnt from features that are not there
@@ -319,8 +319,8 @@ class Learner(Predictor):
             if self._blocks != grounded.parameters.blocks:
                 raise OptionError("partial_fit: the stream so far had other factors; take a new estimator (clone)")
         elif hasattr(self, "coef_"):
-            text = "partial_fit begins a stream anew, at weights of 0: what fit had learnt is given up"
-            warn_caller(f"{text} (a stream that was saved goes on where it was)")
+            text = "partial_fit starts a new stream at weights of 0 and discards the weights of the last fit"
+            warn_caller(f"{text} (a loaded stream continues from its saved state)")
         seen = grounded.n_examples + (0 if stream is None else stream.n_seen)
         with self._executor() as executor:
             deadline = Deadline()

@@ -20,12 +20,12 @@ from ssvm_dsl.learning.objective import DefaultC
 
 
 def check_parameters(svm: Any) -> None:
-    """Refuse parameters that make no sense before anything is computed.
+    """Check the parameters before anything is computed.
 
     Raises
     ------
     OptionError
-        Names the parameter, what was expected and what came.
+        A parameter has a wrong value; the message names it, the expected and the actual value.
     """
     if not (isinstance(svm.model, type) and issubclass(svm.model, Model)):
         raise OptionError(f"model is a Model class, got {svm.model!r}")

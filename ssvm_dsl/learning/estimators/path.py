@@ -193,7 +193,7 @@ def _cut_short(reason: str, C: float, end: float, gap: float, epsilon: float) ->
     cause = f"{limit} ended the fit" if limit else REASONS[reason]
     text = f"the path ends at C = {end:g}: the fit at C = {C:g} certifies a relative gap of {gap:.2g}, not"
     advice = f"raise {limit} or epsilon" if limit else "raise epsilon"
-    return f"{text} {0.25 * epsilon:.2g} ({cause}); {advice}, or go on from there with C_min={C:g}"
+    return f"{text} {0.25 * epsilon:.2g} ({cause}); {advice}, or continue from there with C_min={C:g}"
 
 
 def _no_plane(svm: Learner) -> str:

@@ -165,7 +165,7 @@ class Predictor(Estimator):
     def latents(
         self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None
     ) -> list[Any]:
-        """Return the best states of the latent variables of each example, beside the best labels or given ones.
+        """Return the best states of the latent variables of each example, given the best labels or those in ``Y``.
 
         A dict for each example where there are several latent labels.
 
@@ -183,7 +183,7 @@ class Predictor(Estimator):
     def best_score(self, X: Sequence[Any], Y: Sequence[Any] | None = None, *, time_limit: float | None = None) -> F64:
         """Return the score of given labellings, of the best ones by default; ``shape (n,)``.
 
-        It is ``w . Phi(x, y)``, and what is declared as :class:`~ssvm_dsl.Given` besides.
+        The score is ``w . Phi(x, y)`` plus the declared :class:`~ssvm_dsl.Given` scores.
 
         With ``time_limit``, seconds for the whole call, of the best ones found by then, as for ``predict``.
         """
@@ -283,7 +283,7 @@ class Predictor(Estimator):
             if "coef_" not in self.__dict__:
                 raise not_fitted(f"{name}: this {type(self).__name__} is not fitted yet; call fit first")
             if name in ("report_", "plan_"):
-                raise AttributeError(f"{name}: the weights were given (from_weights), so there was no fit to report of")
+                raise AttributeError(f"{name}: the weights were given (from_weights), so there is no report of a fit")
             raise AttributeError(text)
 
     def _executor(self) -> CallThreads:

@@ -1,4 +1,4 @@
-"""``Stream``: what ``partial_fit`` goes on from, in the estimator and in the file of a saved model.
+"""``Stream``: the state from which ``partial_fit`` continues, in the estimator and in the file of a saved model.
 
 A trainer that learns from streams says what its next call depends on (step counters, averages, random generators), as
 arrays and values that JSON can hold.  Going on from a file is therefore the same as going on in one process, bit for
@@ -25,7 +25,7 @@ TYPES = ("float64", "int64", "int32", "int8", "bool")
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What a stream goes on from.
+    """The state from which a stream continues.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Stream:
         now = json.loads(json.dumps(dict(fingerprint)))
         if now != self.fingerprint:
             found = "\n".join(f"  {text}" for text in differences(self.fingerprint, now))
-            text = "to go on with the stream, set that back; to begin another, take a new estimator (clone)"
+            text = "to continue the stream, restore that setting; to start another stream, use a new estimator (clone)"
             raise TrainingError(f"partial_fit: the stream so far was learnt with other settings:\n{found}\n{text}")
 
     def json(self) -> dict[str, Any]:

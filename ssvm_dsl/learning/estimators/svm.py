@@ -39,7 +39,7 @@ class StructuredSVM(Classifier):
     lam : float, optional
         Regularisation strength; ``lam = 1 / (C n)``.
     risk : str
-        What is minimised: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
+        The risk to minimise: ``"margin"``, ``"slack"``, ``"hm"``, ``"perceptron"``, ``"log"``, ``"softmax-margin"``,
         ``"relaxed"``, ``"weston-watkins"``, ``"smooth-hinge"``, ``"squared-weston-watkins"``
         (:mod:`ssvm_dsl.learning.risks.kinds`).
     power : float
@@ -50,16 +50,16 @@ class StructuredSVM(Classifier):
     backend : str
         Name of an inference backend, or ``"auto"``.
     guarantee : {"exact", "bound", "heuristic"}
-        The weakest answers ``auto`` may settle for: proved best ones, ones with a certified upper bound
-        (relaxations; training stays certified), or any.
+        The weakest guarantee that ``auto`` accepts: proved optima, answers with a certified upper bound
+        (relaxations; training stays certified), or any answers.
     tol : float
         Relative duality gap at which training stops.
     max_passes : float
-        Passes over the data with the exact oracle at most.
+        Maximum number of passes over the data with the exact oracle.
     max_seconds : float, optional
-        Seconds that ``fit`` may take, compiling kernels not counted; oracle calls end with it, too.
+        Time limit of ``fit`` in seconds, also inside oracle calls; compiling kernels is not counted.
     random_state : int, optional
-        Seed; results depend on it and on nothing else (not on the number of threads).
+        Seed.  Results depend on the seed only, not on the number of threads.
     n_threads : int, optional
         Threads for batch oracle calls and prediction; by default the processors this process may use.
     trainer_options, backend_options : dict, optional
@@ -72,18 +72,20 @@ class StructuredSVM(Classifier):
     verbose : bool
         Show progress while fitting.
     callbacks : list of callables, optional
-        Each is told about every iteration (:class:`~ssvm_dsl.plugin_api.TrainingEvent`); returning True stops.
+        Functions called after each iteration with a :class:`~ssvm_dsl.plugin_api.TrainingEvent`; a function that
+        returns True stops the fit.
     patience : int
-        For ``fit(..., validation=(X, Y))``: looks, one a pass, without a better score that end training.
+        For ``fit(..., validation=(X, Y))``: training stops after this many evaluations (one a pass) without a better
+        score.
     scoring : callable or str, optional
-        The score on the examples of ``validation``, larger is better, as scikit-learn has it: a function
+        The score on the examples of ``validation`` (larger is better), as in scikit-learn: a function
         ``(estimator, X, Y) -> float``, or the name of a scorer that suits what ``predict`` returns; by default the
         method ``score``.
     checkpoint : str, optional
-        A file that ``fit`` keeps its state in.  When it is there, the same fit goes on from it: bit for bit if the
-        process was killed, and after a limit from where that was.  It is removed once the tolerance is reached.
+        A file for the state of ``fit``.  If it exists, the same fit resumes from it: bit for bit after the process was
+        killed, and from the last iteration after a limit.  ``fit`` deletes it when the tolerance is reached.
     checkpoint_seconds : float
-        Least time between two writes of it.
+        Minimum time between two writes of the checkpoint.
     latent_options : dict, optional
         For models with latent variables: ``init`` ("k-means", "random", or states in the form that ``latents``
         returns), ``rounds`` (20) and ``restarts`` (1).
@@ -185,7 +187,7 @@ class StructuredSVM(Classifier):
         return self
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
-        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+        """Learn one pass over a batch of a stream of examples, continuing from earlier calls.
 
         Fitted features (vocabularies, means) are those of the first batch.  With ``C``, the regularisation is
         ``1 / (C n)`` for the n examples seen so far.
@@ -249,25 +251,25 @@ class StructuredSVM(Classifier):
             Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
             (``nan`` where the backend gives no bound).
         given : list of labels, optional
-            What is known of the labels, as ``Y`` in ``fit`` with ``None``, masked entries or what ``Label(unknown=)``
-            names for what is not: the best labellings among those that agree with it are returned.
+            Known labels, in the form of ``Y`` in ``fit``; unknown ones are ``None``, masked, or the value of
+            ``Label(unknown=)``.  The result is the best labelling that agrees with the known labels.
         on_missing : str
-            What becomes of examples without a labelling: ``"raise"`` an error, whose ``found`` has the others'
-            labellings, or ``"none"``, which puts ``None`` in their place (with the score ``-inf``).
+            Treatment of examples without a labelling: ``"raise"`` raises an error whose ``found`` holds the other
+            labellings; ``"none"`` returns ``None`` for them (with the score ``-inf``).
 
         Raises
         ------
         NoLabellingError
             An example has no labelling: its solution is fractional, or time is up where finding any takes a search.
         InfeasibleError
-            What is given, and what the model rules out, leave no labelling for an example.
+            No labelling of an example satisfies the given labels and the constraints of the model.
         """
         return self._labellings(X, time_limit, return_bounds, given, on_missing)
 
     def complete(
         self, X: Sequence[Any], Y: Sequence[Any], *, time_limit: float | None = None, on_missing: str = "raise"
     ) -> Any:
-        """Return the labels with what is not known filled in: ``predict(X, given=Y)``."""
+        """Return the labels with the unknown ones predicted: ``predict(X, given=Y)``."""
         return self._labellings(X, time_limit, given=_given(Y, "complete"), on_missing=on_missing)
 
     def score(
