@@ -11,7 +11,7 @@ from clocks import ticking
 from constraints import few_runs
 from constraints.small import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.decomposition import forests
-from ssvm_backends.decomposition.decompose import WITH_ORACLES
+from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
 from ssvm_backends.decomposition.forests import first_layers
 from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split_constraints, split_tables
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
@@ -21,9 +21,10 @@ from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta
-from ssvm_dsl.plugin_api import Clock, ConstraintSpec
+from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 KINDS = ("matching", "arborescence", "projective-tree", "path", "circuit", "segmentation", "linear")
@@ -337,3 +338,26 @@ def test_a_tree_that_is_searched_to_its_leaves_is_finished(seed):
     assert (found.stop == Stop.FINISHED).all()
     np.testing.assert_array_equal(found.bound, np.maximum(found.bound, found.score))
     np.testing.assert_allclose(found.score, BruteForceSession(program).solve(Question(theta)).score)
+
+
+@pytest.mark.parametrize("name", ["mask leaves nothing", "table forbids everything"])
+def test_an_example_without_a_labelling_does_not_keep_others_from_theirs(name):
+    problem = catalogue()[name]
+    session = DecomposeSession(problem.program, registry().find(BackendSpec, "decompose").resolve(None))
+    question = Question(problem.theta)
+    solution, right = session.solve(question), BruteForceSession(problem.program).solve(question)
+    assert set(right.primal.tolist()) == {Primal.FEASIBLE, Primal.INFEASIBLE}
+    np.testing.assert_array_equal(solution.primal, right.primal)
+    np.testing.assert_array_equal(solution.stop, Stop.FINISHED)
+    np.testing.assert_allclose(solution.score, right.score)
+
+
+def test_a_search_ends_where_only_rounding_is_left():
+    recipe = Recipe(n_examples=4, max_card=5, density=1.0, same_card=True, masks=True, empty=True, scores=Scores.MIXED)
+    problem = seeded(recipe, 4)
+    session = DecomposeSession(problem.program, registry().find(BackendSpec, "decompose").resolve(None))
+    solution = session.solve(Question(problem.theta))
+    terms = Terms.of(problem.program, problem.theta)
+    assert not terms.closed(solution.score, solution.bound).all()  # these scores have more digits than there are
+    np.testing.assert_array_equal(solution.stop, Stop.FINISHED)
+    assert (solution.bound >= BruteForceSession(problem.program).solve(Question(problem.theta)).score).all()

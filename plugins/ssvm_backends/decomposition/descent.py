@@ -110,8 +110,9 @@ class PriceDescent:
             known = calls.whole
             if round_ & (round_ - 1) == 0 or round_ % 16 == 0:
                 self._look_closer(ids[known], theta, best)
-            if known.all():
-                best.offer_parts(ids, calls.labels)
+            if known.any():  # an example without a labelling does not keep others from theirs
+                inner = self._variables(ids, known)
+                best.offer_parts(ids[known], [labels[inner] for labels in calls.labels])
             going = known & ~self.closed(ids, best.score[ids], bound[ids])
             cut = calls.stop != Stop.FINISHED  # planes of oracles that were cut short promise nothing
             stop[ids[~known | cut]] = calls.stop[~known | cut]
@@ -136,7 +137,17 @@ class PriceDescent:
         """Return where no labelling can be better than the one known."""
         terms = Terms(self.terms.count[ids], self.terms.size[ids], self.terms.spread[ids], self.terms.integers[ids])
         both = (score > -np.inf) & (bound < np.inf)
-        return (np.asarray(terms.closed(score, bound)) & both) | (bound <= score)
+        with np.errstate(invalid="ignore"):  # where terms are large, all that is left may be rounding
+            near = np.asarray(terms.closed(score, bound)) | (bound - score <= self._margin(ids, self.terms.size[ids]))
+        return (near & both) | (bound <= score)
+
+    def _margin(self, ids: I64, size: F64) -> F64:
+        """Return what rounding may take off bounds of some examples, the sizes of whose prices are given.
+
+        Each oracle adds up as many terms as there are, and prices sum to zero up to rounding.
+        """
+        operations = self.terms.count[ids] + 2 * len(self.parts) + 4
+        return UNIT * operations * (self.terms.size[ids] + size)
 
     def _call(self, ids: I64, theta: Theta, clock: Clock) -> Calls:
         """Ask all oracles at the trial prices, and take their labellings in as planes."""
@@ -162,10 +173,13 @@ class PriceDescent:
                     ends = np.array([0, len(mine)], dtype=np.int64)
                     add_planes(self.bundle, k, ids[e : e + 1], ends, mine, found.score[e : e + 1])
         self.calls += n
-        # each oracle adds up as many terms as there are, and prices sum to zero up to rounding
-        operations = self.terms.count[ids] + 2 * len(self.parts) + 4
-        bound += UNIT * operations * (self.terms.size[ids] + size)
+        bound += self._margin(ids, size)
         return Calls(np.where(np.isnan(bound), -np.inf, bound), labels, whole, stop)
+
+    def _variables(self, ids: I64, chosen: Bools) -> I64 | slice:
+        """Return where the variables of some examples are in what is packed over all of them."""
+        ptr = pointers(self.program.var_ptr[ids + 1] - self.program.var_ptr[ids])
+        return positions(ptr, np.flatnonzero(chosen))
 
     def _judge(self, ids: I64, value: F64, center: F64, promised: F64) -> None:
         """Move centers where the bound fell enough; lengthen and shorten steps."""
