@@ -82,7 +82,7 @@ class Solution:
     marginals : Marginals, optional
         For the tasks ``marginals`` and ``relaxed``.
     log_partition : ndarray of float64, shape (n,), optional
-        ``log sum_y exp(score(y))``, for the task ``marginals``.
+        ``log sum_y exp(score(y))``, for the task ``marginals``; ``nan`` where the answer was cut short.
     warm : object, optional
         Opaque state to start the next call from.
     stats : dict

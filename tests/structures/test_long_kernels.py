@@ -8,9 +8,11 @@ import pytest
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.spanning_trees import trees_session
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
-from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
+from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, chain
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir import Limits, Need, Question, Stop, Task, Theta
 
 #: More than any machine needs for what is begun here.
 LONG = 60.0
@@ -45,6 +47,44 @@ def test_sentences_too_long_for_the_time_left_are_not_begun(monkeypatch, model, 
     assert (cut.stop == Stop.TIME).tolist() == [False, False, True, True]
     of = "log_partition" if task is Task.MARGINALS else "score"
     np.testing.assert_array_equal(getattr(cut, of)[:2], getattr(whole, of)[:2])
+
+
+class Tags(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+class Segments(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2, segments=3)
+    word = Factor(y, features=x)
+    loss = Hamming(y)
+
+
+@pytest.mark.parametrize(
+    ("backend", "model", "width"),
+    [
+        ("chain", Tags, 2), ("tree", Tags, 2), ("junction-tree", Tags, 2), ("semi-markov", Segments, 2),
+        ("eisner", Nested, 4), ("arborescence", Free, 4),
+    ],
+)  # fmt: skip
+def test_sums_that_time_cut_short_say_nothing_and_are_no_fault(backend, model, width):
+    X, rng = [np.ones((4, width)), np.ones((4, width))], np.random.default_rng(0)
+    program = ground(model, X).program
+    tables = tuple(rng.normal(size=(group.n_tables, group.n_configs)) for group in program.groups)
+    theta = Theta.of(program, rng.normal(size=program.n_states), tables)
+    session = open_plan(plan(Need.of(program, frozenset({Task.MARGINALS})), backend), program)
+    known = np.full(2, -1.0)
+    done = session.solve(Question(theta, task=Task.MARGINALS), known)
+    assert np.isfinite(done.log_partition).all()
+    cut = session.solve(Question(theta, task=Task.MARGINALS, limits=Limits(time=0.0)), known)
+    assert (cut.stop == Stop.TIME).all()
+    assert np.isnan(cut.log_partition).all()
 
 
 def test_what_is_expected_to_fit_is_begun():

@@ -169,6 +169,8 @@ def cut_off(solution: Solution, reached: int) -> Solution:
         solution.primal[late] = Primal.NONE
         solution.bound[late] = np.nan
         solution.score[..., late] = -np.inf
+        if solution.log_partition is not None:
+            solution.log_partition[late] = np.nan
     return solution
 
 

@@ -16,7 +16,7 @@ from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import owners, pointers, positions
-from ssvm_dsl.ir.solution import Solution
+from ssvm_dsl.ir.solution import Solution, Stop
 
 
 def check_witness(solution: Solution, known: F64, task: Task, close: Callable[[F64, F64], Bools], fault: Fault) -> None:
@@ -41,7 +41,8 @@ def check_witness(solution: Solution, known: F64, task: Task, close: Callable[[F
     what, most = "bound", solution.bound
     if task is Task.MARGINALS:
         assert solution.log_partition is not None
-        what, most = "log partition", solution.log_partition
+        finished = solution.stop == Stop.FINISHED  # what was cut short has none
+        what, most = "log partition", np.where(finished, solution.log_partition, np.nan)
     with np.errstate(invalid="ignore"):
         missing = np.where(there, known - most, 0.0)  # nan: it says nothing
     low = ~close(np.where(there, known, 0.0), np.maximum(np.where(np.isnan(missing), 0.0, missing), 0.0))

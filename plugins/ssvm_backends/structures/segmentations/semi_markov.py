@@ -176,7 +176,7 @@ class SemiMarkovSession:
         primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
         stop = np.full(n, Stop.FINISHED, dtype=np.int8)
         log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
-        log_z[reached:], stop[reached:], primal[reached:] = -np.inf, Stop.TIME, Primal.NONE
+        log_z[reached:], stop[reached:], primal[reached:] = np.nan, Stop.TIME, Primal.NONE
         unknown = np.full(n, np.nan)
         return Solution(
             np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,

@@ -93,7 +93,7 @@ class TreesSession(StructureSession):
         primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.NONE).astype(np.int8)
         stop = np.full(n, Stop.FINISHED, dtype=np.int8)
         log_z += np.where(log_z > -np.inf, question.theta.const[ids], 0.0)
-        log_z[reached:], stop[reached:], primal[reached:] = -np.inf, Stop.TIME, Primal.NONE
+        log_z[reached:], stop[reached:], primal[reached:] = np.nan, Stop.TIME, Primal.NONE
         unknown, tables = np.full(n, np.nan), tuple(np.zeros((0, group.n_configs)) for group in program.groups)
         return Solution(
             np.zeros(0, np.int32), unknown, unknown.copy(), stop, primal,
