@@ -86,9 +86,13 @@ def test_errors_say_what_to_write(parameter, name, text):
 def test_other_mistakes_are_compared_with_what_there_is():
     with pytest.raises(OptionError, match="there is no risk 'margn'; did you mean 'margin'"):
         StructuredSVM(Word, risk="margn").fit([np.zeros((1, 2))], [[0]])
-    for strange in ("zzz", 3, None):
+    for strange, error, text in (
+        ("zzz", PluginError, "there is no trainer 'zzz'\n"),
+        (3, OptionError, "trainer is a name .*, got 3"),
+        (None, OptionError, "trainer is a name .*, got None"),
+    ):
         assert registry().advice(strange) == ""
-        with pytest.raises(PluginError, match=f"there is no trainer '{strange}'\n"):
+        with pytest.raises(error, match=text):
             StructuredSVM(Word, trainer=strange).fit([np.zeros((1, 2))], [[0]])
 
 
