@@ -21,7 +21,7 @@ class Parser(ArgumentParser):
     left_out = 0
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where the usage is shown."""
+        """Print the error, and how to show the usage."""
         more = "; broken plug-ins are left out: see ssvm plugins list" if self.left_out else ""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help{more})\n")
 

@@ -62,7 +62,7 @@ def _run(work: Callable[[], int | None], traceback: bool) -> int:
         if traceback:
             raise
         found = " ".join(str(err).split())
-        complain(f"out of memory{f': {found}' if found else ''}; what was asked does not fit this machine")
+        complain(f"out of memory{f': {found}' if found else ''}; the task does not fit into the memory of this machine")
         return 2
     except KeyboardInterrupt as err:
         complain("; ".join(["interrupted", *(note.removeprefix("interrupted ") for note in _notes(err))]))
@@ -79,7 +79,7 @@ def _run(work: Callable[[], int | None], traceback: bool) -> int:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """Return what was added to an exception on its way, such as the plug-in it struck."""
+    """Return the notes of an exception, such as the plug-in in which it was raised."""
     return list(getattr(error, "__notes__", ()))
 
 

@@ -14,7 +14,7 @@ SELDOM = 30.0
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Give what is told, in words, what is done now, and which share of everything is done."""
+    """Report the current step in words, and the completed share of all steps."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     side, last = aside(), -SELDOM

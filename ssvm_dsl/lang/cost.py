@@ -136,7 +136,7 @@ def _span_mistakes(table: object, normalize: object, node_weights: object) -> It
 
 
 def _read_table(goal: Target, table: Any, mistakes: list[Mistake]) -> str | tuple[Any, ...]:
-    """Return a table as plain data; note what is wrong with it."""
+    """Return a table as plain data; note mistakes in it."""
     cards, n = goal.cards, prod(goal.cards)
     if n * n > MOST:
         mistakes.append(f"Cost: a table has at most {MOST} prices")
@@ -185,7 +185,7 @@ def _nested(values: list[Any]) -> tuple[Any, ...]:
 
 
 def _wrong_price(prices: F64) -> str:
-    """Return what is wrong with a matrix of prices, naming its first entry that is."""
+    """Return the mistakes in a matrix of prices; name the first wrong entry."""
     right = (prices >= 0) & ((prices == 0) | ~np.eye(len(prices), dtype=bool))
     row, column = np.argwhere(~right)[0].tolist()
     entry = f"{prices[row, column].item()} in row {row}, column {column}"

@@ -108,7 +108,7 @@ class CountLoss(LabelLoss):
         if goal.kind != "spans":
             mistakes += structure_mistakes("CountLoss", label)
         elif ignore is not None:
-            mistakes.append("CountLoss: of segments it has no ignore; (start, end, None) in Y is what is not known")
+            mistakes.append("CountLoss: segments have no ignore=; write (start, end, None) in Y for unknown classes")
         self._fill(
             mistakes, label=label, target=goal, measure=measure, positive=classes, beta=given, ignore=ignore
         )  # fmt: skip
@@ -149,7 +149,7 @@ def _known(label: Label) -> Sequence[ClassName]:
 
 
 def _positive_classes(goal: Target, positive: Any, outside: Any, mistakes: list[Mistake]) -> tuple[ClassName, ...]:
-    """Return the positive classes; note what is wrong with them."""
+    """Return the positive classes; note mistakes in them."""
     label, known = goal.label, _known(goal.label)
     if positive is not None and outside is not None:
         mistakes.append("CountLoss: give the positive classes or those outside, not both")

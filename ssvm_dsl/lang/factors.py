@@ -138,7 +138,7 @@ class Factor(ScoredTarget):
             yield "the factor", self.tie
 
     def clashes(self, model: ModelView) -> Iterator[str]:
-        """Yield weights of observed pairs of what is never observed."""
+        """Yield mistakes of ``weights="observed"`` for variables that are never observed."""
         hidden = [label.name for label in self.target.labels if isinstance(label, Latent)]
         if hidden and self.observed:
             yield f"weights='observed': {hidden[0]} is latent, so that nothing is seen together with it"

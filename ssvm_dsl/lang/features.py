@@ -166,7 +166,7 @@ class Transform(Source):
         return (self.source,)
 
     def learn(self, rows: F64) -> dict[str, F64]:
-        """Return what is kept of the training data, as arrays by name; kinds of other packages define it.
+        """Return the data kept from training, as arrays by name; kinds of other packages define this method.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class Form:
         return f"Form({self.name!r}, shape={self.shape})" if explicit else str(self.name).upper()
 
     def problems(self, cards: tuple[int, ...]) -> list[str]:
-        """Return what is wrong with this form on variables with ``cards`` states."""
+        """Return the mistakes in using this form on variables with ``cards`` states."""
         same = len(set(cards)) == 1
         if self.name == "potts" and not (same and len(cards) >= 2):
             return [f"POTTS needs two or more variables with the same states, got states {cards}"]

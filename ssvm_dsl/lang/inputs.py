@@ -56,7 +56,7 @@ class Source(Symbol):
         yield from (("the axis", dim.origin) for dim in self.dims)
 
     def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:
-        """Yield what is wrong with the inputs that a user's function asks for by name."""
+        """Yield mistakes in the inputs that a user's function asks for by name."""
         yield from ()
 
 

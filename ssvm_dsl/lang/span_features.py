@@ -106,7 +106,7 @@ class SpanSum(SpanMean):
 
 
 def _checked(target: object, what: str, mistakes: list[Mistake]) -> Target:
-    """Return the target of a feature of spans; note what is none."""
+    """Return the target of a feature of spans; note anything else as a mistake."""
     if isinstance(target, Target) and target.kind == "spans":
         mistakes += target.mistakes
         if not target.mistakes:

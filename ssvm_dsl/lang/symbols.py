@@ -1,4 +1,4 @@
-"""What every name of the language shares: a name, the line it was written on, and the mistakes noticed so far.
+"""Base classes of the language's names: a name, the source line, and the mistakes found so far.
 
 A symbol is frozen plain data.  Constructors never raise for a *semantic* mistake: they note it in
 ``mistakes``, and the model class reports all of them together when it is created, with file and line.
@@ -18,7 +18,7 @@ from ssvm_dsl import calls
 from ssvm_dsl.calls import CheckedCalls
 from ssvm_dsl.lang.arrays import is_masked, number_text
 
-#: What is wrong, in words; a function where the words name symbols that get their names only later.
+#: A mistake in words; a function if the words name symbols that get their names later.
 Mistake = str | Callable[[], str]
 
 #: Names of keywords that are usual elsewhere, without punctuation, and what to write here.
@@ -56,7 +56,7 @@ def caller_line() -> str:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Node(CheckedCalls):
-    """Frozen plain data that remembers where it was written and what is wrong with it."""
+    """Frozen plain data with the line it was written on and its mistakes."""
 
     where: str = field(compare=False)
     mistakes: tuple[Mistake, ...] = field(compare=False)
@@ -203,7 +203,7 @@ def as_numbers(values: Any, complaint: Mistake, mistakes: list[Mistake]) -> tupl
 
 
 def as_flag(value: object, what: str, mistakes: list[Mistake]) -> bool:
-    """Return a truth value; anything else, the string "no" for one, is noted."""
+    """Return a truth value; note anything else, for example the string "no"."""
     flag = plain(value)
     if isinstance(flag, bool):
         return flag

@@ -70,7 +70,7 @@ class Rewrite:
         self.table((self.variable(1),), np.zeros(1, dtype=bool))
 
     def mistakes(self) -> str:
-        """Return what is wrong with it, in words; empty where nothing is."""
+        """Return the mistakes in words; empty if there are none."""
         if any(not isinstance(one, int | np.integer) or one < 1 for one in self.cards):
             return f"variables have one state or more, got {self.cards!r:.60}"
         for scope, allowed in self.tables:

@@ -32,7 +32,7 @@ CORE_COMMANDS = ("demo", "explain", "tune", "solve", "warm", "weights", "plugins
 
 
 def mistakes(spec: Spec) -> list[str]:
-    """Return what is wrong with a description, in words; empty when nothing is."""
+    """Return the mistakes in a description, in words; empty if there are none."""
     wrong = list(_badly_typed(spec, ""))
     return wrong or list(_unfit(spec))
 
@@ -84,7 +84,7 @@ def _named(hint: Any) -> str:
 
 
 def _unfit(spec: Spec) -> Iterator[str]:
-    """Yield what is wrong with the content of a description whose types are right."""
+    """Yield mistakes in the content of a description whose types are right."""
     if not NAME.fullmatch(spec.name):
         yield f"name is one word of letters, digits and . _ + -, got {_short(spec.name)}"
     elif spec.name in RESERVED:

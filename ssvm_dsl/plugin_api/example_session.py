@@ -76,7 +76,7 @@ class Clock:
             raise OutOfTime("the time limit is over")
 
     def share(self, n: int) -> Clock:
-        """Return the clock of the next of n examples: it may take an equal share of what is left."""
+        """Return the clock of the next of n examples: it gets an equal share of the remaining time."""
         return self if n <= 1 or self.end == np.inf else Clock(perf_counter() + self.left / n, self.limits)
 
     def tell(self, score: float, bound: float) -> None:
@@ -98,7 +98,7 @@ class PlainExample:
     factors : list of (ndarray of int32, ndarray)
         The variables of each factor, and its table with an axis for each of them.
     const : float
-        What every labelling scores besides.
+        A constant added to the score of every labelling.
     """
 
     number: int
@@ -213,7 +213,7 @@ class ExampleSession(ABC):
         return self._packed(question, answer_each(ids, clock, one, lambda why: ExampleAnswer(score=-np.inf, stop=why)))
 
     def _checked(self, found: object, n_variables: int) -> ExampleAnswer:
-        """Return an answer; refuse what is none, and labels of another length, which NumPy would spread.
+        """Return an answer; refuse other types, and labels of another length, which NumPy would broadcast.
 
         Raises
         ------

@@ -38,7 +38,7 @@ class LoadingTime:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far, of what is under way as well."""
+        """Seconds so far, including loading in progress."""
         with self._lock:
             return self._total + (perf_counter() - self._since if self._open else 0.0)
 

@@ -37,7 +37,7 @@ class Spec:
     api_version : int
         Version of the contract the plug-in was made for.
     requires : tuple of str
-        Modules that must be importable, besides the plug-in's own.
+        Modules that must be importable, other than those of the plug-in.
     install_hint : str
         What to type when something is missing.
     """

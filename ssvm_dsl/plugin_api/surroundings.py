@@ -107,7 +107,7 @@ class _Surroundings:
         return cls(errors, _folder(), list(warnings.filters), handlers, n_modules, variables)
 
     def put_back(self) -> list[str]:
-        """Make them what they were; return what was changed, in words."""
+        """Restore the earlier values; return the changes in words."""
         steps: tuple[tuple[str, Callable[[], bool]], ...] = (
             ("numpy's error state", self._put_back_errors),
             ("the working directory", self._put_back_folder),

@@ -42,7 +42,7 @@ class Notice:
 
 
 def watched(stream: TextIO) -> bool:
-    """Return whether somebody sees what is written: on a terminal, or in a notebook."""
+    """Return whether output is visible to a person: on a terminal, or in a notebook."""
     return stream.isatty() or "ipykernel" in sys.modules
 
 

@@ -102,7 +102,7 @@ def _known(report: FitReport, over: str, read: Callable[[TrainingEvent], float],
 
 
 def _guessed(report: FitReport, over: str, k: int) -> tuple[F64, F64]:
-    """Return (x, y) of the k-th estimate, with what was certified on the way."""
+    """Return (x, y) of the k-th estimate, with the values certified up to then."""
     points = []
     for event in report.history:
         known = (event.primal, event.dual, event.gap / abs(event.primal) if event.primal else math.nan)

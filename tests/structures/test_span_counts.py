@@ -247,7 +247,7 @@ def test_how_it_reads():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda y: CountLoss(spans(y), ignore="X"), "of segments it has no ignore"),
+        (lambda y: CountLoss(spans(y), ignore="X"), "segments have no ignore="),
         (lambda y: CountLoss(chain(y)), "the first argument is a Label or spans.y., got chain.y."),
         (lambda y: CountLoss(spans(y), outside="X"), "outside names classes of .*, got 'X'"),
         (lambda y: CountLoss(spans(y), outside=CLASSES), "outside leaves no class to find"),

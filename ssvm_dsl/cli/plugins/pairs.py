@@ -1,4 +1,4 @@
-"""``ssvm plugins pairs``: which trainer minimises which risk, with which oracles, and what is certified."""
+"""``ssvm plugins pairs``: which trainer minimises which risk, with which oracles, and with which certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``ssvm tune`` shows: a table of scores, the best, what is doubtful about it, and what the procedure is worth."""
+"""Output of ``ssvm tune``: a table of scores, the best parameters, doubts about them, and the nested score."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show(screen: Console, tuned: Tuned) -> None:
-    """Print what was found."""
+    """Print the results."""
     from ssvm_dsl.report.tables import plain_table
     from ssvm_dsl.units import seconds_text
 
@@ -56,7 +56,7 @@ def show(screen: Console, tuned: Tuned) -> None:
 
 
 def notes(tuned: Tuned) -> list[str]:
-    """Return what is doubtful about the best, in words."""
+    """Return doubts about the best parameters, in words."""
     scores, found = tuned.all_scores, []
     for name, side in scores.at_edge().items():
         value = scores.best[name]

@@ -125,7 +125,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 
 
 def _work(connection: Connection, file: tuple[Path, str] | None) -> None:
-    """Fit what is asked for until nobody asks any more; what goes wrong is sent."""
+    """Run the fits requested until the connection closes; send errors back."""
     try:
         if file is not None:
             from ssvm_dsl.cli.explain.examples import import_file

@@ -88,7 +88,7 @@ class NumberText:
         return len(self.values) - self.at
 
     def fail(self, at: int, expected: str, found: str = "") -> NoReturn:
-        """Raise the error for token ``at``: its line and column, what was expected, what is there."""
+        """Raise the error for token ``at``, with its line and column, the expected and the actual text."""
         piece = max((piece for piece in self._pieces if piece.first <= at), default=_Piece(0, 0, 0))
         starts, ends = self._spans(piece)
         if at - piece.first < len(starts):
@@ -185,7 +185,7 @@ class NumberText:
         return np.stack([piece.first + words, piece.begin + starts[words], piece.begin + ends[words]])
 
     def _check_bytes(self, piece: _Piece, content: NDArray[np.uint8], starts: I64, ends: I64) -> None:
-        """Refuse what is no text."""
+        """Refuse data that are not text."""
         control = _CONTROL[content]
         if control.any():
             begin = int(np.flatnonzero(control)[0])

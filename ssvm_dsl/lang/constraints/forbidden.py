@@ -59,7 +59,7 @@ class Forbid(AboutTarget):
         self._rule(target, states, allowed=False)
 
     def _rule(self, target: Label | Target, states: Any, allowed: bool) -> None:
-        """Read what is ruled out, or all that is not."""
+        """Read the forbidden states, or the allowed ones."""
         mistakes: list[Mistake] = []
         goal = self._target(target, mistakes)
         found = np.zeros(prod(goal.cards), dtype=bool)
@@ -83,7 +83,7 @@ class Forbid(AboutTarget):
         self._fill([*goal.mistakes, *mistakes], target=goal, forbidden=numbers)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments: the target and the names of what is ruled out."""
+        """Return the constructor's arguments: the target and the names of the forbidden states."""
         goal = self.target.label if self.target.kind == "each" else self.target
         return (goal, _names(self.target, self.forbidden)), {}
 
@@ -123,7 +123,7 @@ class Allow(Forbid):
         self._rule(target, states, allowed=True)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the constructor's arguments: the target and the names of what is left."""
+        """Return the constructor's arguments: the target and the names of the allowed states."""
         goal = self.target.label if self.target.kind == "each" else self.target
         return (goal, _names(self.target, np.flatnonzero(self.mask()).tolist())), {}
 

@@ -118,7 +118,7 @@ class Constraint(Symbol):
         meta: tuple[Parameter, ...],
         literal_meta: tuple[tuple[Parameter, ...], ...] = (),
     ) -> None:
-        """Fill in the fields; note what is wrong with literals and axes together."""
+        """Fill in the fields; note mistakes in the combination of literals and axes."""
         if not mistakes:
             mistakes += _axis_mistakes(literals, along)
         if not mistakes:
@@ -385,7 +385,7 @@ class Linear(Constraint):
 
 
 def as_literal(value: object, what: str, mistakes: list[Mistake]) -> Literal:
-    """Return a literal; note what is none."""
+    """Return a literal; note anything else as a mistake."""
     if isinstance(value, Not):
         mistakes += value.mistakes
         return Literal(value.target, negated=True)
@@ -414,7 +414,7 @@ def _as_terms(terms: object, mistakes: list[Mistake]) -> list[tuple[Any, Any]]:
 
 
 def as_axes(along: object, what: str, mistakes: list[Mistake]) -> tuple[Dim, ...]:
-    """Return the axes that a constraint runs along; note what is none."""
+    """Return the axes that a constraint runs along; note anything else as a mistake."""
     listed = tuple(along) if isinstance(along, tuple | list) else (along,)
     return check_axes(listed, f"{what}: along", mistakes)
 

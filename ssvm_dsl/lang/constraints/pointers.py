@@ -145,7 +145,7 @@ class ProjectiveTree(Arborescence):
 
 
 def _checked(label: object, what: str, mistakes: list[Mistake]) -> Label:
-    """Return a pointer label; note what is none."""
+    """Return a pointer label; note anything else as a mistake."""
     if isinstance(label, Label) and label.pointer:
         return label
     mistakes.append(got(f"{what}: a pointer label, such as y = Label(T, over=T)", label))

@@ -1,4 +1,4 @@
-"""Bases of what is said of a target: rules, and what gives it scores (factors, given scores)."""
+"""Base classes of statements about a target: rules, and sources of scores (factors, given scores)."""
 
 from __future__ import annotations
 

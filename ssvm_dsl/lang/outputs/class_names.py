@@ -34,7 +34,7 @@ def read_states(states: object, mistakes: list[Mistake]) -> tuple[int, tuple[Cla
 
 
 def _name_mistakes(names: tuple[ClassName, ...]) -> Iterator[Mistake]:
-    """Yield what is wrong with strings and ints as class names."""
+    """Yield mistakes in strings and ints as class names."""
     if len({type(name) for name in names}) > 1:
         yield "Label: class names are all strings or all ints, not a mixture"
     if len(set(names)) != len(names):
@@ -68,7 +68,7 @@ def read_unknown(
     if marker is None:
         return None
     if segments is not None:
-        mistakes.append("Label: of segments, what is not known is (start, end, None) in Y, in place of unknown=")
+        mistakes.append("Label: segments have no unknown=; write (start, end, None) in Y for unknown classes")
         return None
     kind = str if classes and isinstance(classes[0], str) else int
     if not isinstance(marker, kind) or isinstance(marker, bool):

@@ -12,7 +12,7 @@ MOST_CLASSES, MOST_SEGMENTS = 2**10, 2**20
 
 
 def read_longest(segments: object, dims: tuple[Dim, ...], n_states: int, mistakes: list[Mistake]) -> int:
-    """Return how long the segments of a label may be; note what is wrong.
+    """Return the maximum length of the segments of a label; note mistakes.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from ssvm_dsl.plugin_api.specs import TrainerSpec
 from ssvm_dsl.units import seconds_text
 from ssvm_dsl.values import Value
 
-#: Expected seconds from which on a user is told beforehand, and from which on it is worth a look at what is faster:
+#: Expected seconds from which on a user is warned before the fit, and from which on faster alternatives are tried:
 #: limits may be short.
 LONG, SHORT = 30.0, 1.0
 
