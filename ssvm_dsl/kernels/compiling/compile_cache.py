@@ -8,7 +8,6 @@ it safely.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +16,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISDIR
+
+from platformdirs import user_cache_path
 
 #: What the folder may hold; the entries that were not used for longest make room.
 MOST_BYTES = 500_000_000
@@ -68,14 +69,9 @@ def _named(found: Path) -> Path | None:
 def folders() -> Iterator[tuple[Path, bool]]:
     """Yield (folder, whether it outlives the machine's next start) of each place to try, the best first."""
     user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA", "")
-    elif sys.platform == "darwin":
-        home = os.path.expanduser("~/Library/Caches")
-    else:
-        home = os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache")
-    if os.path.isabs(home):
-        yield Path(home) / "ssvm-dsl" / "kernels", True
+    kept = user_cache_path("ssvm-dsl", appauthor=False, opinion=False)
+    if kept.is_absolute():  # there is a home
+        yield kept / "kernels", True
     try:
         yield Path(tempfile.gettempdir()) / f"ssvm-dsl-{user}" / "kernels", False
     except OSError:  # no temporary folder at all
