@@ -56,6 +56,8 @@ def tree_faults(group: ConstraintGroup, k: int, true: Bools) -> str:
     head, dependent = (group.literal_meta[name][part][true].astype(np.int64) for name in ("head", "dependent"))
     count = np.bincount(dependent, minlength=n + 1)[1:]
     found = [f"position {at} has {count[at] or 'no'} head{'s' * bool(count[at])}" for at in np.flatnonzero(count != 1)]
+    below = head[dependent == 0]
+    found += [f"an arc leads to the root from {f'position {one - 1}' if one else 'itself'}" for one in below.tolist()]
     if not found:
         found += _cycles(head, dependent, n)
     roots = dependent[head == 0] - 1
