@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from constraints import few_runs
-from constraints.small import group_of, random_constraints, unlinked, with_pairs
+from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_dsl.errors import NoBackendError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clocks import ticking
-from constraints.small import group_of, unlinked
+from constraints.constraint_cases import group_of, unlinked
 from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, complete, grid, ground

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from constraints.small import group_of, labellings, unlinked
+from constraints.constraint_cases import group_of, labellings, unlinked
 from ssvm_dsl.errors import BackendFault, OptionError, PluginError
 from ssvm_dsl.inference.constraint_rules import row_mistakes, with_rules
 from ssvm_dsl.inference.planner import plan_program

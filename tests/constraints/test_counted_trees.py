@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from constraints.small import group_of, random_constraints, unlinked
+from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan, plan_program

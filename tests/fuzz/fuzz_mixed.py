@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from constraints import few_runs
-from constraints.small import random_constraints, with_pairs
+from constraints.constraint_cases import random_constraints, with_pairs
 from ssvm_dsl.inference.constraint_rules import with_rules
 from ssvm_dsl.inference.planner import plan
 from ssvm_dsl.inference.session import open_plan

@@ -9,7 +9,7 @@ import pytest
 
 from clocks import ticking
 from constraints import few_runs
-from constraints.small import group_of, random_constraints, unlinked, with_pairs
+from constraints.constraint_cases import group_of, random_constraints, unlinked, with_pairs
 from ssvm_backends.decomposition import forests
 from ssvm_backends.decomposition.decompose import WITH_ORACLES, DecomposeSession
 from ssvm_backends.decomposition.forests import first_layers

@@ -1,0 +1,333 @@
+"""Fits that are killed and go on: the same weights, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import small
+from small import Case
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, __version__
+from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
+from ssvm_dsl.learning.driver.claims import Claims
+from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
+from ssvm_dsl.registry import registry
+
+DATA = Case(small.Word, n=12, C=2.0).make(0)
+LOOPY = Case(small.Loopy).make(0)
+BOUNDED = Case(small.Bounded, n=8).make(0)
+COUNTED = Case(small.WordF1, n=8).make(0)
+
+#: Trainers whose whole work is one solve: there is nothing to go on from.
+ONE_SOLVE = {"lp-dual-qp"}
+
+TRAINERS = [spec for spec in registry().specs(TrainerSpec) if spec.name not in ONE_SOLVE]
+
+#: Options that keep other things than the defaults do.
+OPTIONS = [
+    ("bcfw", {"averaging": True, "sampling": "uniform"}),
+    ("subgradient", {"order": "batch", "averaging": "none"}),
+    ("subgradient", {"metric": "newton"}),
+    ("subgradient", {"radius": "pegasos"}),
+    ("one-slack", {"cache": 2}),
+    ("n-slack", {"keep": 1}),
+    ("bundle", {"stabilise": False}),
+    ("perceptron", {"update": "arow"}),
+    ("dlpw", {"batch_size": 5, "averaging": "weighted"}),
+]
+
+
+def fit(data, trainer="bcfw", options=None, **other):
+    spec = registry().find(TrainerSpec, trainer)
+    risk = next(name for name in ("margin", "log", "relaxed") if spec.needs.minimises(registry().find(RiskSpec, name)))
+    settings = {"risk": risk, "backend": "msd" if spec.needs.messages else "auto", "tol": 1e-9} | other
+    svm = StructuredSVM(
+        data.case.model, trainer=trainer, trainer_options=options or {}, random_state=1,
+        **{"C": 2.0, "checkpoint_seconds": 0.0} | settings,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return svm.fit(data.X, data.Y, data.weight)
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert (a.report_.primal, a.report_.dual) == (b.report_.primal, b.report_.dual)
+    anew = a.report_.n_passes - b.report_.n_passes  # a pass, where the objective kept in a file is computed anew
+    assert anew in (0.0, 1.0)
+    assert a.report_.n_oracle_calls - b.report_.n_oracle_calls in (0, a.report_.n_examples)
+    assert [e.iteration for e in a.report_.history] == [e.iteration for e in b.report_.history]
+
+
+class Killed(Exception):
+    """Raised by a callback: nothing after it runs."""
+
+
+def killed_at(iteration, *args, **other):
+    """Fit until an iteration; return whether it was reached."""
+
+    def callback(event):
+        if event.iteration == iteration:
+            raise Killed
+
+    try:
+        fit(*args, callbacks=[callback], **other)
+    except Killed:
+        return True
+    return False
+
+
+def in_pieces(file, data, *args, **other):
+    """Fit with two stops on the way."""
+    for iteration in (2, 3):
+        assert killed_at(iteration, data, *args, checkpoint=file, **other)
+        assert os.path.exists(file)
+    killed_at(7, data, *args, checkpoint=file, **other)
+    return fit(data, *args, checkpoint=file, **other)
+
+
+def test_every_trainer_keeps_checkpoints():
+    assert {spec.name for spec in TRAINERS if not spec.resumable} == set()
+
+
+@pytest.mark.parametrize(("trainer", "options"), [*((spec.name, {}) for spec in TRAINERS), *OPTIONS], ids=str)
+def test_a_fit_in_pieces_is_the_fit_in_one(trainer, options, tmp_path):
+    whole = fit(DATA, trainer, options, max_passes=41)
+    same(in_pieces(str(tmp_path / "fit.ckpt"), DATA, trainer, options, max_passes=41), whole)
+
+
+@pytest.mark.parametrize(
+    ("data", "trainer", "other"),
+    [
+        (LOOPY, "bcfw", {}),
+        (LOOPY, "bcfw", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "n-slack", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "one-slack", {"risk": "relaxed", "backend": "lp", "guarantee": "bound"}),
+        (LOOPY, "subgradient", {}),
+        (LOOPY, "n-slack", {"risk": "slack", "power": 2.0}),
+        (COUNTED, "bcfw", {}),
+        (BOUNDED, "bcfw", {}),
+        (BOUNDED, "bundle", {"risk": "hm"}),
+        (BOUNDED, "one-slack", {"power": 2.0}),
+        (BOUNDED, "lbfgs", {"max_passes": 14}),
+    ],
+    ids=lambda value: str(getattr(value, "case", value)),
+)
+def test_other_risks_and_models_in_pieces(data, trainer, other, tmp_path):
+    settings = {"max_passes": 25} | other
+    same(in_pieces(str(tmp_path / "fit.ckpt"), data, trainer, **settings), fit(data, trainer, **settings))
+
+
+def test_a_warm_start_goes_on_in_pieces(tmp_path):
+    for trainer in ("bcfw", "subgradient", "n-slack", "bundle", "lbfgs"):
+        file = str(tmp_path / trainer)
+        risk = "log" if trainer == "lbfgs" else "margin"
+        first = StructuredSVM(small.Word, C=1.0, risk=risk, tol=0.1, random_state=0).set_params(
+            trainer=trainer, max_passes=9, warm_start=True
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first.fit(DATA.X, DATA.Y)
+            whole, begun = deepcopy(first), deepcopy(first)
+            more = {"C": 2.0, "max_passes": 30, "tol": 1e-9}
+            whole.set_params(**more).fit(DATA.X, DATA.Y)
+            begun.set_params(**more, checkpoint=file, checkpoint_seconds=0.0)
+            stopped = deepcopy(begun).set_params(callbacks=[lambda event: event.iteration == 2])
+            assert stopped.fit(DATA.X, DATA.Y).report_.reason == "callback"
+            same(begun.fit(DATA.X, DATA.Y), whole)
+
+
+SCRIPT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.datasets import load_letters
+
+class OCR(Model):
+    T = Dim()
+    x = Input(T, 128)
+    y = Label(T, "abcdefghijklmnopqrstuvwxyz")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+def fit(trainer, risk, file, callbacks=()):
+    X, Y, *_ = load_letters(fold=1)
+    svm = StructuredSVM(OCR, C=0.1, tol=0.0, random_state=0, trainer=trainer, risk=risk, max_passes=80)
+    svm.set_params(checkpoint=file, checkpoint_seconds=0.0, n_threads=1, callbacks=callbacks)
+    return svm.fit(X[:80], Y[:80])
+"""
+
+
+#: A fit that never ends, however late it is killed.
+STUCK = """
+import time
+seen = []
+def wait(event):
+    seen.append(event)
+    if len(seen) == 25:
+        time.sleep(600.0)
+fit(*sys.argv[1:], callbacks=[wait])
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "risk", "kills"), [("bcfw", "margin", 2), ("bundle", "margin", 1), ("lbfgs", "log", 1)]
+)
+def test_kill_minus_nine_and_resume(trainer, risk, kills, tmp_path):
+    space = {"__name__": "script"}
+    exec(SCRIPT, space)
+    whole = space["fit"](trainer, risk, None)
+    file = tmp_path / "fit.ckpt"
+    command = [sys.executable, "-c", SCRIPT + STUCK, trainer, risk, str(file)]
+    before = None
+    for _ in range(kills):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while (file.stat().st_mtime_ns if file.exists() else None) == before and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(np.random.default_rng().uniform(0.0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        before = file.stat().st_mtime_ns
+    resumed = space["fit"](trainer, risk, str(file))
+    same(resumed, whole)
+    assert len(resumed.report_.history) > 20
+
+
+def test_a_limit_that_was_reached_ends_the_fit_again(tmp_path):
+    file, options = str(tmp_path / "fit.ckpt"), {"step_size": 0.1}
+    first = fit(DATA, "adam", options, max_passes=7, checkpoint=file)
+    again = fit(DATA, "adam", options, max_passes=7, checkpoint=file)
+    assert again.report_.reason == "passes"
+    same(again, first)
+
+
+def test_limits_may_be_raised(tmp_path):
+    file = str(tmp_path / "fit.ckpt")
+    assert not fit(DATA, max_passes=4, checkpoint=file, checkpoint_seconds=1e9).report_.converged
+    assert Path(file).exists()  # a limit is a good moment to write
+    done = fit(DATA, max_passes=4000, tol=1e-6, checkpoint=file)
+    assert done.report_.converged
+    assert done.report_.history[0].iteration == 1
+    assert not Path(file).exists()
+
+
+def refusal(file, data=DATA, **change):
+    """Return the lines between the first and the last of a refusal: what differs."""
+    with pytest.raises(TrainingError, match=r"a checkpoint of another fit:\n") as caught:
+        fit(data, max_passes=3, checkpoint=file, **change)
+    first, *lines, last = str(caught.value).splitlines()
+    assert first.startswith(file)
+    assert last == "to resume, restore that setting; to start over, delete the file or name another one"
+    return [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"trainer": "subgradient"}, ["trainer: bcfw then, subgradient now"]),
+        ({"options": {"keep": 3}}, ["trainer_options: keep: 2 then, 3 now"]),
+        ({"regularization": {"trans": 2.0}}, [r"regularization .*: hash \w{16} then, hash \w{16} now"]),
+        ({"risk": "hm"}, ["risk: margin then, hm now", "loss: additive, 1.0, hash .* then, ZeroOne, 1.0, hash .* now"]),
+        ({"backend": "tree"}, ["backend: chain then, tree now"]),
+        ({"C": 0.3}, ["C: 2.0 then, 0.3 now"]),
+    ],
+)  # fmt: skip
+def test_another_fit_is_refused_and_says_what_differs(tmp_path, change, said):
+    file = str(tmp_path / "fit.ckpt")
+    fit(DATA, max_passes=3, checkpoint=file)
+    found = refusal(file, **change)
+    assert len(found) == len(said)
+    assert all(re.fullmatch(text, line) for text, line in zip(said, found)), found
+
+
+def test_another_version_is_refused(tmp_path, monkeypatch):
+    file = str(tmp_path / "fit.ckpt")
+    monkeypatch.setattr("ssvm_dsl.learning.driver.checkpoint.__version__", "0.0.9")
+    fit(DATA, max_passes=3, checkpoint=file)
+    monkeypatch.undo()
+    assert refusal(file) == [f"ssvm-dsl: 0.0.9 then, {__version__} now"]
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    """A process that dies while it writes leaves the checkpoint before."""
+    file = tmp_path / "fit.ckpt"
+    fit(DATA, max_passes=4, checkpoint=str(file))
+    before = file.read_bytes()
+
+    def die(number):
+        raise Killed
+
+    monkeypatch.setattr(os, "fsync", die)
+    with pytest.raises(Killed):
+        fit(DATA, max_passes=40, checkpoint=str(file))
+    assert file.read_bytes() == before
+    assert os.listdir(tmp_path) == ["fit.ckpt"]
+
+
+def test_a_certificate_that_was_withdrawn_stays_withdrawn(tmp_path, monkeypatch):
+    file = str(tmp_path / "fit.ckpt")
+    false = "a plane was false"
+    made = Claims.__init__
+    monkeypatch.setattr(Claims, "__init__", lambda self, *told: (made(self, *told), vars(self).update(false=false))[0])
+    assert fit(DATA, max_passes=3, checkpoint=file).report_.withdrawn == false
+    monkeypatch.undo()
+    assert fit(DATA, max_passes=6, checkpoint=file).report_.withdrawn == false
+
+
+def test_a_fit_that_ended_by_itself_leaves_no_file(tmp_path):
+    file = tmp_path / "fit.ckpt"
+    X, Y = [np.eye(3)[:2], np.eye(3)[1:]], [[0, 1], [1, 2]]
+
+    class Easy(Model):
+        T = Dim()
+        x = Input(T, 3)
+        y = Label(T, 3)
+        emit = Factor(y, features=x)
+        loss = Hamming(y)
+
+    svm = StructuredSVM(Easy, trainer="perceptron", checkpoint=str(file), checkpoint_seconds=0.0, max_passes=1000)
+    assert svm.fit(X, Y).report_.reason == "ended"
+    assert not file.exists()
+
+
+def test_other_data_are_refused(tmp_path):
+    file = str(tmp_path / "fit.ckpt")
+    fit(DATA, max_passes=3, checkpoint=file)
+    parts = {"model and graphs of the examples", "features", "labels", "loss", "sample_weight"}
+    assert {line.split(":")[0] for line in refusal(file, Case(small.Word, n=12, C=2.0).make(1))} <= parts
+    relabelled = replace(DATA, Y=[DATA.Y[0][::-1], *DATA.Y[1:]])
+    assert [line.split(":")[0] for line in refusal(file, relabelled)] == ["labels", "loss"]
+    fewer = replace(DATA, X=DATA.X[:9], Y=DATA.Y[:9], weight=None if DATA.weight is None else DATA.weight[:9])
+    assert "number of examples: 12 then, 9 now" in refusal(file, fewer)
+    found = refusal(file, LOOPY)
+    assert next(line for line in found if "number of weights" in line) not in refusal(file, BOUNDED)
+
+
+def test_files_that_could_not_be_written_are_refused(tmp_path):
+    for path, text in ((tmp_path, "the folder"), (tmp_path / "none" / "fit.ckpt", "there is no folder"), (3, "got 3")):
+        with pytest.raises(OptionError, match=f"checkpoint.*{text}"):
+            fit(DATA, checkpoint=path)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", None])
+def test_files_that_are_no_checkpoints_are_refused(tmp_path, content):
+    file = tmp_path / "fit.ckpt"
+    if content is None:
+        np.savez(file.with_suffix(".npz"), json=np.frombuffer(b"{}", np.uint8))
+        file.write_bytes(file.with_suffix(".npz").read_bytes())
+    else:
+        file.write_bytes(content)
+    with pytest.raises(FileFormatError, match=str(file)):
+        fit(DATA, max_passes=3, checkpoint=str(file))

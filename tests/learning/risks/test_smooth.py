@@ -1,0 +1,266 @@
+"""Smooth risks: values and gradients against sums over all labellings, optima against a general minimiser."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from test_objective import as_shown, in_blocks
+
+import small
+from small import CASES, Case, Data, OneThread, Word
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.inference.checked_session import CheckedSession
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.ir import Question, Task
+from ssvm_dsl.ir.need import Need
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.risks.smooth import SmoothProblem
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.gradient.lbfgs import LBFGS
+
+RISKS = ("log", "softmax-margin")
+SMOOTH_CASES = [case for case in CASES if case.model not in small.LOSS_OF_WHOLE]
+
+each_case = pytest.mark.parametrize("case", SMOOTH_CASES, ids=str)
+each_risk = pytest.mark.parametrize("risk", RISKS)
+
+
+def problem_of(data: Data, risk: str, power: float = 1.0, executor=None, backend: str = "auto") -> SmoothProblem:
+    """The problem trainers see, without the estimator."""
+    grounded, case = data.grounded, data.case
+    n, blocks = len(data.X), grounded.parameters.blocks
+    scale = np.concatenate([np.full(b.size, case.regularization.get(b.name, 1.0)) for b in blocks])
+    weight = np.ones(n) if data.weight is None else data.weight
+    lower = grounded.parameters.lower_bound
+    objective = RegularizedRisk(1.0 / (case.C * n), n, weight, scale, lower, power)
+    tasks, abilities = find_risk(risk).asks(grounded.loss)
+    need = Need.of(grounded.program, tasks=tasks, abilities=abilities)
+    session = open_plan(plan(need, backend), grounded.program)
+    made = find_risk(risk).problem(grounded.parameters, grounded.loss, objective, session, executor or OneThread())
+    assert isinstance(made, SmoothProblem)
+    return made
+
+
+def naive_risks(data: Data, risk: str, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(risk, gradient) of each example by sums over all labellings; weights in the order users see."""
+    values, gradients = [], []
+    for losses, psi in data.planes:
+        scores = (losses if risk == "softmax-margin" else 0.0) - psi @ flat
+        values.append(logsumexp(scores))
+        gradients.append(-np.exp(scores - values[-1]) @ psi)
+    return np.array(values), np.array(gradients)
+
+
+def naive_objective(data: Data, risk: str, flat: np.ndarray, power: float = 1.0) -> tuple[float, np.ndarray]:
+    """(objective, gradient) in the convention with C."""
+    values, gradients = naive_risks(data, risk, flat)
+    weight = data.case.C * (np.ones(len(values)) if data.weight is None else data.weight)
+    slopes = weight * power * values ** (power - 1)
+    primal = 0.5 * data.scale @ flat**2 + weight @ values**power
+    return primal, data.scale * flat + slopes @ gradients
+
+
+def reference(data: Data, risk: str, power: float = 1.0) -> float:
+    """The optimum, by scipy's L-BFGS-B."""
+    bounds = [(0.0 if nonneg else None, None) for nonneg in data.nonneg]
+    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-16, "gtol": 1e-10}
+    start = np.zeros(len(data.nonneg))
+    objective = lambda w: naive_objective(data, risk, w, power)  # noqa: E731
+    return minimize(objective, start, jac=True, bounds=bounds, options=options).fun
+
+
+def fitted(data: Data, risk: str, **options) -> StructuredSVM:
+    case = data.case
+    settings = {"C": case.C, "regularization": case.regularization, "random_state": 0, "n_threads": 1, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return StructuredSVM(case.model, risk=risk, **settings).fit(data.X, data.Y, data.weight)
+
+
+def check_optimal(data: Data, risk: str, svm: StructuredSVM, power: float = 1.0, rel: float = 1e-6) -> None:
+    report, best, w = svm.report_, reference(data, risk, power), data.flat(svm.weights_)
+    slack = 1e-8 * max(1.0, best)
+    assert report.primal == pytest.approx(naive_objective(data, risk, w, power)[0], rel=1e-9)
+    assert report.dual - slack <= best <= report.primal + slack
+    assert report.primal <= best + rel * max(best, 0.1)
+    assert (w[data.nonneg] >= 0).all()
+    assert report.certified
+    assert report.gap == pytest.approx(report.primal - report.dual + report.rounding, abs=1e-12)
+
+
+# -- values and gradients ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["expect", "solve"])
+@each_risk
+@each_case
+def test_values_and_gradients_are_sums_over_all_labellings(case, risk, fast, monkeypatch):
+    if not fast:
+        monkeypatch.setattr(CheckedSession, "expect", lambda *args: None)
+    data = case.make(1)
+    problem, rng = problem_of(data, risk), np.random.default_rng(0)
+    for size in (0.0, 0.5, 5.0):
+        flat = as_shown(data, size * rng.normal(size=problem.dim))
+        values, gradients = naive_risks(data, risk, flat)
+        for ids in (None, np.array([2, 0]), np.array([1, 2, 3])):
+            found = problem.gradient(in_blocks(data, flat), ids)
+            chosen = slice(None) if ids is None else ids
+            weight = problem.objective.weight[chosen]
+            expected = in_blocks(data, weight @ gradients[chosen])
+            np.testing.assert_allclose(found.value, values[chosen], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(found.vector, expected, rtol=1e-8, atol=1e-8)
+            assert found.offset + found.vector @ in_blocks(data, flat) == pytest.approx(weight @ values[chosen])
+        primal, upper = problem.value(in_blocks(data, flat))
+        assert primal == upper
+        assert primal / problem.objective.lam == pytest.approx(naive_objective(data, risk, flat)[0], rel=1e-9)
+
+
+def test_the_cases_use_the_fast_sums_and_the_plain_ones():
+    offers = {}
+    for case in SMOOTH_CASES:
+        problem = problem_of(case.make(0), "log")
+        theta = problem.scores(np.zeros(problem.dim))
+        mu = [np.zeros_like(table) for table in theta.tables]
+        question = Question(theta, task=Task.MARGINALS)
+        found = problem.session.expect(question, np.ones(problem.n), np.zeros_like(theta.node), mu)
+        offers[str(case)] = found is not None
+    assert offers["Word"]
+    assert offers["Joint"]  # with a mask, and a table for each factor
+    assert not offers["Tree"]
+    assert not offers["Loopy"]
+
+
+@pytest.mark.parametrize("power", [1.5, 2.0])
+@each_risk
+def test_gradients_of_powers_are_those_of_finite_differences(risk, power):
+    for case in (Case(Word), Case(small.Tree, ragged=(4,), n=4), Case(small.Loopy)):
+        problem, rng = problem_of(case.make(0), risk, power), np.random.default_rng(1)
+        w = rng.normal(size=problem.dim)
+        grad = problem.objective.lam * w + problem.gradient(w).vector / problem.n
+        for _ in range(5):
+            step = rng.normal(size=problem.dim)
+            rise = problem.value(w + 1e-5 * step)[0] - problem.value(w - 1e-5 * step)[0]
+            assert rise / 2e-5 == pytest.approx(float(grad @ step), rel=1e-6, abs=1e-8)
+
+
+@each_risk
+def test_scores_too_far_apart_for_doubles_are_still_summed(risk):
+    """Scores that differ by thousands: their exponentials underflow, logarithms do not."""
+    for case in (Case(Word, n=8), Case(small.Joint, ignore=9, n=6), Case(small.Tree, ragged=(4,), n=4)):
+        data = case.make(2)
+        problem, rng = problem_of(data, risk), np.random.default_rng(3)
+        for size in (60.0, 300.0, 3000.0):
+            flat = size * rng.normal(size=problem.dim)
+            values, gradients = naive_risks(data, risk, flat)
+            found = problem.gradient(in_blocks(data, flat))
+            np.testing.assert_allclose(found.value, values, rtol=1e-9, atol=1e-7)
+            expected = in_blocks(data, problem.objective.weight @ gradients)
+            np.testing.assert_allclose(found.vector, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
+    monkeypatch.setattr("ssvm_dsl.inference.batch.PART_STATES", 30)
+    data = Case(Word, n=40, ragged=(1, 3, 5)).make(0)
+    w = np.random.default_rng(0).normal(size=15)
+    one, two = (problem_of(data, "log", executor=Threads(k)).gradient(w) for k in (1, 2))
+    np.testing.assert_array_equal(one.vector, two.vector)
+    np.testing.assert_array_equal(one.value, two.value)
+    flat = data.flat({block.name: block.view(w) for block in data.grounded.parameters.blocks})
+    values, gradients = naive_risks(data, "log", flat)
+    np.testing.assert_allclose(one.vector, in_blocks(data, gradients.sum(axis=0)), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(one.value, values, rtol=1e-9)
+
+
+# -- the optimum ----------------------------------------------------------------------------------------------
+
+
+@each_risk
+@each_case
+def test_lbfgs_reaches_the_optimum(case, risk):
+    data = case.make(3)
+    svm = fitted(data, risk, trainer="lbfgs", tol=1e-7, max_passes=3000)
+    check_optimal(data, risk, svm)
+    assert svm.report_.converged
+
+
+@pytest.mark.parametrize("power", [1.5, 2.0])
+@pytest.mark.parametrize("case", [Case(Word, C=0.3), Case(small.Ties), Case(small.Loopy)], ids=str)
+def test_lbfgs_minimises_powers(case, power):
+    data = case.make(0)
+    svm = fitted(data, "log", power=power, trainer="lbfgs", tol=1e-7, max_passes=3000)
+    check_optimal(data, "log", svm, power)
+
+
+@pytest.mark.parametrize("memory", [1, 3, 50])
+def test_lbfgs_with_any_memory(memory):
+    data = Case(small.Ties, C=5.0).make(1)
+    svm = fitted(data, "log", trainer="lbfgs", tol=1e-7, max_passes=5000, trainer_options={"memory": memory})
+    check_optimal(data, "log", svm)
+
+
+def test_every_bound_on_the_way_is_true_and_the_objective_only_falls():
+    for case in (Case(Word, C=20.0), Case(small.Ties, C=20.0)):
+        data = case.make(0)
+        best = reference(data, "log")
+        events = fitted(data, "log", trainer="lbfgs", tol=1e-8, max_passes=500).report_.history
+        primals = [event.primal for event in events]
+        assert primals == sorted(primals, reverse=True)
+        assert all(event.best_dual <= best + 1e-8 * best <= event.primal + 2e-8 * best for event in events)
+        assert len(events) > 5
+
+
+def test_weights_that_are_not_regularised_have_no_bound_and_end_by_themselves():
+    data = Case(small.Single, n=12, C=0.5, regularization={"bias": 0.0}).make(0)
+    svm = fitted(data, "log", trainer="lbfgs", tol=1e-6, max_passes=5000)
+    w = data.flat(svm.weights_)
+    assert svm.report_.reason == "ended"
+    assert not svm.report_.converged
+    assert svm.report_.dual == -np.inf
+    assert svm.report_.primal <= reference(data, "log") * (1 + 1e-9)
+    assert np.abs(naive_objective(data, "log", w)[1]).max() < 1e-5
+
+
+def test_the_limit_of_passes_counts_every_evaluation():
+    data = Case(Word, n=6, C=50.0).make(0)
+    problem = problem_of(data, "log")
+    for number, iterate in enumerate(LBFGS().steps(problem, StopRule())):
+        assert problem.n_oracle_calls == 6 * iterate.n_passes
+        if number == 8:
+            break
+    svm = fitted(data, "log", trainer="lbfgs", tol=0.0, max_passes=7)
+    assert 7 <= svm.report_.n_passes <= 10
+    assert svm.report_.reason == "passes"
+
+
+def test_lbfgs_goes_on_from_weights_it_is_given():
+    data = Case(Word, n=6).make(3)
+    problem = problem_of(data, "log")
+    optimum = fitted(data, "log", trainer="lbfgs", tol=1e-9).coef_
+    first = next(LBFGS().steps(problem, StopRule(), start=optimum))
+    np.testing.assert_array_equal(first.w, optimum)
+    assert first.primal - first.dual <= 1e-8
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------
+
+
+def test_softmax_margin_needs_a_loss_that_adds_up():
+    data = Case(small.AllOrNothing).make(0)
+    with pytest.raises(OptionError, match="softmax-margin"):
+        StructuredSVM(small.AllOrNothing, risk="softmax-margin", trainer="lbfgs").fit(data.X, data.Y)
+    fitted(data, "log", trainer="lbfgs")  # the log-loss does not look at the loss
+
+
+def test_smooth_risks_have_no_planes():
+    problem = problem_of(Case(Word).make(0), "log")
+    for call in (problem.oracle, problem.evaluate):
+        with pytest.raises(TrainingError, match="no planes"):
+            call(np.zeros(problem.dim))

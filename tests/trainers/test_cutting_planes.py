@@ -1,0 +1,333 @@
+"""Cutting planes (n-slack, one-slack, bundle) against the optimum over all labellings, and their inner solvers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+import small
+from small import CASES, Case, Word
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.cutting.aggregated_qp import AggregatedModel
+from ssvm_trainers.cutting.kept_planes import KeptPlanes
+from ssvm_trainers.cutting.one_slack import OneSlack
+from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
+from toy_backends import Toys, registered
+
+#: What a bound may be off by: the accuracy of the reference.
+TINY = 1e-7
+
+TRAINERS = ("n-slack", "one-slack", "bundle")
+
+SOME = [Case(Word), Case(small.Tree, ragged=(1, 4), n=4), Case(small.Loopy, C=3.0), Case(small.Single, n=8)]
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_trainer = pytest.mark.parametrize("trainer", TRAINERS)
+
+
+def fitted(data, **options):
+    case = data.case
+    settings = {"C": case.C, "regularization": case.regularization, "random_state": 0, "n_threads": 1}
+    settings |= {"tol": 1e-8, "max_passes": 500} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return StructuredSVM(case.model, **settings).fit(data.X, data.Y, data.weight)
+
+
+def check(data, svm, best, risk="margin", power=1):
+    """Converged to the optimum, with true bounds."""
+    report, w = svm.report_, data.flat(svm.weights_)
+    slack = TINY * max(1.0, abs(best))
+    assert report.converged
+    assert report.certified
+    assert report.primal == pytest.approx(data.objective(w, risk, power), rel=1e-9, abs=1e-9)
+    assert report.dual - slack <= best <= report.primal + slack
+    assert report.primal <= best + 1e-6 * max(best, 0.1)
+    assert (w[data.nonneg] >= 0).all()
+
+
+def powers(number):
+    """Return (trainer, power) pairs: every trainer has each power in half of the cases (in all: the fuzzer optima)."""
+    return [(trainer, 1 + (number + k) % 2) for k, trainer in enumerate(TRAINERS)]
+
+
+@each_case
+def test_margin_rescaling_reaches_the_optimum(case):
+    data = case.make(1)
+    for trainer, power in powers(CASES.index(case)):
+        best, _ = data.optimum("margin", power)
+        check(data, fitted(data, trainer=trainer, power=power), best, "margin", power)
+
+
+@pytest.mark.parametrize("risk", ["hm", "perceptron", "slack"])
+@pytest.mark.parametrize("case", SOME, ids=str)
+def test_every_plane_risk_reaches_the_optimum(case, risk):
+    data = case.make(2)
+    for trainer, power in powers(SOME.index(case) + len(risk)):
+        best, _ = data.optimum(risk, power)
+        check(data, fitted(data, trainer=trainer, risk=risk, power=power), best, risk, power)
+
+
+@pytest.mark.parametrize("trainer", [*TRAINERS, "bcfw"])
+@pytest.mark.parametrize("case", [Case(Word, n=7), Case(small.Bounded, C=3.0), Case(small.Ties)], ids=str)
+def test_certificates_of_unfinished_fits_are_true_bounds(case, trainer):
+    data = case.make(2)
+    best, _ = data.optimum()
+    slack = TINY * max(1.0, best)
+    for max_passes in (1, 3, 8):
+        report = fitted(data, trainer=trainer, tol=0.0, max_passes=max_passes).report_
+        for event in report.history:
+            assert event.best_dual <= best + slack
+            assert np.isnan(event.best_primal) or event.best_primal >= best - slack
+        assert report.dual - slack <= best <= report.primal + slack
+
+
+VARIANTS = [
+    ("one-slack", {"cache": 0}),
+    ("one-slack", {"cache": 1, "max_cached_cuts": 3}),
+    ("one-slack", {"keep": 2, "cache": 3}),
+    ("bundle", {"stabilise": False}),
+    ("bundle", {"keep": 2}),
+    ("n-slack", {"keep": 1, "accuracy": 0.01}),
+    ("n-slack", {"accuracy": 0.9, "max_sweeps": 20}),
+]
+
+
+@pytest.mark.parametrize(("trainer", "options"), VARIANTS, ids=str)
+def test_variants_agree(trainer, options):
+    for case in (Case(Word, n=7, C=3.0), Case(small.Ties), Case(small.Tree, ragged=(4,), n=4)):
+        data = case.make(5)
+        best, _ = data.optimum()
+        check(data, fitted(data, trainer=trainer, trainer_options=options, tol=1e-7), best)
+
+
+@each_trainer
+def test_they_start_from_weights_they_are_given(trainer):
+    data = Case(Word, n=6).make(3)
+    svm = fitted(data, trainer=trainer)
+    cold = svm.report_.n_passes
+    svm.set_params(warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warm = svm.fit(data.X, data.Y).report_
+    assert warm.history[0].primal == pytest.approx(data.optimum()[0], rel=1e-6)
+    assert warm.n_passes < cold
+
+
+# -- other risks and powers --------------------------------------------------------------------------------
+
+
+def smooth_optimum(data, losses_count, power):
+    """Least objective of log-sum-exp risks over all labellings, by L-BFGS-B."""
+    s = np.ones(len(data.X)) if data.weight is None else data.weight
+
+    def objective(w):
+        value, grad = 0.5 * np.sum(data.scale * w**2), data.scale * w
+        for weight, (losses, psi) in zip(s, data.planes):
+            scores = losses_count * losses - psi @ w
+            risk = logsumexp(scores)
+            value += data.case.C * weight * risk**power
+            slope = power * risk ** (power - 1) if power > 1 else 1.0
+            grad = grad - data.case.C * weight * slope * (np.exp(scores - risk) @ psi)
+        return value, grad
+
+    bounds = [(0.0 if positive else None, None) for positive in data.nonneg]
+    start = np.zeros(len(data.nonneg))
+    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
+    return minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options).fun
+
+
+@pytest.mark.parametrize("power", [1, 1.5])
+@pytest.mark.parametrize("risk", ["log", "softmax-margin"])
+@pytest.mark.parametrize("case", [Case(Word, C=0.5), Case(small.Bounded), Case(small.Loopy)], ids=str)
+def test_bundle_minimises_smooth_risks(case, risk, power):
+    data = case.make(1)
+    best = smooth_optimum(data, float(risk == "softmax-margin"), power)
+    report = fitted(data, trainer="bundle", risk=risk, power=power, tol=1e-6).report_
+    assert report.converged
+    assert report.dual - 1e-6 * best <= best <= report.primal + 1e-6 * best
+    assert report.primal <= best * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("power", [1.5, 3.0])
+@pytest.mark.parametrize("case", [Case(Word), Case(small.Ties)], ids=str)
+def test_other_powers(case, power):
+    data = case.make(1)
+    reports = []
+    for trainer in ("one-slack", "bundle"):
+        svm = fitted(data, trainer=trainer, power=power, tol=1e-7, max_passes=2000)
+        assert svm.report_.converged
+        assert svm.report_.primal == pytest.approx(data.objective(data.flat(svm.weights_), power=power), rel=1e-9)
+        reports.append(svm.report_)
+    for one in reports:
+        for other in reports:
+            assert one.dual <= other.primal * (1 + 1e-12)
+    with pytest.raises(TrainingError, match="n-slack"):
+        fitted(data, trainer="n-slack", power=power)
+
+
+@pytest.mark.parametrize(
+    ("model", "risk", "other"), [(small.Loopy, "relaxed", "bcfw"), (small.Single, "smooth-hinge", "lbfgs")]
+)
+def test_bundle_agrees_with_other_trainers(model, risk, other):
+    data = Case(model, n=8, C=2.0).make(1)
+    both = [fitted(data, trainer=t, risk=risk, guarantee="bound", tol=1e-7).report_ for t in ("bundle", other)]
+    assert both[0].converged
+    assert both[0].primal == pytest.approx(both[1].primal, rel=1e-6)
+    assert max(one.dual for one in both) <= min(one.primal for one in both) * (1 + 1e-9)
+
+
+@st.composite
+def random_cases(draw):
+    """Data for a random chain or tree: bounds, scales, weights, sizes (0 included)."""
+    model = draw(st.sampled_from([Word, small.Tree, small.Ties, small.Tokens, small.Costs]))
+    names = [factor.name for factor in model.declaration.factors if factor.tie is None]
+    case = Case(
+        model,
+        n=draw(st.integers(1, 6)),
+        C=draw(st.sampled_from([0.01, 0.3, 1.0, 30.0])),
+        ragged=tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))),
+        regularization={name: draw(st.sampled_from([0.3, 1.0, 4.0])) for name in names},
+        weighted=draw(st.booleans()),
+    )
+    return case.make(draw(st.integers(0, 10**6)))
+
+
+@settings(max_examples=6)
+@given(random_cases(), st.sampled_from(["margin", "slack"]), st.sampled_from([1, 2]))
+def test_all_reach_the_optimum_of_random_problems(data, risk, power):
+    best, _ = data.optimum(risk, power)
+    for trainer in TRAINERS:
+        check(data, fitted(data, trainer=trainer, risk=risk, power=power, tol=1e-7), best, risk, power)
+
+
+@each_trainer
+def test_threads_change_nothing(trainer):
+    data = Case(Word, n=40, ragged=(2, 4)).make(0)
+    first, second = (fitted(data, trainer=trainer, n_threads=n, max_passes=6).coef_ for n in (1, 2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_what_they_do_not_cover_is_refused():
+    data = Case(Word).make(0)
+    for trainer in ("n-slack", "one-slack"):
+        with pytest.raises(TrainingError, match=r"bundle"):
+            fitted(data, trainer=trainer, risk="log")
+    for trainer in TRAINERS:
+        with pytest.raises(TrainingError, match="every factor regularised"):
+            fitted(data, trainer=trainer, regularization={"emit": 0.0})
+
+
+@each_trainer
+def test_inexact_oracles_give_true_bounds_or_none(trainer):
+    data = Case(Word, n=5).make(0)
+    best, _ = data.optimum()
+    with registered(Toys()):
+        bounding = fitted(data, trainer=trainer, backend="toy-bounding", max_passes=30).report_
+        heuristic = fitted(data, trainer=trainer, backend="toy-heuristic", max_passes=30).report_
+    assert bounding.certified
+    assert bounding.dual - TINY <= best <= bounding.dual + bounding.gap + TINY
+    assert not heuristic.certified
+    assert np.isnan(heuristic.gap)
+    assert heuristic.dual <= best + TINY  # its planes are true ones
+
+
+# -- parts -------------------------------------------------------------------------------------------------
+
+
+def reference_on_simplex(hessian, linear):
+    """The maximum by Clarabel."""
+    import clarabel
+    from scipy import sparse
+
+    k = len(linear)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    A = sparse.csc_array(np.vstack([np.ones((1, k)), -np.eye(k)]))
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(k)]
+    b = np.append(1.0, np.zeros(k))
+    found = clarabel.DefaultSolver(sparse.csc_array(np.triu(hessian)), -linear, A, b, cones, settings).solve()
+    return -found.obj_val
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_simplex_solver(seed):
+    """Full and deficient rank, repeated columns, no curvature at all, warm and cold starts."""
+    rng = np.random.default_rng(seed)
+    k, rank = int(rng.integers(1, 25)), int(rng.integers(0, 12))
+    columns = rng.normal(size=(rank, k)) * 10.0 ** rng.integers(-3, 4)
+    linear = rng.normal(size=k)
+    if k > 4:
+        columns[:, 1], linear[1] = columns[:, 0], linear[0]
+        columns[:, 2] = 0.5 * (columns[:, 0] + columns[:, 3])
+    hessian = columns.T @ columns
+    start = rng.dirichlet(np.ones(k)) if seed % 2 else np.eye(k)[int(rng.integers(k))]
+    found = maximise_on_simplex(hessian, linear, start)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1.0, abs=1e-12)
+
+    def value(a):
+        return linear @ a - 0.5 * a @ hessian @ a
+
+    assert value(found) >= value(start) - 1e-14 * abs(value(start)) - 1e-12
+    slope = linear - hessian @ found
+    size = np.abs(linear).max() + np.abs(hessian).max(initial=0.0)
+    assert slope.max() - found @ slope <= 1e-11 * size  # the duality gap
+    assert value(found) == pytest.approx(reference_on_simplex(hessian, linear), rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_model_with_bounds_is_solved(seed):
+    """Weights with lower bounds (zero and others): the dual value equals the primal of the model."""
+    rng = np.random.default_rng(seed)
+    dim, k = int(rng.integers(2, 12)), int(rng.integers(1, 20))
+    lower = np.where(rng.random(dim) < 0.6, rng.choice([0.0, -0.3, 0.2], dim), -np.inf)
+    objective = RegularizedRisk(0.1, 3, np.ones(3), rng.uniform(0.3, 3.0, dim), lower)
+    model = AggregatedModel(objective, keep=100)
+    for _ in range(k):
+        model.add(rng.normal(size=dim), float(rng.normal() + 1.0))
+        model.solve()
+        assert (model.w >= lower).all()
+        assert model.bound(model.w) - model.dual <= 1e-10 * (1.0 + abs(model.dual))
+
+
+def test_planes_without_weight_are_forgotten():
+    problem = Case(Word, n=8, C=5.0).make(0).problem()
+    steps = OneSlack(keep=3, cache=2).steps(problem, StopRule())
+    sizes = [next(steps).extra["planes"] for _ in range(25)]
+    assert max(sizes) < 60
+    kept = KeptPlanes(problem, limit=2)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        kept.add(problem.oracle(rng.normal(size=problem.dim)))
+        assert np.bincount(kept.owner).max() <= 2
+        assert len(kept) == len(kept._known) == kept.rows.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("case", "power", "relaxed"),
+    [(Case(Word, n=6), 1.0, False), (Case(Word, n=6), 2.0, False), (Case(small.Loopy, C=9.0), 2.0, True)],
+)
+def test_cuts_from_kept_planes_touch_from_below(case, power, relaxed):
+    options = {"risk": "relaxed", "backend": "lp"} if relaxed else {}
+    problem = case.make(0).problem(power=power, **options)
+    kept, rng = KeptPlanes(problem), np.random.default_rng(0)
+    for _ in range(5):
+        w = rng.normal(size=problem.dim)
+        before = kept.cut(w)[0]
+        assert kept.add(problem.oracle(w)) <= problem.n
+        assert kept.add(problem.oracle(w)) == 0
+        value, v, b = kept.cut(w)
+        assert before <= value == pytest.approx(problem.value(w)[0], rel=1e-12)
+        for other in rng.normal(size=(5, problem.dim)):
+            assert problem.objective.regularizer(other) + b - v @ other <= problem.value(other)[0] + 1e-12

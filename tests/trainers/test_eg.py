@@ -1,0 +1,159 @@
+"""Exponentiated gradient on the dual of the margin: bounds, optimum, marginals, checkpoints."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from test_optimum import check_certificate, fitted
+
+import small
+from small import Case, Word
+from ssvm_dsl.compiler import ground
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.risks.mixture import MarginMixtureProblem
+from ssvm_trainers.dual import eg
+
+CASES = [
+    Case(Word, n=7),
+    Case(Word, C=3.0, n=7, weighted=True, regularization={"trans": 0.3}, tag="-weighted"),
+    Case(small.Ties, n=6),
+    Case(small.Tree, ragged=(4,), n=4),
+    Case(small.Loopy),
+    Case(small.Joint, ignore=9, n=6),
+    Case(small.Costs),
+    Case(small.Bounded, C=3.0),
+    Case(small.Layers, ragged=(1, 2), n=4),
+]
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@each_case
+def test_the_margin_optimum_is_reached_and_no_bound_passes_it(case):
+    data = case.make(0)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="eg", tol=1e-3, max_passes=3000)
+    check_certificate(data, svm, best)
+    assert svm.report_.converged
+    assert svm.report_.primal <= best * (1 + 1e-3) + 1e-9
+    duals = [event.dual for event in svm.report_.history]
+    assert all(event.dual <= best * (1 + 1e-7) <= event.primal * (1 + 2e-7) for event in svm.report_.history)
+    assert all(b >= a - 1e-12 * abs(a) for a, b in pairwise(duals))  # the dual never falls
+
+
+def test_unfinished_fits_have_true_bounds():
+    data = Case(Word, n=7, C=50.0).make(1)
+    best, _ = data.optimum()
+    for max_passes in (1, 3, 10, 40):
+        svm = fitted(data, trainer="eg", tol=0.0, max_passes=max_passes)
+        check_certificate(data, svm, best)
+        assert svm.report_.dual < best < svm.report_.primal
+
+
+def test_ten_times_the_accuracy_is_within_reach():
+    data = Case(Word, n=7).make(0)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="eg", tol=1e-4, max_passes=3000)
+    check_certificate(data, svm, best)
+    assert svm.report_.converged
+
+
+@pytest.mark.parametrize("step_size", [1e-4, 1.0])
+def test_any_first_step_will_do(step_size):
+    data = Case(Word, n=7).make(2)
+    best, _ = data.optimum()
+    svm = fitted(data, trainer="eg", tol=1e-3, max_passes=3000, trainer_options={"step_size": step_size})
+    check_certificate(data, svm, best)
+    assert svm.report_.converged
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 200.0])
+@each_case
+def test_mixed_planes_are_sums_over_all_labellings(case, size):
+    data = case.make(3)
+    grounded, rng = data.grounded, np.random.default_rng(0)
+    problem = mixture(data)
+    blocks = {block.name: block for block in grounded.parameters.blocks}
+    u = size * rng.normal(size=problem.dim)
+    flat = data.flat({name: block.view(u) for name, block in blocks.items()})
+    for i, (losses, psi) in enumerate(data.planes):
+        t = size * rng.random()
+        log_q = t * losses - psi @ flat
+        q = np.exp(log_q - log_q.max())
+        q /= q.sum()
+        found, loss = problem.mixed_plane(u, t, i)
+        shown = data.flat({name: block.view(found) for name, block in blocks.items()})
+        np.testing.assert_allclose(shown, q @ psi, atol=1e-8)
+        assert loss == pytest.approx(float(q @ losses), abs=1e-9)
+
+
+def mixture(data):
+    """The problem that trainers with marginals see."""
+    from ssvm_dsl.inference.planner import plan
+    from ssvm_dsl.inference.session import open_plan
+    from ssvm_dsl.ir.need import Need, Task
+    from ssvm_dsl.learning.risks.kinds import find_risk
+
+    plain, risk = data.problem(), find_risk("margin")
+    tasks, abilities = risk.asks(plain.loss, marginals=True)
+    assert tasks == {Task.MAP, Task.MARGINALS}
+    session = open_plan(plan(Need.of(plain.program, tasks=tasks, abilities=abilities)), plain.program)
+    made = risk.problem(plain.parameters, plain.loss, plain.objective, session, small.OneThread(), marginals=True)
+    assert isinstance(made, MarginMixtureProblem)
+    return made
+
+
+def test_warm_starts_and_other_values_of_C():
+    data = Case(Word, n=7).make(0)
+    svm = fitted(data, trainer="eg", tol=1e-3, max_passes=3000, warm_start=True)
+    assert svm.certified_gap(data.case.C) == pytest.approx(svm.report_.relative_gap)
+    assert svm.certified_gap(2 * data.case.C) > svm.report_.relative_gap
+    svm.fit(data.X, data.Y)
+    check_certificate(data, svm, data.optimum()[0])
+    assert svm.report_.converged
+
+
+@pytest.mark.parametrize("risk", ["margin", "log"])
+def test_a_fit_in_pieces_is_the_fit_in_one(risk, tmp_path):
+    data, file = Case(Word, n=8, C=2.0).make(0), str(tmp_path / "fit.ckpt")
+
+    def fit(passes, checkpoint=None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            more = {"checkpoint": checkpoint, "checkpoint_seconds": 0.0} if checkpoint else {}
+            return fitted(data, risk=risk, trainer="eg", tol=1e-12, max_passes=passes, **more)
+
+    whole = fit(60)
+    for passes in (1, 5, 20, 60):
+        part = fit(passes, file)
+    np.testing.assert_array_equal(part.coef_, whole.coef_)
+    assert part.report_.dual == whole.report_.dual
+    assert part.report_.n_oracle_calls == whole.report_.n_oracle_calls
+    assert len(part.report_.history) == len(whole.report_.history)
+
+
+@pytest.mark.parametrize(("risk", "marginals"), [("margin", True), ("relaxed", False)])
+def test_problems_of_sums_refuse_other_losses(risk, marginals):
+    """What ``fit`` refuses with alternatives, the problems refuse, too."""
+    data = Case(small.AllOrNothing).make(0)
+    grounded = ground(small.AllOrNothing, data.X, data.Y)
+    objective = regularized_risk(grounded.parameters, 1.0, np.ones(len(data.X)))
+    with pytest.raises(OptionError, match="needs a loss that adds up over variables, not ZeroOne"):
+        find_risk(risk).problem(grounded.parameters, grounded.loss, objective, None, None, marginals)
+
+
+def test_what_eg_cannot_do_is_refused(monkeypatch):
+    with pytest.raises(TrainingError, match=r"'eg' works on distributions over labellings.*adds up.*not ZeroOne"):
+        fitted(Case(small.AllOrNothing).make(0), trainer="eg")
+    with pytest.raises(TrainingError, match="trainer 'eg' does not minimise risk 'hm'"):
+        fitted(Case(Word).make(0), trainer="eg", risk="hm")
+    with pytest.raises(OptionError, match=r"'step_size' is above 0 and at most 1, got 2"):
+        fitted(Case(Word).make(0), trainer="eg", trainer_options={"step_size": 2})
+    monkeypatch.setattr(eg, "MAX_NUMBERS", 100)
+    with pytest.raises(TrainingError, match=r"two vectors of 15 weights for each of 5 examples.*'bcfw'"):
+        fitted(Case(Word).make(0), trainer="eg")

@@ -1,0 +1,229 @@
+"""Relaxed training factor by factor: the optimum of training with an oracle, true bounds at any time, refusals."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from small import OneThread
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, complete, ground
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.ir.need import Guarantee, Need
+from ssvm_dsl.learning.objective import regularized_risk
+from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.factors import blocks
+from ssvm_trainers.planes.factors.blocks import FactorRun, own_tables, suits
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Untied(Model):
+    """All kinds of factors, none of which shares its weights."""
+
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 3)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge", features=x)
+    same = Factor(complete(y), form=POTTS, per="edge", nonneg=True)
+    triple = Factor(cliques(y, [(0, 1, 2), (3, 1, 2)]), per="edge")
+    loss = Hamming(y)
+
+
+class Binary(Model):
+    """Two states, and tables that are more than weights of their own."""
+
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge", features=x)
+    same = Factor(complete(y), form=POTTS, per="edge", nonneg=True)
+    loss = Hamming(y)
+
+
+class Tied(Model):
+    """Examples of different lengths whose factors share everything."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 3)
+    unary = Factor(y, features=x)
+    near = Factor(chain(y))
+    same = Factor(chain(y), form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+def untied(n=8, seed=1):
+    rng = np.random.default_rng(seed)
+    return Untied, list(rng.normal(size=(n, 2))), list(rng.integers(3, size=(n, 4)))
+
+
+def binary(n=8, seed=1):
+    rng = np.random.default_rng(seed)
+    return Binary, list(rng.normal(size=(n, 2))), list(rng.integers(2, size=(n, 4)))
+
+
+def tied(seed=1):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(t, 2)) for t in (2, 1, 5, 3, 4, 3)]
+    return Tied, X, [rng.integers(3, size=len(x)) for x in X]
+
+
+CASES = {"untied": untied, "binary": binary, "tied": tied}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    return CASES[request.param]()
+
+
+def problem_of(model, X, Y, backend="ad3", weight=None, lam=0.05):
+    grounded = ground(model, X, Y)
+    asked = find_risk("relaxed").asks(grounded.loss)[0]
+    session = open_plan(plan(Need.of(grounded.program, asked, Guarantee.BOUND), backend), grounded.program)
+    weight = np.ones(len(X)) if weight is None else weight
+    objective = regularized_risk(grounded.parameters, lam, weight, {"unary": 0.5}, 1.0)
+    return find_risk("relaxed").problem(grounded.parameters, grounded.loss, objective, session, OneThread())
+
+
+def certified(problem, blocks, tol, start=None, most=3000):
+    """The first iterate with a small enough gap."""
+    for one in islice(BCFW(blocks=blocks, random_state=0).steps(problem, StopRule(tol=tol), start), most):
+        if np.isfinite(one.upper) and one.upper - one.dual <= tol * one.upper:
+            return one
+    raise AssertionError("the gap does not close")
+
+
+def test_one_optimum_by_factors_and_by_examples(case):
+    weight = np.linspace(0.0, 2.0, len(case[1]))
+    exact = certified(problem_of(*case, "lp", weight), "examples", 1e-3)
+    found = certified(problem_of(*case, "lp", weight), "factors", 1e-3)
+    assert found.upper == pytest.approx(exact.upper, rel=2e-3)
+    assert found.dual <= exact.upper
+    assert exact.dual <= found.upper
+    bounded = problem_of(*case).objective.lower > -np.inf
+    assert bounded.any()
+    assert (found.w[bounded] >= 0.0).all()
+
+
+def test_bounds_are_true_at_any_time(case):
+    problem = problem_of(*case, "lp")
+    best = certified(problem_of(*case, "lp"), "examples", 1e-3)
+    run = FactorRun(problem, 0, None)
+    for _ in range(12):
+        for _ in range(3):
+            run.iterate(StopRule())
+        one = run.certified()
+        exact = problem.evaluate(one.w)
+        assert one.dual <= best.upper + 1e-9
+        assert one.upper >= exact[0] - 1e-7
+        v, b = one.plane
+        assert problem.objective.dual(v, b) == one.dual
+        assert exact[1] >= problem.objective.regularizer(one.w) + b - v @ one.w - 1e-9  # the plane is below
+
+
+def test_curvature_is_never_underestimated(case):
+    problem, rng = problem_of(*case), np.random.default_rng(5)
+    program, run = problem.parameters.program, FactorRun(problem, 0, None)
+    curvature, factors = run.curvature, run.factors
+    for i in range(problem.n):
+        for kind in ("node", "factor"):
+            change = np.zeros(len(run.mu))
+            states = program.state_ptr[program.var_ptr[[i, i + 1]]]
+            if kind == "node":
+                change[slice(*states)] = rng.normal(size=states[1] - states[0])
+                length = np.repeat(curvature.node, program.card) @ change[: program.n_states] ** 2
+            else:
+                length = 0.0
+                for f in range(factors.start[factors.shape[i]], factors.start[factors.shape[i] + 1]):
+                    g = factors.group[f]
+                    values, at = rng.normal(size=factors.n_configs[g]), factors.mu_at[i, g] + factors.mu[f]
+                    change[at : at + len(values)] = values
+                    length += curvature.factor[curvature.at[i] + f] * values @ values
+            v = run._plane(run.mu - change)[0] - run._plane(run.mu)[0]
+            stretched = v * v / problem.objective.scale
+            assert stretched.sum() * problem.n**2 <= length * (1 + 1e-9)
+
+
+def test_tables_that_are_weights():
+    problem = problem_of(*untied())
+    program, run = problem.parameters.program, FactorRun(problem, 0, None)
+    run.w[:] = np.random.default_rng(2).normal(size=problem.dim)
+    pool, factors = np.concatenate([t.ravel() for t in problem.scores(run.w).tables]), run.factors
+    own, n = factors.own >= 0, factors.n_configs[factors.group]
+    assert (
+        set(factors.group[own]) == set(own_tables(problem)) == {g for g, k in enumerate(program.groups) if k.arity == 3}
+    )
+    for f in np.flatnonzero(own):
+        for base in factors.table_at[factors.shape == np.searchsorted(factors.start, f, "right") - 1, factors.group[f]]:
+            np.testing.assert_array_equal(run.w[factors.own[f] :][: n[f]], pool[base + factors.table[f] :][: n[f]])
+    assert own_tables(problem_of(*binary())) == {}  # features, and a form
+
+
+def test_going_on_from_a_state_is_bit_for_bit(case):
+    stop = StopRule(tol=1e-9)
+    straight = [
+        one.w.copy() for one in islice(BCFW(blocks="factors", random_state=0).steps(problem_of(*case), stop), 30)
+    ]
+    broken = BCFW(blocks="factors", random_state=0)
+    assert len(list(islice(broken.steps(problem_of(*case), stop), 17))) == 17
+    state, again = deepcopy(broken.state()), BCFW(blocks="factors", random_state=0)
+    rest = [one.w.copy() for one in islice(again.resume(problem_of(*case), stop, state), 13)]
+    np.testing.assert_array_equal(rest, straight[17:])
+
+
+def test_messages_in_single_precision(monkeypatch):
+    monkeypatch.setattr(blocks, "SINGLE", 0)
+    problem = problem_of(*binary())
+    run = FactorRun(problem, 0, None)
+    assert run.messages.dtype == np.float32
+    for _ in range(200):
+        run.iterate(StopRule())
+    one = run.certified()
+    assert one.dual <= one.upper
+    assert one.upper - one.dual <= 3e-3 * one.upper
+    assert one.upper >= problem.evaluate(one.w)[0] - 1e-7
+    again = FactorRun(problem, 0, None)
+    again.restore(deepcopy(run.state()), {"dim": problem.dim, "n": problem.n})
+    assert again.messages.dtype == np.float32
+    np.testing.assert_array_equal(again.iterate(StopRule()).w, run.iterate(StopRule()).w)
+
+
+def test_warm_starts(case):
+    near = certified(problem_of(*case, "lp"), "factors", 1e-2).w
+    first, second = islice(BCFW(blocks="factors", random_state=0).steps(problem_of(*case), StopRule(), near), 2)
+    np.testing.assert_array_equal(first.w, near)
+    assert 0.0 < first.dual <= first.primal
+    assert second.n_passes == pytest.approx(1.1)
+    assert certified(problem_of(*case, "lp"), "factors", 1e-2, near).upper > 0.0
+
+
+def test_auto_takes_factors_where_weights_are_not_shared():
+    assert suits(problem_of(*untied()))
+    assert not suits(problem_of(*tied()))
+    runs = [BCFW().begin(problem_of(*one), None) for one in (untied(), tied())]
+    assert [isinstance(run, FactorRun) for run in runs] == [True, False]
+
+
+def test_the_report_of_an_estimator():
+    model, X, Y = untied()
+    report = StructuredSVM(model, C=1.0, risk="relaxed", random_state=0, tol=1e-2).fit(X, Y).report_
+    assert report.converged
+    assert report.certified
+    assert report.n_oracle_calls == 2 * len(X)  # one pass of the oracle to check the objective, one for tightness
+    assert 0.0 <= report.tightness <= 1.0
+
+
+def test_refusals():
+    model, X, Y = untied()
+    options = {"trainer_options": {"blocks": "factors"}, "max_passes": 2}
+    with pytest.raises(OptionError, match="blocks='factors' is for the risk 'relaxed'"):
+        StructuredSVM(model, **options).fit(X, Y)

@@ -1,0 +1,194 @@
+"""Joint steps of ``bcfw``: the dual over kept planes against a quadratic program, and fits with few weights."""
+
+from __future__ import annotations
+
+import clarabel
+import numpy as np
+import pytest
+from scipy import sparse
+
+import small
+from small import Case
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, grid
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.cutting.kept_planes import each
+from ssvm_trainers.planes.bcfw import BCFW
+from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work, places
+
+
+def best_over_rows(objective, share, rows):
+    """The optimum of ``lam/2 |w|^2 + sum_i share_i max(0, max_k loss_k - psi_k . w)``, w above its lower bounds."""
+    n, dim, m = len(share), rows.psi.shape[1], len(rows.loss)
+    bounded = np.flatnonzero(objective.lower > -np.inf)
+    curve = sparse.block_diag([sparse.diags(objective.lam * objective.scale), sparse.csc_matrix((n, n))], format="csc")
+    cost = np.concatenate([np.zeros(dim), share])
+    slack = sparse.csr_matrix((np.ones(m), (np.arange(m), rows.owner)), shape=(m, n))
+    left = sparse.vstack(
+        [
+            sparse.hstack([-sparse.csr_matrix(rows.psi), -slack]),
+            sparse.hstack([sparse.csr_matrix((n, dim)), -sparse.identity(n)]),
+            -sparse.identity(dim + n, format="csr")[bounded],
+        ],
+        format="csc",
+    )
+    right = np.concatenate([-rows.loss, np.zeros(n), -objective.lower[bounded]])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    cones = [clarabel.NonnegativeConeT(len(right))]
+    return clarabel.DefaultSolver(curve, cost, left, right, cones, settings).solve().obj_val
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_climb_reaches_the_best_dual_weights_of_the_kept_planes(seed, bounded):
+    rng = np.random.default_rng(seed)
+    n, dim = 12, 4
+    owner = np.sort(np.concatenate([rng.integers(n, size=40), [0]]))
+    lower = np.where(bounded & (np.arange(dim) < 2), 0.0, -np.inf)
+    objective = RegularizedRisk(0.02, n, rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, dim), lower)
+    share = objective.weight / n
+    alpha = rng.uniform(size=len(owner)) / 50.0
+    rows = KeptRows(owner, rng.uniform(size=len(owner)), 3.0 * rng.normal(size=(len(owner), dim)), alpha)
+
+    def dual(alpha):
+        mixed = share[owner] * alpha
+        return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
+
+    best = best_over_rows(objective, share, rows)
+    found, w, _ = climb(objective, share, rows, 1e-7 * best)
+    assert (found >= 0.0).all()
+    assert (np.bincount(owner, found) <= 1.0 + 1e-12).all()
+    assert dual(alpha) <= dual(found) <= best * (1.0 + 1e-6)
+    assert dual(found) == pytest.approx(best, rel=1e-6)
+    risks = np.zeros(n)
+    np.maximum.at(risks, owner, rows.loss - rows.psi @ w)
+    assert objective.regularizer(w) + float(share @ risks) == pytest.approx(best, rel=1e-6)
+    assert (w >= lower).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        (Case(small.Word, n=6), {}),
+        (Case(small.Tree, ragged=(1, 4), n=4), {}),
+        (Case(small.Loopy, C=9.0), {"risk": "relaxed", "backend": "lp"}),
+    ],
+    ids=str,
+)
+def test_rows_are_the_planes_of_the_oracle(case, options):
+    problem = case.make(0).problem(**options)
+    w = np.random.default_rng(0).normal(size=problem.dim)
+    run = BCFW(blocks="auto" if not options else "examples", random_state=0).begin(problem, None)
+    planes = problem.oracle(w)
+    run._take(planes)
+    psi = np.zeros((int(run.planes.kept_planes.n_planes.sum()), problem.dim))
+    run.planes.vectors(psi)
+    rows = KeptRows.of(run.planes.kept_planes, psi)
+    assert len(rows.owner) == len(psi) > 0
+    found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
+    for owner, loss, psi in zip(rows.owner, rows.loss, rows.psi):
+        one = found[int(owner)]
+        assert loss == pytest.approx(one.loss[0], abs=1e-12)
+        np.testing.assert_allclose(psi, problem.accumulate(one, np.ones(1), np.zeros(problem.dim)), atol=1e-12)
+    before = run.planes.refresh()
+    run.planes.kept_planes.alpha[places(run.planes.kept_planes)] = rows.alpha
+    assert run.planes.refresh()[0] == before[0]
+
+
+class Line(Model):
+    T = Dim()
+    x = Input(T, 3)
+    y = Label(T, 2)
+    unary = Factor(y, features=x)
+    pair = Factor(chain(y))
+    loss = Hamming(y, normalize=True)
+
+
+class Picture(Model):
+    H, W = Dim(), Dim()
+    x = Input(H, W, 2)
+    y = Label(H, W, 2)
+    unary = Factor(y, features=x)
+    same = Factor(grid(y), form=POTTS)
+    loss = Hamming(y, normalize=True)
+
+
+def lines(n, length=60):
+    rng = np.random.default_rng(0)
+    Y = [np.cumsum(rng.random(length) < 0.2) % 2 for _ in range(n)]
+    return [y[:, None] * [1.0, -0.5, 0.2] + rng.normal(size=(length, 3)) for y in Y], Y
+
+
+def pictures(n, side=6):
+    rng = np.random.default_rng(0)
+    Y = [(np.add.outer(np.arange(side), np.arange(side)) > rng.integers(2 * side)).astype(int) for _ in range(n)]
+    return [y[:, :, None] * [0.8, -0.8] + rng.normal(size=(side, side, 2)) for y in Y], Y
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "settings"),
+    [
+        (Line, lines(30), {}),
+        (Line, lines(30), {"trainer_options": {"averaging": False}}),
+        (Picture, pictures(8), {}),
+        (Picture, pictures(8), {"risk": "relaxed", "trainer_options": {"blocks": "examples"}}),
+    ],
+)
+def test_few_weights_and_large_examples_take_few_passes(model, data, settings):
+    report = StructuredSVM(model, C=10.0, tol=1e-3, max_passes=60, random_state=0, **settings).fit(*data).report_
+    assert report.converged
+    settings = {"risk": settings.get("risk", "margin"), "trainer": "bundle"}
+    other = StructuredSVM(model, C=10.0, tol=1e-3, random_state=0, **settings).fit(*data)
+    assert report.primal == pytest.approx(other.report_.primal, rel=2e-3)
+
+
+def test_joint_steps_only_raise_the_dual():
+    problem = Case(small.Word, n=6, C=20.0).make(0).problem()
+    run = BCFW(random_state=0).begin(problem, None)
+    for _ in range(6):
+        run.iterate(StopRule(tol=1e-9))
+        before = run.planes.refresh()[0]
+        run._joint()
+        assert run.dual >= before - 1e-12
+
+
+def test_a_climb_keeps_to_its_budget_and_loses_nothing():
+    rng = np.random.default_rng(0)
+    n, dim = 12, 4
+    owner = np.sort(np.concatenate([rng.integers(n, size=40), [0]]))
+    objective = RegularizedRisk(0.02, n, np.ones(n), np.ones(dim), np.full(dim, -np.inf))
+    rows = KeptRows(owner, rng.uniform(size=41), 3.0 * rng.normal(size=(41, dim)), rng.uniform(size=41) / 50.0)
+
+    def dual(alpha):
+        mixed = alpha / n
+        return objective.dual(mixed @ rows.psi, float(mixed @ rows.loss))
+
+    reached = [dual(rows.alpha)]
+    for most in (0.0, 3.0 * cut_work(41, dim, 4), np.inf):
+        found = climb(objective, np.full(n, 1 / n), rows, 0.0, start=np.zeros(dim), most=most)
+        assert most == np.inf or found.operations <= most + 2.0 * cut_work(41, dim, 5)
+        reached.append(dual(found.alpha))
+    assert reached == sorted(reached)
+
+
+def test_joint_steps_take_no_more_operations_than_the_rest():
+    X, Y = lines(20, length=6)
+    report = StructuredSVM(Line, C=1.0, tol=1e-4, random_state=0).fit(X, Y).report_
+    shares = [event.extra["joint_share"] for event in report.history if "joint_share" in event.extra]
+    assert report.converged
+    assert 0.0 < shares[-1] <= 0.55
+
+
+def test_a_climb_that_gains_less_than_visits_waits_longer_for_the_next():
+    budget, enough = JointBudget(), LEAST_CUTS * cut_work(10, 4, LEAST_CUTS)
+    budget.earn(enough, 5.0)
+    assert budget.allows(10, 4)
+    budget.spend(enough, 1.0)
+    budget.earn(enough, 5.0)
+    assert not budget.allows(10, 4)
+    budget.earn(enough, 0.0)
+    assert budget.allows(10, 4)
+    budget.spend(enough, 9.0)
+    budget.earn(enough, 1.0)
+    assert budget.allows(10, 4)

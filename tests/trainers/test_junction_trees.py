@@ -1,0 +1,447 @@
+"""Marginals of the cliques of triangulated graphs: exact on any graph, for all trainers that work on marginals."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import logsumexp
+from test_lp_dual_qp import Triples, noise
+from test_optimum import check_certificate, check_optimal, fitted
+
+import small
+from small import Case
+from ssvm_dsl import (
+    POTTS,
+    Dim,
+    Edges,
+    Factor,
+    Forbid,
+    Given,
+    Hamming,
+    Input,
+    Label,
+    Model,
+    StructuredSVM,
+    along,
+    cliques,
+    complete,
+    pairs,
+)
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.ir import Group, Program
+from ssvm_dsl.learning.risks import factored
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.dual import extragradient, smo_kernels
+from ssvm_trainers.dual.junction_kernels import from_conditionals, to_conditionals
+from ssvm_trainers.dual.junction_trees import junction_trees
+from ssvm_trainers.dual.lp_dual_qp import LPDualQP
+from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, polytope_of, score_columns
+from ssvm_trainers.dual.smo import SMO
+
+#: What works on marginals of cliques.
+FACTORED = [("smo", {}), ("lp-dual-qp", {}), ("extragradient", {}), ("extragradient", {"geometry": "entropic"})]
+
+each_trainer = pytest.mark.parametrize(("trainer", "options"), FACTORED, ids=str)
+
+
+class Grid(Model):
+    """Two rows and more columns; neighbours that like to agree."""
+
+    H, W = Dim(2), Dim()
+    x = Input(H, W, 2)
+    y = Label(H, W, 2)
+    data = Factor(y, features=x)
+    across = Factor(pairs(y, W))
+    down = Factor(pairs(y, H), form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+class Wide(Model):
+    """Cliques of three, and pairs among them: five labels in a ring of triples."""
+
+    K = Dim(5)
+    x = Input(2)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    triple = Factor(cliques(y, [(0, 1, 2), (4, 2, 3), (3, 4, 0)]), per="edge", features=x)
+    loss = Hamming(y)
+
+
+CYCLIC = [
+    Case(small.Loopy),
+    Case(Grid, ragged=(2, 3), n=4),
+    Case(Wide, n=4),
+    Case(Triples, n=6, C=0.3, weighted=True, tag="-weighted"),
+]
+
+
+def random_program(rng: np.random.Generator, n_examples: int = 3) -> Program:
+    """Random graphs of up to six variables of one to three states, with factors of two and three variables."""
+    sizes = rng.integers(0, 7, n_examples)
+    ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
+    card = rng.integers(1, 4, ptr[-1]).astype(np.int32)
+    by_cards: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for lo, hi in itertools.pairwise(ptr.tolist()):
+        for arity in (2, 2, 2, 3, 2, 2, 3):
+            if hi - lo >= arity:
+                scope = tuple(lo + rng.choice(hi - lo, arity, replace=False))
+                by_cards.setdefault(tuple(card[list(scope)].tolist()), []).append(scope)
+    groups = []
+    for cards, scopes in by_cards.items():
+        scope = np.array(sorted(scopes, key=lambda s: np.searchsorted(ptr, min(s), "right")), np.int32)
+        starts = np.searchsorted(scope.min(axis=1), ptr).astype(np.int64)
+        rows = rng.integers(0, 2, len(scope)).astype(np.int32)
+        groups.append(Group.of(str(cards), cards, scope, starts, rows, 2, ptr))
+    return Program(ptr, card, tuple(groups)).validate()
+
+
+def labellings(program: Program, i: int):
+    lo, hi = program.var_ptr[i : i + 2]
+    return [np.array(one, np.int32) for one in itertools.product(*map(range, program.card[lo:hi]))]
+
+
+def whole(program: Program, i: int, labels: np.ndarray) -> np.ndarray:
+    """A labelling of all examples: that of one, zeros elsewhere."""
+    out = np.zeros(program.n_variables, np.int32)
+    out[program.var_ptr[i] : program.var_ptr[i + 1]] = labels
+    return out
+
+
+def score_of(program: Program, entries: np.ndarray, i: int, labels: np.ndarray) -> float:
+    """The score of a labelling by the definition of Theta."""
+    lo = program.var_ptr[i]
+    total, start = 0.0, program.n_states
+    total += sum(entries[program.state_ptr[lo + v] + s] for v, s in enumerate(labels))
+    for group in program.groups:
+        scope, table = group.factors(i)
+        for variables, row in zip(scope, table, strict=True):
+            total += entries[start + row * group.n_configs + np.dot(labels[variables], group.strides)]
+        start += group.n_tables * group.n_configs
+    return float(total)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_points_are_the_mixtures_of_labellings(seed):
+    """Truths are points, scores are those of Theta, and the best point of a linear function is a labelling."""
+    rng = np.random.default_rng(seed)
+    program = random_program(rng)
+    trees = junction_trees(program)
+    n_entries = program.n_states + sum(g.n_tables * g.n_configs for g in program.groups)
+    entries = rng.normal(size=n_entries)
+    costs, rows, right = trees.scores_of_cells(n_entries) @ entries, trees.equations(), trees.right()
+    assert np.linalg.matrix_rank(rows.toarray()) == trees.n_rows
+    best = 0.0
+    for i in range(program.n_examples):
+        scores = []
+        for labels in labellings(program, i):
+            x = np.zeros(trees.n_cells)
+            x[trees.labelling_cells(whole(program, i, labels))] = 1.0
+            np.testing.assert_array_equal(rows @ x, right)
+            scores.append(np.dot(x, np.where(trees.owner() == i, costs, 0.0)))
+            assert scores[-1] == pytest.approx(score_of(program, entries, i, labels), abs=1e-9)
+        best += max(scores)
+    found = linprog(-costs, A_eq=rows, b_eq=right) if trees.n_cells else None
+    assert -(found.fun if found else 0.0) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_passes_give_the_marginals_of_a_distribution(seed):
+    rng = np.random.default_rng(100 + seed)
+    program = random_program(rng, 2)
+    trees = junction_trees(program)
+    scores = rng.normal(size=trees.n_cells) * rng.choice([1.0, 100.0])
+    ruled_out = rng.random(trees.n_cells) < 0.3
+    ruled_out[trees.labelling_cells(rng.integers(program.card).astype(np.int32))] = False  # as the truth's never are
+    given = np.where(ruled_out, -np.inf, scores)
+    expected, possible = np.zeros(trees.n_cells), np.zeros(trees.n_cells, bool)
+    for i in range(program.n_examples):
+        cells = [trees.labelling_cells(whole(program, i, y)) for y in labellings(program, i)]
+        mine = slice(*trees.clique_ptr[i : i + 2])
+        logs = np.array([given[one[mine]].sum() for one in cells])
+        for one, log in zip(cells, logs - logsumexp(logs), strict=True):
+            expected[one[mine]] += np.exp(log)
+            possible[one[mine]] |= log > -np.inf
+    np.testing.assert_array_equal(trees.possible(~ruled_out), possible)
+    given = np.where(possible, scores, -np.inf)
+    logs, mu = given.copy(), np.zeros(trees.n_cells)
+    to_conditionals(trees, logs, np.empty(trees.n_rows), np.empty(trees.n_rows))
+    from_conditionals(trees, np.exp(logs), mu)
+    np.testing.assert_allclose(mu, expected, atol=1e-12)
+    again = logs.copy()
+    to_conditionals(trees, again, np.empty(trees.n_rows), np.empty(trees.n_rows))
+    np.testing.assert_allclose(again[possible], logs[possible], atol=1e-9)
+
+
+#: Entropic steps take long to the last digits.
+ON_CYCLES = [(case, *one) for one in FACTORED for case in (CYCLIC[:2] if one[1] else CYCLIC)]
+
+
+@pytest.mark.parametrize(("case", "trainer", "options"), ON_CYCLES, ids=str)
+def test_the_optimum_over_all_labellings(case, trainer, options):
+    data = case.make(0)
+    best, w = data.optimum()
+    svm = fitted(data, trainer=trainer, trainer_options=options, tol=9e-7 if options else 1e-7, max_passes=2000)
+    check_optimal(data, svm, best, w)
+    assert "of triangulated graphs: exact" in svm.report_.marginals
+
+
+@each_trainer
+def test_certificates_of_unfinished_fits_are_true_bounds(trainer, options):
+    data = CYCLIC[1].make(3)
+    best, _ = data.optimum()
+    for max_passes in (1, 3):
+        svm = fitted(data, trainer=trainer, trainer_options=options, tol=0.0, max_passes=max_passes)
+        check_certificate(data, svm, best)
+
+
+def test_squared_slacks():
+    data = Case(Wide, n=4).make(1)
+    best, _ = data.optimum(power=2)
+    report = fitted(data, trainer="lp-dual-qp", tol=1e-7, power=2).report_
+    assert report.converged
+    assert report.dual - 1e-7 <= best <= report.primal * (1 + 1e-7)
+
+
+def test_the_relaxation_is_another_optimum_and_the_report_says_so():
+    X, Y = noise()
+    fit = {"C": 4.0, "trainer": "lp-dual-qp", "tol": 1e-7, "random_state": 0}
+    exact = StructuredSVM(Triples, **fit).fit(X, Y).report_
+    relaxed = StructuredSVM(Triples, risk="relaxed", backend="lp", **fit).fit(X, Y).report_
+    assert exact.primal * (1 + 1e-4) < relaxed.primal
+    assert "local polytope" in relaxed.marginals
+    assert any(text == exact.marginals for _, text in exact.rows())
+
+
+# -- what is ruled out, and given ----------------------------------------------------------------------
+
+
+class Ruled(Model):
+    """A ring whose neighbours differ or follow each other, with given scores; one state is ruled out at times."""
+
+    N, M = Dim(), Dim()
+    x, mask = Input(N, 2), Input(N, 3)
+    e = Edges(M, over=N)
+    y = Label(N, 3, allowed=mask)
+    node = Factor(y, features=x)
+    edge = Factor(along(y, e))
+    no = Forbid(along(y, e), [(0, 2), (1, 1)])
+    some = Given(along(y, e), scores=np.cos(np.arange(9.0)).reshape(3, 3))
+    loss = Hamming(y)
+
+
+def rings(n: int, seed: int = 0):
+    """Rings of three to five variables whose labels keep the rules."""
+    rng, X, Y = np.random.default_rng(seed), [], []
+    while len(X) < n:
+        k = int(rng.integers(3, 6))
+        edges = np.stack([np.arange(k), (np.arange(k) + 1) % k], axis=1)
+        y, mask = rng.integers(3, size=k), np.ones((k, 3), dtype=np.int64)
+        mask[0, (y[0] + 1) % 3] = 0
+        if not any((y[a], y[b]) in ((0, 2), (1, 1)) for a, b in edges):
+            X.append({"x": rng.normal(size=(k, 2)), "mask": mask, "e": edges})
+            Y.append(y)
+    return X, Y
+
+
+@each_trainer
+def test_rules_and_given_scores(trainer, options):
+    X, Y = rings(5)
+    settings = {"C": 1.0, "random_state": 0, "max_passes": 2000}
+    best = StructuredSVM(Ruled, trainer="n-slack", tol=1e-8, **settings).fit(X, Y).report_
+    report = StructuredSVM(Ruled, trainer=trainer, trainer_options=options, tol=1e-7, **settings).fit(X, Y).report_
+    assert report.converged
+    assert report.primal == pytest.approx(best.primal, rel=1e-6)
+    assert report.dual <= best.primal * (1 + 1e-12)
+
+
+def test_distributions_of_eg_see_given_scores():
+    X, Y = rings(5)
+    settings = {"C": 0.3, "random_state": 0, "max_passes": 2000}
+    best = StructuredSVM(Ruled, trainer="n-slack", tol=1e-8, **settings).fit(X, Y).report_
+    report = StructuredSVM(Ruled, trainer="eg", tol=1e-4, **settings).fit(X, Y).report_
+    assert report.converged
+    assert report.dual <= best.primal * (1 + 1e-12)
+    assert report.primal == pytest.approx(best.primal, rel=1e-4)
+
+
+def test_any_numbers_make_a_valid_plane_without_what_is_ruled_out(monkeypatch):
+    X, Y = rings(4)
+    svm = StructuredSVM(Ruled, C=1.0, trainer="lp-dual-qp", tol=1e-6)
+    problems = []
+
+    def steps(self, problem, stop, start=None):
+        problems.append(problem)
+        return keep(self, problem, stop, start)
+
+    keep = LPDualQP.steps
+    monkeypatch.setattr(LPDualQP, "steps", steps)
+    svm.fit(X, Y)
+    problem, rng = problems[0], np.random.default_rng(0)
+    points = polytope_of(problem, "none")
+    assert isinstance(points, CliquePolytope)
+    assert not points.used.all()
+    rows = points.equations
+    for scale in (1e-3, 1.0):
+        x = np.maximum(points.truth() + scale * rng.normal(size=len(points.loss)), 0.0)
+        np.testing.assert_allclose(rows.matrix @ points.rounded(x), rows.right, atol=1e-14)
+        v, b = points.plane(x, problem.objective.weight)
+        for _ in range(5):
+            w = rng.normal(size=problem.dim)
+            risk = problem.objective.primal(w, problem.oracle(w).value) - problem.objective.regularizer(w)
+            assert risk >= b - v @ w - 1e-12
+    assert np.isfinite(points.plane(np.zeros(len(points.loss)), problem.objective.weight)[1])
+
+
+# -- steps ---------------------------------------------------------------------------------------------
+
+
+def test_marginals_of_smo_stay_in_the_polytope_to_the_last_bit():
+    trainer = SMO(random_state=0)
+    steps = trainer.steps(Case(Wide, n=5, C=2.0).make(1).problem(), StopRule(tol=1e-9))
+    for _ in range(15):
+        next(steps)
+    state = trainer._run.marginals
+    rows = state.polytope.equations
+    np.testing.assert_array_equal(rows.matrix @ state.mu[state.polytope.kept], rows.right)
+    np.testing.assert_array_equal(state.mu / smo_kernels.GRID, np.round(state.mu / smo_kernels.GRID))
+    assert 0.0 < state.mu.min(where=state.mu > 0.0, initial=1.0) < 1.0
+
+
+def test_a_step_of_smo_gains_what_it_says():
+    problem = Case(Wide, n=4).make(2).problem()
+    trainer = SMO(random_state=1)
+    steps = trainer.steps(problem, StopRule(tol=1e-9))
+    next(steps)
+    state, gains = trainer._run.marginals, []
+    before, _ = state.refresh()
+    planes = problem.oracle(state.w)
+    for _ in range(3):
+        gains.append(state.take(planes) + state.within(np.arange(problem.n)))
+        w = state.w.copy()
+        after, _ = state.refresh()
+        np.testing.assert_allclose(state.w, w, atol=1e-9)
+        assert after == pytest.approx(before + gains[-1], abs=1e-10)
+        before = after
+    assert max(gains) > 0.0
+
+
+@pytest.mark.parametrize("options", [{"geometry": "entropic"}, {"geometry": "entropic", "method": "dual"}], ids=str)
+def test_entropic_steps_go_on_bit_for_bit(options):
+    from ssvm_trainers.dual.extragradient import Extragradient
+
+    data, options = CYCLIC[1].make(0), options | {"evaluate_every": 3}
+    whole = [one.w for one in itertools.islice(Extragradient(**options).steps(data.problem(), StopRule()), 6)]
+    begun = Extragradient(**options)
+    assert len(list(itertools.islice(begun.steps(data.problem(), StopRule()), 3))) == 3
+    rest = list(itertools.islice(Extragradient(**options).resume(data.problem(), StopRule(), begun.state()), 3))
+    np.testing.assert_array_equal([one.w for one in rest], whole[3:])
+
+
+@pytest.mark.sensitive
+@pytest.mark.parametrize("case", [Case(small.Word), Case(small.Ties), CYCLIC[2]], ids=str)
+def test_averages_of_entropic_steps_come_close(case):
+    data, gaps = case.make(0), []
+    best, _ = data.optimum()
+    for max_passes in (3, 12):
+        options = {"geometry": "entropic", "method": "dual", "evaluate_every": 10}
+        svm = fitted(data, trainer="extragradient", trainer_options=options, tol=0.0, max_passes=max_passes)
+        check_certificate(data, svm, best)
+        gaps.append(svm.report_.gap)
+    assert gaps[1] < 0.5 * gaps[0]
+    assert gaps[1] < 0.2 * best
+
+
+def test_a_first_entropic_step_multiplies_probabilities(monkeypatch):
+    from ssvm_trainers.dual import entropic
+    from ssvm_trainers.dual.extragradient import Extragradient
+
+    monkeypatch.setattr(entropic, "SHORT", 0.0)  # steps do not become longer
+    problem = Case(small.Loopy, n=2).make(0).problem()
+    run = Extragradient(geometry="entropic", evaluate_every=1).begin(problem, None)
+    run.advance()
+    points, program = clique_polytope(problem), problem.program
+    columns = score_columns(points).toarray()
+    share = (problem.objective.weight / problem.n)[points.owner]
+    P = problem.objective.lam * np.eye(problem.dim) + columns.T @ (share[:, None] * columns) / run.beta
+    truth = points.truth_features(problem.objective.weight / problem.n)
+
+    def marginals(costs):
+        mu = np.zeros(points.n_cells)
+        for i in range(problem.n):
+            mine = slice(*points.trees.clique_ptr[i : i + 2])
+            cells = [points.trees.labelling_cells(whole(program, i, y))[mine] for y in labellings(program, i)]
+            logs = np.array([costs[one].sum() for one in cells])
+            for one, log in zip(cells, logs - logsumexp(logs), strict=True):
+                mu[one] += np.exp(log)
+        return mu
+
+    start = marginals(np.zeros(points.n_cells))
+    ahead = run.step * np.linalg.solve(P, truth - columns.T @ (share * start))
+    mu = marginals(run.step / run.beta * points.loss)
+    after = -problem.objective.lam * ahead + truth - columns.T @ (share * mu)
+    np.testing.assert_allclose(run.w, run.step * np.linalg.solve(P, after), atol=1e-9)
+    np.testing.assert_allclose(run.x, marginals(run.step / run.beta * (points.loss + columns @ ahead)), atol=1e-9)
+
+
+# -- refusals ------------------------------------------------------------------------------------------
+
+
+@each_trainer
+def test_wide_graphs_are_refused_with_figures(trainer, options, monkeypatch):
+    monkeypatch.setattr(factored, "MOST_STATES", 4.0)
+    words = rf"'{trainer}' works on marginals, and needs graphs of small treewidth: the cliques of triangulated ones "
+    words += r"have 2\^\d+ joint states \(of up to 3 variables in example 0\), and 2\^4 are kept at most; others .*bcfw"
+    with pytest.raises(TrainingError, match=words):
+        fitted(CYCLIC[0].make(0), trainer=trainer, trainer_options=options)
+
+
+def test_euclidean_steps_on_wide_separators_are_refused(monkeypatch):
+    monkeypatch.setattr(extragradient, "MOST_SHARED", 3)
+    data = CYCLIC[1].make(0)
+    with pytest.raises(TrainingError, match=r"share up to 4 joint states, and .* more than 3; use .*'entropic'"):
+        fitted(data, trainer="extragradient")
+    assert fitted(data, trainer="extragradient", trainer_options={"geometry": "entropic"}, tol=1e-3).report_.converged
+
+
+def test_entropic_steps_of_the_relaxed_risk_are_refused():
+    X, Y = noise()
+    svm = StructuredSVM(Triples, risk="relaxed", backend="lp", trainer="extragradient")
+    with pytest.raises(TrainingError, match="geometry='entropic' is that of distributions over labellings"):
+        svm.set_params(trainer_options={"geometry": "entropic"}).fit(X, Y)
+
+
+def test_examples_that_do_not_count():
+    data = replace(CYCLIC[0].make(0), weight=np.array([0.0, 0.0, 2.0, 0.0, 0.0]))
+    best, _ = data.optimum()
+    for trainer, options in FACTORED:
+        svm = fitted(data, trainer=trainer, trainer_options=options, tol=1e-3, max_passes=1000)
+        assert svm.report_.converged
+        assert svm.report_.primal == pytest.approx(best, rel=1e-3)
+
+
+class Complete(Model):
+    """Four labels of three states."""
+
+    K = Dim(4)
+    x = Input(2)
+    y = Label(K, 3)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
+
+
+def test_trainers_meet_on_a_complete_graph_of_three_states():
+    rng = np.random.default_rng(0)
+    X, Y = list(rng.normal(size=(5, 2))), list(rng.integers(3, size=(5, 4)))
+    settings = {"C": 0.5, "random_state": 0, "max_passes": 3000, "tol": 9e-7}
+    found = [
+        StructuredSVM(Complete, trainer=trainer, trainer_options=options, **settings).fit(X, Y).report_
+        for trainer, options in [("bcfw", {}), ("n-slack", {}), *FACTORED[:3]]
+    ]
+    assert all(one.converged for one in found)
+    assert max(one.dual for one in found) <= min(one.primal for one in found) * (1 + 1e-12)
+    assert max(one.primal for one in found) == pytest.approx(min(one.primal for one in found), rel=1e-6)

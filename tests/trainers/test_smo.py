@@ -1,0 +1,328 @@
+"""Structural SMO on the factored dual: optimum, bounds, the pair of a step, marginals, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_optimum import TINY, check_certificate, check_optimal, fitted
+
+import small
+from small import CASES, Case, Word
+from ssvm_dsl import StructuredSVM
+from ssvm_dsl.datasets import load_letters
+from ssvm_dsl.errors import TrainingError
+from ssvm_dsl.inference.checked_session import CheckedSession
+from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.dual import smo_kernels as kernels
+from ssvm_trainers.dual.smo import SMO
+from ssvm_trainers.dual.smo_state import MarginalState
+from toy_backends import Toys, registered
+
+#: What the trainer takes: forests with losses that add up.
+FORESTS = [case for case in CASES if case.model not in (small.Loopy, *small.LOSS_OF_WHOLE)]
+
+each_forest = pytest.mark.parametrize("case", FORESTS, ids=str)
+
+TREE = Case(small.Tree, ragged=(1, 4, 5), n=4)
+
+SOME = [Case(Word, n=7, C=3.0), TREE, Case(small.Ties, C=2.0, weighted=True, regularization={"agree": 0.3})]
+
+
+def smo(data, **options) -> StructuredSVM:
+    return fitted(data, **{"trainer": "smo", "tol": 1e-8, "max_passes": 2000} | options)
+
+
+# -- optimum and bounds ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2))
+@each_forest
+def test_it_reaches_the_optimum(case, seed):
+    data = case.make(seed)
+    best, w = data.optimum()
+    svm = smo(data, random_state=seed)
+    check_optimal(data, svm, best, w)
+    assert svm.report_.relative_gap <= 1e-8
+
+
+@pytest.mark.parametrize("case", SOME, ids=str)
+def test_it_does_so_without_a_compiled_oracle(case, monkeypatch):
+    monkeypatch.setattr(MarginProblem, "compiled", lambda self, tables=False: None)
+    data = case.make(3)
+    best, w = data.optimum()
+    check_optimal(data, smo(data), best, w)
+
+
+@each_forest
+def test_certificates_of_unfinished_fits_are_true_bounds(case):
+    data = case.make(2)
+    best, _ = data.optimum()
+    for max_passes in (1, 2, 4):
+        svm = smo(data, tol=0.0, max_passes=max_passes)
+        check_certificate(data, svm, best)
+        for event in svm.report_.history:
+            assert event.best_dual <= best + TINY * max(1.0, best)
+
+
+@st.composite
+def forest_cases(draw):
+    """Data for a random chain or forest: bounds, scales, weights, sizes."""
+    model = draw(st.sampled_from([Word, small.Tree, small.Ties, small.Tokens, small.Layers]))
+    names = [factor.name for factor in model.declaration.factors if factor.tie is None]
+    case = Case(
+        model,
+        n=draw(st.integers(1, 6)),
+        C=draw(st.sampled_from([0.01, 0.3, 1.0, 30.0])),
+        ragged=tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))),
+        regularization={name: draw(st.sampled_from([0.3, 1.0, 4.0])) for name in names},
+        weighted=draw(st.booleans()),
+    )
+    return case.make(draw(st.integers(0, 10**6)))
+
+
+@settings(max_examples=12)
+@given(forest_cases())
+def test_it_meets_other_trainers_at_the_optimum_of_random_problems(data):
+    best, w = data.optimum()
+    svm = smo(data, max_passes=5000)
+    check_optimal(data, svm, best, w)
+    for trainer in ("bcfw", "n-slack"):
+        other = fitted(data, trainer=trainer, tol=1e-7, max_passes=5000)
+        assert svm.report_.dual <= other.report_.primal * (1 + 1e-12)
+        assert other.report_.dual <= svm.report_.primal * (1 + 1e-12)
+
+
+def test_it_meets_bcfw_on_letters():
+    X, Y, *_ = load_letters(fold=1)
+    first, second = (letters(trainer).fit(X[:60], Y[:60]).report_ for trainer in ("smo", "bcfw"))
+    assert first.converged
+    assert first.primal == pytest.approx(second.primal, rel=2e-4)
+    assert max(first.dual, second.dual) <= min(first.primal, second.primal)
+
+
+class Letters(small.Model):
+    T = small.Dim()
+    x = small.Input(T, 128)
+    y = small.Label(T, "abcdefghijklmnopqrstuvwxyz")
+    emit = small.Factor(y, features=x)
+    trans = small.Factor(small.chain(y))
+    loss = small.Hamming(y)
+
+
+def letters(trainer: str) -> StructuredSVM:
+    return StructuredSVM(Letters, C=0.1, trainer=trainer, tol=1e-4, random_state=0, n_threads=1)
+
+
+def test_inexact_oracles_give_true_bounds_or_none():
+    data = Case(Word, n=5).make(0)
+    best, _ = data.optimum()
+    with registered(Toys()):
+        bounding = smo(data, backend="toy-bounding", max_passes=30).report_
+        heuristic = smo(data, backend="toy-heuristic", max_passes=30).report_
+    assert bounding.certified
+    assert bounding.dual - TINY <= best <= bounding.dual + bounding.gap + TINY
+    assert not heuristic.certified
+    assert np.isnan(heuristic.gap)
+    assert heuristic.dual <= best + TINY
+
+
+# -- the pair of a step ------------------------------------------------------------------------------------
+
+
+def mixture(state: MarginalState, rng: np.random.Generator, n: int) -> None:
+    """Give every example the marginals of a few random labellings, in multiples of the grid."""
+    fixed, space, program = state.fixed, state.space, state.problem.program
+    for i in range(program.n_examples):
+        lo, hi = program.var_ptr[i : i + 2]
+        for _ in range(n):
+            new = rng.integers(program.card[lo:hi])
+            slope = kernels.extremes(state.maps, state.trees, fixed, space, state.mu, i, state.w)[0]
+            assert slope >= 0.0
+            space.pair[: hi - lo] = new
+            differences = kernels.list_differences(state.maps, fixed, space, i)
+            most = kernels.most_to_give(state.maps, state.trees, fixed, space, state.mu, i, differences)
+            amount = np.floor(0.6 * rng.random() * most / kernels.GRID) * kernels.GRID
+            kernels.give(state.maps, state.trees, fixed, space, state.mu, i, differences, amount)
+
+
+def by_group(state: MarginalState):
+    """Views of the marginals: (group, table of each factor)."""
+    program = state.problem.program
+    for fmap, base in zip(state.problem.parameters.maps, state.trees.base):
+        if base >= 0:
+            group = program.groups[fmap.group]
+            yield group, state.mu[base : base + group.n_factors * group.n_configs].reshape(-1, *group.cards)
+
+
+def in_support(state: MarginalState, i: int):
+    """Every labelling of example i all of whose parts have positive marginals."""
+    program = state.problem.program
+    lo, hi = program.var_ptr[i : i + 2]
+    for labels in itertools.product(*map(range, program.card[lo:hi])):
+        parts = [state.mu[program.state_ptr[lo + v] + s] for v, s in enumerate(labels)]
+        for group, tables in by_group(state):
+            for f in range(*group.ptr[i : i + 2]):
+                parts.append(tables[f][tuple(labels[v - lo] for v in group.scope[f])])
+        if min(parts) > 0.0:
+            yield labels
+
+
+def own_score(problem, w: np.ndarray, i: int, labels) -> float:
+    """Loss-augmented score by the definition."""
+    one, packed = np.array([i]), np.array(labels, np.int32)
+    return float(problem.loss.value(problem.program, packed, one)[0] + problem.parameters.dot(w, packed, one)[0])
+
+
+PAIRED = [Case(Word, n=4, ragged=(2, 4)), Case(small.Tree, ragged=(4, 5), n=6), Case(small.Layers, ragged=(1, 2), n=3)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("case", PAIRED, ids=str)
+def test_the_pair_is_the_best_and_the_worst_labelling_of_the_support(case, seed):
+    problem, rng = case.make(seed).problem(), np.random.default_rng(seed)
+    state = MarginalState(problem)
+    mixture(state, rng, 4)
+    w = rng.normal(size=problem.dim)
+    for i in range(problem.n):
+        scores = {labels: own_score(problem, w, i, labels) for labels in in_support(state, i)}
+        size = len(next(iter(scores)))
+        slope, above = kernels.extremes(state.maps, state.trees, state.fixed, state.space, state.mu, i, w)
+        best, worst = tuple(state.space.pair[:size]), tuple(state.space.pair[size : 2 * size])
+        assert scores[best] == pytest.approx(max(scores.values()), abs=1e-9)
+        assert scores[worst] == pytest.approx(min(scores.values()), abs=1e-9)
+        assert slope == pytest.approx(scores[best] - scores[worst], abs=1e-9)
+        assert above == pytest.approx(score_of_marginals(state, w, i) - scores[worst], abs=1e-9)
+    assert any(len(list(in_support(state, i))) > 3 for i in range(problem.n))
+
+
+def score_of_marginals(state: MarginalState, w: np.ndarray, i: int) -> float:
+    """Loss-augmented score of the marginals of an example, by the definition of Theta."""
+    problem, program = state.problem, state.problem.program
+    theta = problem.parameters.scores(w)
+    states = slice(*program.state_ptr[program.var_ptr[i : i + 2]])
+    total = (theta.node[states] + problem.loss.node[states]) @ state.mu[states]
+    for (group, tables), scores in zip(by_group(state), theta.tables):
+        for f in range(*group.ptr[i : i + 2]):
+            total += tables[f].ravel() @ scores[group.table[f]]
+    return float(total)
+
+
+def assert_consistent(state: MarginalState) -> None:
+    """Marginals are in the polytope, to the last bit."""
+    mu, program = state.mu, state.problem.program
+    assert mu.min() >= 0.0
+    np.testing.assert_array_equal(mu / kernels.GRID, np.round(mu / kernels.GRID))
+    node = [mu[lo:hi] for lo, hi in itertools.pairwise(program.state_ptr)]
+    assert all(part.sum() == 1.0 for part in node)
+    for group, tables in by_group(state):
+        for scope, table in zip(group.scope, tables):
+            np.testing.assert_array_equal(table.sum(axis=1), node[scope[0]])
+            np.testing.assert_array_equal(table.sum(axis=0), node[scope[1]])
+
+
+@pytest.mark.parametrize("case", [*SOME, Case(small.Layers, ragged=(1, 2), n=4), Case(small.Tokens)], ids=str)
+def test_marginals_stay_in_the_polytope_to_the_last_bit(case):
+    trainer = SMO(random_state=0)
+    steps = trainer.steps(case.make(1).problem(), StopRule(tol=1e-9))
+    for _ in range(25):
+        next(steps)
+    state = trainer._run.marginals
+    assert_consistent(state)
+    assert 0.0 < state.mu.min(where=state.mu > 0.0, initial=1.0) < 1.0
+    mixture(state, np.random.default_rng(0), 3)
+    assert_consistent(state)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("case", PAIRED, ids=str)
+def test_a_step_gains_what_it_says_and_no_other_length_gains_more(case, seed):
+    problem, rng = case.make(seed).problem(), np.random.default_rng(seed)
+    state = MarginalState(problem)
+    mixture(state, rng, 4)
+    gains = []
+    for i in range(problem.n):
+        before, _ = state.refresh()
+        start = state.mu.copy()
+        gain = state.within(np.array([i]))
+        w = state.w.copy()
+        after, _ = state.refresh()
+        np.testing.assert_allclose(state.w, w, rtol=1e-9, atol=1e-9)
+        assert after == pytest.approx(before + gain, abs=1e-12)
+        move, done = state.mu - start, state.mu.copy()
+        for length in (0.5, 0.9, 1.1, 2.0):
+            state.mu[:] = start + length * move
+            if state.mu.min() >= 0.0:
+                assert state.refresh()[0] <= after + 1e-12
+        state.mu[:] = done
+        gains.append(gain)
+    assert max(gains) > 0.0
+    assert_consistent(state)
+
+
+# -- control -----------------------------------------------------------------------------------------------
+
+
+def test_it_starts_from_weights_it_is_given():
+    data = Case(Word, n=6).make(3)
+    svm = smo(data)
+    optimum, cold = svm.coef_, next(SMO(random_state=0).steps(data.problem(), StopRule(max_passes=1)))
+    first = next(SMO(random_state=0).steps(data.problem(), StopRule(), start=optimum))
+    assert len(data.X) * first.primal == pytest.approx(data.optimum()[0], rel=1e-6)
+    np.testing.assert_array_equal(first.w, optimum)
+    assert cold.dual < first.dual <= first.primal
+
+
+@pytest.mark.parametrize("case", [Case(Word, n=40, ragged=(2, 4)), TREE], ids=str)
+def test_results_depend_on_the_seed_and_not_on_threads(case):
+    data = case.make(0)
+    one, two, other = (
+        smo(data, n_threads=n, random_state=seed, max_passes=3).coef_ for n, seed in ((1, 0), (2, 0), (1, 1))
+    )
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("case", SOME, ids=str)
+def test_a_run_goes_on_from_its_state_bit_for_bit(case):
+    data, stop, first = case.make(1), StopRule(tol=1e-7), SMO(random_state=4)
+    steps = first.steps(data.problem(), stop)
+    for _ in range(3):
+        next(steps)
+    kept = {name: np.copy(part) if isinstance(part, np.ndarray) else part for name, part in first.state().items()}
+    on, again = steps, SMO(random_state=9).resume(data.problem(), stop, kept)
+    for _ in range(4):
+        one, two = next(on), next(again)
+        np.testing.assert_array_equal(one.w, two.w)
+        assert (one.n_passes, one.dual) == (two.n_passes, two.dual)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (small.AllOrNothing, {}, r"needs a loss that adds up over variables, not ZeroOne; others .*n-slack"),
+        (Word, {"risk": "hm"}, r"'smo' does not minimise risk 'hm'; these do: bcfw"),
+        (Word, {"power": 2.0}, r"does not minimise risk 'margin' to the power 2; these do: .*n-slack"),
+        (Word, {"regularization": {"emit": 0.0}}, "every factor regularised"),
+    ],
+)
+def test_what_it_does_not_take_is_refused_before_the_first_oracle_call(model, options, words, monkeypatch):
+    monkeypatch.setattr(CheckedSession, "solve", lambda *args, **kwargs: pytest.fail("the oracle was called"))
+    data = Case(model).make(0)
+    with pytest.raises(TrainingError, match=words):
+        smo(data, **options)
+
+
+def test_examples_without_variables_or_weight_change_nothing():
+    case = Case(Word, n=6, ragged=(0, 2, 3), weighted=True)
+    data = case.make(0)
+    assert (data.weight == 0.0).any()
+    best, w = data.optimum()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_optimal(data, smo(data), best, w)

@@ -1,0 +1,234 @@
+"""Projection onto the ball that holds the optimum, and online Newton steps, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_objective import in_blocks
+from test_optimum import fitted, iterates
+
+import small
+from small import Case, Word
+from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl.datasets import make_chains
+from ssvm_dsl.errors import OptionError, TrainingError
+from ssvm_trainers.online import online_newton
+
+
+@pytest.mark.parametrize("model", [Word, small.Bounded, small.Loopy, small.AllOrNothing])
+@pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
+def test_the_pegasos_ball_holds_the_optimum(model, C):
+    case = Case(model, C=C, weighted=True, regularization={"emit": 0.5})
+    data = case.make(2)
+    _, w = data.optimum()
+    at_zero = C * sum(weight * losses.max() for weight, (losses, _) in zip(data.weight, data.planes))
+    radius = np.sqrt(at_zero / data.scale.min())
+    assert np.linalg.norm(w) <= radius * (1 + 1e-6)
+    options = {"radius": "pegasos", "averaging": "none", "evaluate_every": 1}
+    problem = data.problem()
+    for w in iterates(problem, 4, None, order="incremental", **{k: options[k] for k in ("radius", "averaging")}):
+        assert np.linalg.norm(w) <= radius * (1 + 1e-12)
+
+
+def test_the_pegasos_radius_is_one_over_sqrt_lam_for_the_zero_one_loss():
+    data = Case(Word, n=6, C=50.0).make(0)
+    options = {"order": "incremental", "averaging": "none", "step_size": 20.0}
+    lam = data.problem().objective.lam
+    by_name = iterates(data.problem(), 3, None, radius="pegasos", **options)
+    risk = np.mean([losses.max() for losses, _ in data.planes])
+    by_number = iterates(data.problem(), 3, None, radius=float(np.sqrt(risk / lam)), **options)
+    for one, other in zip(by_name, by_number):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert any(np.linalg.norm(w) == pytest.approx(np.sqrt(risk / lam)) for w in by_name)  # some steps are cut short
+
+
+@pytest.mark.parametrize("model", [Word, small.Bounded])
+def test_newton_steps_are_those_of_the_footnote(model):
+    data = Case(model, n=8).make(0)
+    problem, lam, ridge = data.problem(), 1.0 / 8, 0.3
+    start = np.maximum(0.1 * np.random.default_rng(1).normal(size=problem.dim), problem.objective.lower)
+    w, moments = start.copy(), np.zeros((problem.dim, problem.dim))
+    for t, (losses, psi) in enumerate(data.planes):
+        grad = lam * w - psi[np.argmax(losses - psi @ w)]
+        moments = t / (t + 1) * moments + np.outer(grad, grad) / (t + 1)
+        w = w - 0.5 / np.sqrt(t + 1) * np.linalg.inv(moments + ridge * np.eye(len(w))) @ grad
+        w = np.where(data.nonneg, np.maximum(w, 0.0), w)
+    options = {"order": "incremental", "schedule": "1/sqrt(t)", "step_size": 0.5, "averaging": "none"}
+    found = iterates(data.problem(), 1, start, metric="newton", ridge=ridge, **options)[0]
+    np.testing.assert_allclose(found, in_blocks(data, w), rtol=1e-8, atol=1e-8)
+
+
+def test_newton_is_faster_where_features_have_different_sizes():
+    """Ratliff et al. needed a third of the steps; here the sizes differ by a factor of 100."""
+    X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 6), random_state=0)
+    X = [x * [0.1, 0.3, 1.0, 3.0, 10.0] for x in X]
+
+    class Chains(small.Model):
+        T = small.Dim()
+        x = small.Input(T, 5)
+        y = small.Label(T, 3)
+        emit = small.Factor(y, features=x)
+        loss = small.Hamming(y)
+
+    def best(metric: str, step_size: float) -> float:
+        options = {"order": "batch", "averaging": "none", "schedule": "1/sqrt(t)", "metric": metric}
+        settings = {"trainer": "subgradient", "tol": 0.0, "max_passes": 150, "n_threads": 1, "lam": 0.01}
+        svm = small_fit(Chains, X, Y, **settings, trainer_options={**options, "step_size": step_size, "ridge": 1e-3})
+        return svm.report_.primal
+
+    sizes = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
+    assert min(best("newton", s) for s in sizes) < min(best("identity", s) for s in sizes)
+
+
+def small_fit(model, X, Y, **options):
+    import warnings
+
+    from ssvm_dsl import StructuredSVM
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return StructuredSVM(model, **options).fit(X, Y)
+
+
+def test_certificates_stay_true_with_newton_steps():
+    data = Case(Word, n=6).make(4)
+    best, _ = data.optimum()
+    for order in ("batch", "stochastic"):
+        options = {"metric": "newton", "order": order, "schedule": "1/sqrt(t)", "step_size": 0.3}
+        report = fitted(data, trainer="subgradient", tol=0.0, max_passes=60, trainer_options=options).report_
+        assert report.dual - 1e-7 <= best <= report.primal + 1e-7
+        assert report.primal <= 1.1 * best
+
+
+def test_a_dense_matrix_of_many_weights_is_refused(monkeypatch):
+    monkeypatch.setattr(online_newton, "MAX_DIM", 10)
+    with pytest.raises(TrainingError, match=r"15 x 15 weights.*at most 10 weights.*metric='identity'"):
+        fitted(Case(Word).make(0), trainer="subgradient", trainer_options={"metric": "newton"})
+
+
+@pytest.mark.parametrize("options", [{"radius": "big"}, {"radius": -1.0}, {"ridge": 0.0}], ids=str)
+def test_senseless_numbers_are_refused(options):
+    with pytest.raises(OptionError, match=next(iter(options))):
+        fitted(Case(Word).make(0), trainer="subgradient", trainer_options=options)
+
+
+def test_pegasos_needs_every_factor_regularised():
+    data = Case(Word, regularization={"trans": 0.0}).make(0)
+    with pytest.raises(TrainingError, match="every factor regularised"):
+        fitted(data, trainer="subgradient", trainer_options={"radius": "pegasos"})
+
+
+class Unbounded(Model):
+    """``small.Bounded`` without its bounds."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y), features=x, form=POTTS)
+    loss = Hamming(y)
+
+
+def non_negative(weights):
+    """Project onto the set that ``nonneg=True`` declares."""
+    np.maximum(weights["trans"], 0.0, out=weights["trans"])
+
+
+def halved(weights):
+    weights["trans"] *= 0.5
+
+
+def shifted(weights):
+    weights["trans"][...] = np.maximum(weights["trans"], 0.1)
+
+
+def unchanged(weights):
+    """Project onto the set of all weights."""
+
+
+@pytest.mark.parametrize("order", ["batch", "incremental"])
+def test_weights_in_a_convex_set_are_the_best_ones_there(order):
+    """Against the quadratic program with the same set as bounds."""
+    data = Case(small.Bounded, n=6, C=1.0).make(3)
+    best, w = data.optimum()
+    assert (w[data.nonneg] <= 1e-9).any()  # the set matters
+    options = {"project": non_negative, "order": order, "batch_size": 3, "evaluate_every": 20}
+    svm = StructuredSVM(
+        Unbounded, C=1.0, trainer="subgradient", trainer_options=options, random_state=0, tol=1e-9, max_passes=600,
+        n_threads=1, regularization=data.case.regularization,
+    )  # fmt: skip
+    svm.fit(data.X, data.Y)
+    assert svm.weights_["trans"].min() >= 0.0
+    assert svm.report_.dual <= best <= svm.report_.primal + 1e-9
+    assert svm.report_.primal == pytest.approx(best, rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(halved, "second projection"), (lambda _: 3, "it returned int"), (shifted, "starts from .* are not in the set")],
+)
+def test_what_is_no_projection_is_refused(function, text):
+    options = {"project": function}
+    with pytest.raises(TrainingError, match=text):
+        fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options=options, max_passes=2)
+    with pytest.raises(OptionError, match="leave out radius and metric"):
+        fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options=options | {"radius": 1.0})
+
+
+def test_a_model_with_a_projection_is_saved_without_it(tmp_path):
+    svm = fitted(Case(Word, n=6).make(0), trainer="subgradient", trainer_options={"project": unchanged}, max_passes=2)
+    svm.save(tmp_path / "model")
+    again = StructuredSVM.load(tmp_path / "model")
+    assert again.trainer_options == {}
+    np.testing.assert_array_equal(again.coef_, svm.coef_)
+
+
+# -- steps with all examples -----------------------------------------------------------------------------------
+
+BATCH = {"order": "batch", "schedule": "constant", "step_size": 0.05, "averaging": "none", "best_iterate": False}
+
+
+def batch_svm(**options):
+    options = BATCH | options
+    return StructuredSVM(Word, trainer="subgradient", lam=0.3, tol=0.0, random_state=0, trainer_options=options)
+
+
+def test_a_stream_takes_one_step_for_each_batch():
+    """``order="batch"`` steps with all examples of a call, whatever ``batch_size`` says."""
+    data = Case(Word, n=6).make(0)
+    all_at_once = batch_svm(order="incremental", batch_size=6).partial_fit(data.X, data.Y).coef_
+    np.testing.assert_array_equal(batch_svm().partial_fit(data.X, data.Y).coef_, all_at_once)
+    assert not np.allclose(batch_svm(order="incremental").partial_fit(data.X, data.Y).coef_, all_at_once)
+    twice = batch_svm().partial_fit(data.X[:3], data.Y[:3]).partial_fit(data.X[3:], data.Y[3:]).coef_
+    by_three = batch_svm(order="incremental", batch_size=3)
+    by_three = by_three.partial_fit(data.X[:3], data.Y[:3]).partial_fit(data.X[3:], data.Y[3:])
+    np.testing.assert_array_equal(twice, by_three.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_passes", [1, 2, 3])
+def test_the_last_step_with_all_examples_counts(max_passes):
+    """The weights after the last step are returned with their objective, as where examples come one by one."""
+    data = Case(Word, n=6).make(0)
+    svm = batch_svm().set_params(max_passes=max_passes).fit(data.X, data.Y)
+    steps = batch_svm(order="incremental", batch_size=6).set_params(max_passes=max_passes).fit(data.X, data.Y)
+    assert svm.coef_.any()
+    np.testing.assert_array_equal(svm.coef_, steps.coef_)
+    assert svm.report_.primal == pytest.approx(steps.report_.primal, rel=1e-12)
+    assert svm.report_.n_passes == max(max_passes, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_better_of_the_last_two_is_returned():
+    data = Case(Word, n=6).make(0)
+    long = {"step_size": 5.0, "best_iterate": True}
+    objectives = [batch_svm(**long).set_params(max_passes=k).fit(data.X, data.Y).report_.primal for k in (1, 2, 3, 4)]
+    assert objectives == sorted(objectives, reverse=True)
+
+
+def test_averages_of_steps_with_all_examples_reach_the_tolerance():
+    data = Case(Word, n=6).make(1)
+    options = {"order": "batch", "averaging": "weighted"}
+    report = fitted(data, trainer="subgradient", tol=0.2, max_passes=2000, trainer_options=options).report_
+    assert report.converged
+    assert report.n_passes < 2000
