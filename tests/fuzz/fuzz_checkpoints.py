@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import small
 from mutations import damaged
 
+import small
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
