@@ -38,8 +38,9 @@ class CertificationSchedule(Stateful):
 
 
 def count_calls(
-    problem: TrainProblem, n_calls: int, begin: float, off: float, w: F64, examples: I64, predicted: bool = False
-) -> None:
+    problem: TrainProblem, n_calls: int, begin: float, off: float, w: F64, examples: I64, predicted: bool = False,
+    scale: float = 1.0,
+) -> None:  # fmt: skip
     """Add calls of a compiled oracle since ``begin`` to the problem's; check the scores it reported.
 
     Where it had no answer, the backend is asked the same by ``solve``, which says why.
@@ -53,7 +54,7 @@ def count_calls(
     off : float
         Largest relative difference between a score and that of its labelling; ``nan`` where one is missing.
     w : ndarray of float64, shape (dim,)
-        The weights of the last call.
+        The weights of the last call are ``scale w``.
     examples : ndarray of int64
         Whom the oracle was called for, in order.
     predicted : bool
@@ -68,8 +69,8 @@ def count_calls(
     """
     problem.n_oracle_calls += n_calls
     problem.oracle_seconds += problem.seconds() - begin
-    if np.isnan(off) and _are_finite(problem.scores(w, examples)):
-        (cast(PredictingProblem, problem).predicted if predicted else problem.oracle)(w, examples)
+    if np.isnan(off) and _are_finite(problem.scores(scale * w, examples)):
+        (cast(PredictingProblem, problem).predicted if predicted else problem.oracle)(scale * w, examples)
         raise BackendFault("compiled oracle", "has no answer where the backend's solve has one")
     if not np.isfinite(off):
         raise TrainingError("scores are no longer finite numbers: features or weights are too large")

@@ -68,7 +68,7 @@ def compiled_pass(
                 problem.parameters.flat, fixed, work, parts, piece, problem.objective.weight, lengths[here],
                 shares[here], shrink, w, v, plane, state, averaging,
             )  # fmt: skip
-            count_calls(problem, len(piece), begin, off, state[0] * w, np.sort(piece))
+            count_calls(problem, len(piece), begin, off, w, np.sort(piece), scale=float(state[0]))
             done += len(piece)
     finally:  # the weights are whole again, whatever ended the pass
         if add_to_average is not None:

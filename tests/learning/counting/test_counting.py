@@ -237,7 +237,7 @@ def test_it_is_a_scikit_learn_estimator():
     ("change", "word"),
     [
         ({"space": 5}, "MultiLabel"), ({"kernel": "sigmoid"}, "polynomial"), ({"gamma": 0}, "positive"),
-        ({"solver": "adam"}, "ncg, sgd"), ({"decoder": "greedy"}, "exact"), ({"truncation": 0}, "positive"),
+        ({"solver": "adam"}, "'ncg', 'sgd'"), ({"decoder": "greedy"}, "exact"), ({"truncation": 0}, "positive"),
         ({"delay": -1}, "auto"), ({"certificate": "best"}, "gradient"), ({"lam": 1.0, "C": 2.0}, "same thing"),
         ({"kernel": lambda A, B: A}, "shape"), ({"kernel": lambda A, B: -A @ B.T}, "positive definite"),
         ({"kernel": lambda A, B: A @ B.T + A[:, :1]}, "symmetric"), ({"truncation": 1.5}, "share"),
