@@ -26,6 +26,7 @@ REFUSALS = (
     "needs joint states",
     "latent variables",
     "more memory",
+    "exact elimination meets",
     "would take",
     "does not minimise",
     "not submodular",

@@ -109,12 +109,12 @@ class CheckedSession:
             self._tasks, self._abilities = self._tasks & TASKS, self._abilities & ABILITIES
         self.plan, self.spec = plan, spec
 
-    def _move_on(self, refused: Plan, err: Exception) -> bool:
-        """Open the next backend in place of one that refused, if that is not done; return whether there is one."""
+    def _move_on(self, refused: Plan, err: Exception, task: Task) -> bool:
+        """Open the next backend for a task after one refused, unless that is done; return whether there is one."""
         with self._moving:
             if self.plan is not refused:
-                return True
-            following = refused.following(err, self._plugins)
+                return task in self.tasks
+            following = refused.following(err, self._plugins, task)
             if following is not None:
                 self._open(following)
             return following is not None
@@ -140,7 +140,7 @@ class CheckedSession:
                 raise
             solution = unanswered(self.program, question)
         except (TooLargeError, MemoryError) as err:
-            if not self._move_on(plan, err):
+            if not self._move_on(plan, err, question.task):
                 raise
             return self.solve(_left(question.replace(warm=None), begin), known)
         solution = self._verify(question, solution, known)
@@ -189,7 +189,7 @@ class CheckedSession:
             with self._contained, self._call_lock:
                 solution: Solution = self._session.best_by_count(question, tables)
         except (TooLargeError, MemoryError) as err:
-            if not self._move_on(plan, err):
+            if not self._move_on(plan, err, question.task):
                 raise
             return self.best_by_count(_left(question.replace(warm=None), begin), tables, known)
         return self._verify.counted(question, solution, tables, known)

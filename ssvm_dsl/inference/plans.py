@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.ir.need import Task
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.values import Value
@@ -90,15 +91,16 @@ class Plan(Value):
         """The backend, and the bridges on the way to it."""
         return through(self.backend, self.bridges)
 
-    def following(self, err: Exception, plugins: Registry) -> Plan | None:
+    def following(self, err: Exception, plugins: Registry, task: Task | None = None) -> Plan | None:
         """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
 
-        A plan whose backend was named considered no other, so that there is none.
+        A plan whose backend was named considered no other, so that there is none.  Where a question was refused, the
+        next backend must answer its task, which may be none of those that were planned for.
         """
         refusal = f"{type(err).__name__}: {err}".splitlines()[0]
         tried = Candidate(self.backend, False, np.inf, (f"fits, but refused: {refusal}",), bridges=self.bridges)
         candidates = tuple(tried if one.title == self.title else one for one in self.candidates)
-        fitting = by_cost(candidates)
+        fitting = by_cost(one for one in candidates if task is None or _answers(one, task, plugins))
         if not fitting:
             return None
         best = fitting[0]
@@ -160,6 +162,10 @@ def _stored_candidate(title: str, text: str) -> Candidate:
     reasons = (rest if ok else text,)
     told = tuple(filter(None, reasons))
     return Candidate(name, ok, np.nan, told, bridges=tuple(bridges.split(AND)) if bridges else ())
+
+
+def _answers(candidate: Candidate, task: Task, plugins: Registry) -> bool:
+    return task in plugins.find(BackendSpec, candidate.name).caps.tasks
 
 
 def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:

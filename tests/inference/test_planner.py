@@ -406,6 +406,24 @@ def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeyp
     np.testing.assert_allclose(found.score, expected.score)
 
 
+def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
+    """A plan for best labellings has candidates that list no second one."""
+    problem = catalogue()["star"]
+    program = replace(problem.program, constraints=())
+    made = plan(Need.of(program, guarantee=Guarantee.HEURISTIC))
+    specs = {one.name: one for one in registry().specs(BackendSpec)}
+    session, asked = open_plan(made, program), Question(problem.theta, task=Task.KBEST, k=2)
+    for _ in range(2):
+
+        def refuses(question):
+            raise TooLargeError("so many labellings want 9 GB; allowed are 2")
+
+        monkeypatch.setattr(session._session, "solve", refuses)
+        expected = open_plan(plan(Need.of(program, frozenset({Task.KBEST}))), program).solve(asked)
+        np.testing.assert_allclose(session.solve(asked).score, expected.score)
+        assert Task.KBEST in specs[session.plan.backend].caps.tasks
+
+
 def test_a_named_backend_that_refuses_is_an_error_and_so_is_the_last_one():
     problem, known = catalogue()["star"], known_with(spec(Shut))
     with pytest.raises(TooLargeError, match="9 GB"):

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.errors import OptionError
+from ssvm_dsl.errors import OptionError, TooLargeError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, ZERO_ONE, LossTerm
@@ -193,7 +193,10 @@ class SlackProblem(MarginProblem):
         n_best, bound = 16, envelope.bound()
         known = of_truth[k : k + 1] - slope * self.loss.const[only]
         while n_best <= MAX_K:
-            solution = self.ask_all(Question(theta, only, Task.KBEST, k=n_best), known)
+            try:
+                solution = self.ask_all(Question(theta, only, Task.KBEST, k=n_best), known)
+            except TooLargeError:  # the bound so far holds
+                break
             for labels, score in zip(solution.labels, solution.score[:, 0], strict=True):
                 if score > -np.inf:
                     loss = float(self.loss.value(self.program, labels, only)[0])
