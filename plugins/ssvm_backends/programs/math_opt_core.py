@@ -3,9 +3,9 @@
 The public interface of MathOpt turns each answer into dictionaries of objects and each update back into messages.  The
 compiled module below it takes and returns the messages themselves, and its solver goes on from the scores alone.  It
 is not part of the public interface, so it is used only where :func:`objection` finds nothing: a small problem is solved
-by it once in each process.  Measured (processor time, public interface against this): a complete graph of 14 binary
-variables 3.3 against 1.9 ms from scratch and 4.0 against 0.7 ms from a basis, a grid of 10 x 10 variables of 5 states
-45 against 26 and 21 against 9 ms, a grid of 30 x 30 1.8 against 1.5 and 0.47 against 0.35 s.
+by it once in each process.  Measured (processor time from a basis, public interface against this): a complete graph of
+14 binary variables 4.1 against 0.7 ms, a grid of 10 x 10 variables of 5 states 21 against 9 ms, a grid of 30 x 30 0.47
+against 0.35 s.  From scratch a solve by the public interface is estimated to take 1.2 to 1.8 times as long.
 """
 
 from __future__ import annotations
