@@ -30,8 +30,8 @@ from ssvm_dsl.kernels import (
     score_example,
 )
 from ssvm_trainers.dual.smo_pairs import (
+    Rooted,
     SMOWorkspace,
-    Trees,
     add_difference,
     curvature,
     difference_product,
@@ -83,7 +83,7 @@ def list_support(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, mu: F64, i: 
 
 @njit(cache=True, nogil=True)
 def score_edge(
-    maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, v: int, lo: int, w: F64
+    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, v: int, lo: int, w: F64
 ) -> None:
     """Write marginals and scores of the joint states of a variable's and its parent's supports, the parent's innermost.
 
@@ -126,7 +126,7 @@ def score_edge(
 
 @njit(cache=True, nogil=True)
 def extremes(
-    maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, w: F64
+    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, w: F64
 ) -> tuple[float, float]:
     """Write the best and the worst labelling of example i's support to ``space.pair``, by dynamic programming.
 
@@ -191,7 +191,7 @@ def extremes(
 
 
 @njit(cache=True, nogil=True)
-def read_back(trees: Trees, space: SMOWorkspace, lo: int, hi: int, pick: I32, out: int) -> None:
+def read_back(trees: Rooted, space: SMOWorkspace, lo: int, hi: int, pick: I32, out: int) -> None:
     """Write the labelling that the picks lead to from the roots down to ``space.pair``, from a place on."""
     place, states, wide = borrow(space.place), borrow(space.states), len(space.states) // len(space.n_open)
     for position in range(hi - 1, lo - 1, -1):
@@ -204,7 +204,7 @@ def read_back(trees: Trees, space: SMOWorkspace, lo: int, hi: int, pick: I32, ou
 @njit(cache=True, nogil=True)
 def pair_step(
     maps: FlatMaps,
-    trees: Trees,
+    trees: Rooted,
     fixed: Fixed,
     space: SMOWorkspace,
     work: Work,
@@ -269,7 +269,7 @@ def candidate_slope(
 
 @njit(cache=True, nogil=True)
 def visit(
-    maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, i: int, candidate: bool,
+    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, i: int, candidate: bool,
     w: F64, free: F64,
 ) -> tuple[float, float]:  # fmt: skip
     """Take a step on a pair of example i; return (gain of the dual, gap of the example before), times its share.
@@ -279,7 +279,7 @@ def visit(
 
     Parameters
     ----------
-    maps, trees, fixed : FlatMaps, Trees, Fixed
+    maps, trees, fixed : FlatMaps, Rooted, Fixed
         The features, the graphs, and what stays the same while training; read only.
     space, work : SMOWorkspace, Work
         Work space.
@@ -302,8 +302,8 @@ def visit(
 
 @njit(cache=True, nogil=True)
 def plain_pass(
-    maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, examples: I64, label_ptr: I64,
-    labels: I32, w: F64, free: F64, gap: F64,
+    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, examples: I64,
+    label_ptr: I64, labels: I32, w: F64, free: F64, gap: F64,
 ) -> float:  # fmt: skip
     """Visit the listed examples; return the gain of the dual, write their gaps.
 
@@ -330,7 +330,7 @@ def plain_pass(
 
 @njit(cache=True, nogil=True)
 def exact_pass(
-    oracle: Any, ints: I32, longs: I64, oracle_work: F64, node: F64, pool: F64, maps: FlatMaps, trees: Trees,
+    oracle: Any, ints: I32, longs: I64, oracle_work: F64, node: F64, pool: F64, maps: FlatMaps, trees: Rooted,
     fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, examples: I64, w: F64, free: F64, gap: F64,
 ) -> tuple[float, float]:  # fmt: skip
     """Call a compiled oracle for each listed example at the newest w and take its labelling.
@@ -362,7 +362,7 @@ def exact_pass(
 
 
 @njit(cache=True, nogil=True)
-def aggregate(maps: FlatMaps, trees: Trees, fixed: Fixed, mu: F64, v: F64) -> None:
+def aggregate(maps: FlatMaps, trees: Rooted, fixed: Fixed, mu: F64, v: F64) -> None:
     """Add ``sum_i share_i (Phi(x_i, y_i) - Phi(x_i) mu_i)`` to v."""
     desc, ints, longs, features, values = borrow(maps)
     truth, mu, v = borrow(fixed.truth), borrow(mu), borrow(v)

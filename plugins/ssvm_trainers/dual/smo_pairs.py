@@ -26,7 +26,7 @@ from ssvm_trainers.planes.arrays import Fixed, Work
 from ssvm_trainers.planes.products import copy_entries
 
 
-class Trees(NamedTuple):
+class Rooted(NamedTuple):
     """The graphs of all examples, rooted, and where their marginals are.
 
     Parameters
@@ -120,7 +120,7 @@ def list_differences(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, i: int) 
 
 
 @njit(cache=True, nogil=True)
-def most_to_give(maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int) -> float:
+def most_to_give(maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int) -> float:
     """Return how much weight may move between the pair: the least marginal of what only the giving labelling has.
 
     Parameters
@@ -147,7 +147,7 @@ def most_to_give(maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace
 
 @njit(cache=True, nogil=True)
 def give(
-    maps: FlatMaps, trees: Trees, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int, amount: float
+    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int, amount: float
 ) -> None:
     """Move weight from the second labelling of the pair to the first.
 

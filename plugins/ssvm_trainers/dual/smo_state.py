@@ -17,7 +17,7 @@ from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
 from ssvm_trainers.dual.polytope import clique_polytope
 from ssvm_trainers.dual.smo_cliques import CliqueWorkspace, clique_pass
 from ssvm_trainers.dual.smo_kernels import aggregate, exact_pass, plain_pass
-from ssvm_trainers.dual.smo_pairs import SMOWorkspace, Trees
+from ssvm_trainers.dual.smo_pairs import Rooted, SMOWorkspace
 from ssvm_trainers.planes.state import fixed_arrays, work_space
 from ssvm_trainers.resumable import Stateful
 from ssvm_trainers.state_rules import NUMBERS, ROUNDING, SHARES, require
@@ -186,7 +186,7 @@ class MarginalState(SMOState):
                 require((np.abs(margin - wanted) <= ROUNDING).all(), "'mu'", "factors that agree with their variables")
 
 
-def root_trees(problem: TrainProblem) -> Trees:
+def root_trees(problem: TrainProblem) -> Rooted:
     """Return the graphs of all examples, rooted as their elimination order says."""
     parameters = problem.parameters
     program, n = parameters.program, parameters.program.n_variables
@@ -211,7 +211,7 @@ def root_trees(problem: TrainProblem) -> Trees:
     parents = np.full(n, -1, dtype=np.int32)
     parents[children] = np.concatenate(parent)
     by_child = np.argsort(children, kind="stable")
-    return Trees(
+    return Rooted(
         order=program.order,
         parent=parents,
         entry_ptr=pointers(np.bincount(children, minlength=n)),

@@ -87,7 +87,7 @@ def cut_work(n_rows: int, dim: int, n_cuts: int) -> float:
     return CUT_WORK + 3.0 * n_rows * dim + float(n_cuts) ** 3
 
 
-class KeptPlanes(Protocol):
+class CachedPlanes(Protocol):
     """Planes of every example; K is the capacity.
 
     Parameters
@@ -109,7 +109,7 @@ class KeptPlanes(Protocol):
         """Losses."""
 
 
-def places(planes: KeptPlanes) -> NDArray[np.bool_]:
+def places(planes: CachedPlanes) -> NDArray[np.bool_]:
     """Return where planes are kept; ``shape (n, K)``."""
     return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
 
@@ -134,7 +134,7 @@ class KeptRows(NamedTuple):
     alpha: F64
 
     @classmethod
-    def of(cls, planes: KeptPlanes, psi: F64) -> KeptRows:
+    def of(cls, planes: CachedPlanes, psi: F64) -> KeptRows:
         """Return the planes kept, with their vectors."""
         there = places(planes)
         return cls(np.nonzero(there)[0], planes.loss[there], psi, planes.alpha[there])

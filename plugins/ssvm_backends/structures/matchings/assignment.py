@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.structures.matchings.matching_kernels import ASSIGNMENT, FLOW, ROWS_ALONE, Matchings
-from ssvm_backends.structures.matchings.min_cost_flow import Limits, best_matching
+from ssvm_backends.structures.matchings.min_cost_flow import FlowLimits, best_matching
 from ssvm_backends.structures.packing import CALL, structure_oracle
 from ssvm_backends.structures.session import StructureSession
 from ssvm_backends.structures.verdicts import verdict
@@ -110,8 +110,8 @@ class AssignmentSession(StructureSession):
                 mine = slice(*literals.literal_ptr[k : k + 2])
                 gain = np.empty(mine.stop - mine.start)
                 write_gains(literals, node, lo, k, False, gain)
-                rows = Limits(np.full(of.n_rows[k], of.row_least[k]), np.full(of.n_rows[k], of.row_most[k]))
-                cols = Limits(np.full(of.n_cols[k], of.col_least[k]), np.full(of.n_cols[k], of.col_most[k]))
+                rows = FlowLimits(np.full(of.n_rows[k], of.row_least[k]), np.full(of.n_rows[k], of.row_most[k]))
+                cols = FlowLimits(np.full(of.n_cols[k], of.col_least[k]), np.full(of.n_cols[k], of.col_most[k]))
                 chosen, error = best_matching(of.row[mine], of.col[mine], gain, rows, cols)
                 if chosen is None:
                     feasible[place] = False

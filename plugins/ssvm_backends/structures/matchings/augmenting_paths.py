@@ -19,7 +19,7 @@ from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
 
-class Work(NamedTuple):
+class PathWork(NamedTuple):
     """Duals and matches of one problem after the other, for the largest of them.
 
     Parameters
@@ -46,12 +46,12 @@ class Work(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def match_row(work: Work, cost: F64, n_cols: int, row_step: int, col_step: int, row: int) -> bool:
+def match_row(work: PathWork, cost: F64, n_cols: int, row_step: int, col_step: int, row: int) -> bool:
     """Match one more row along a shortest path; return whether there is one.
 
     Parameters
     ----------
-    work : Work
+    work : PathWork
         Duals and matches; changed in place.
     cost : ndarray of float64
         That of row i and column j at ``i row_step + j col_step``; ``inf`` where no match is allowed.
@@ -95,7 +95,7 @@ def match_row(work: Work, cost: F64, n_cols: int, row_step: int, col_step: int, 
 
 
 @njit(cache=True, nogil=True)
-def match_cheapest(work: Work, cost: F64, n_rows: int, n_cols: int, row_step: int, col_step: int) -> bool:
+def match_cheapest(work: PathWork, cost: F64, n_rows: int, n_cols: int, row_step: int, col_step: int) -> bool:
     """Begin a problem: match rows with their cheapest column where it is free; return whether all rows have one.
 
     Parameters
@@ -142,7 +142,7 @@ def match_all(cost: F64, start: I64, n_rows: I64, n_cols: I64, match_start: I64,
     cost, match, most = borrow(cost), borrow(match), 0
     for k in range(len(n_rows)):
         most = max(most, n_rows[k], n_cols[k])
-    work = Work(
+    work = PathWork(
         np.empty(most), np.empty(most), np.empty(most), np.empty(most, np.int32), np.empty(most, np.int32),
         np.empty(most, np.int32), np.empty(most, np.int32),
     )  # fmt: skip

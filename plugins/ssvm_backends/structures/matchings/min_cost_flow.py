@@ -24,7 +24,7 @@ from ssvm_dsl.ir import F64, I32, I64, Bools
 MAX_BITS = 60
 
 
-class Limits(NamedTuple):
+class FlowLimits(NamedTuple):
     """How many literals of the rows (or columns) of a constraint may be true.
 
     Parameters
@@ -35,9 +35,9 @@ class Limits(NamedTuple):
     least: I64
     most: I64
 
-    def less(self, taken: I64) -> Limits:
+    def less(self, taken: I64) -> FlowLimits:
         """Return the limits for what is left when so many literals of each row are true already."""
-        return Limits(np.maximum(self.least - taken, 0), self.most - taken)
+        return FlowLimits(np.maximum(self.least - taken, 0), self.most - taken)
 
     @property
     def possible(self) -> bool:
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
         return bool((self.most >= np.maximum(self.least, 0)).all())
 
 
-def best_matching(row: I32, col: I32, gain: F64, rows: Limits, cols: Limits) -> tuple[Bools | None, float]:
+def best_matching(row: I32, col: I32, gain: F64, rows: FlowLimits, cols: FlowLimits) -> tuple[Bools | None, float]:
     """Return which literals are true in a choice of maximum gain (``None``: there is none), and its excess.
 
     Parameters
@@ -54,7 +54,7 @@ def best_matching(row: I32, col: I32, gain: F64, rows: Limits, cols: Limits) -> 
         Where each literal stands.
     gain : ndarray of float64, shape (l,)
         ``-inf``: never true; ``inf``: always.
-    rows, cols : Limits
+    rows, cols : FlowLimits
     """
     if np.isnan(gain).any():
         return None, 0.0
@@ -83,7 +83,7 @@ def whole_gains(gain: F64, n_nodes: int) -> tuple[I64, float]:
     return whole.astype(np.int64), float(np.abs(whole - scaled).sum() * unit)
 
 
-def flow_of(row: I32, col: I32, gain: I64, rows: Limits, cols: Limits) -> I64 | None:
+def flow_of(row: I32, col: I32, gain: I64, rows: FlowLimits, cols: FlowLimits) -> I64 | None:
     """Return the flow through each literal, ``None`` where no flow respects the limits.
 
     Raises

@@ -19,7 +19,7 @@ import numpy as np
 
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
-    Work,
+    SpanWork,
     gather,
     largest,
     work_space,
@@ -40,14 +40,14 @@ def enter_best(k: int, best: F64, trans: F64, enter: F64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def best_ends(n: int, k: int, longest: int, work: Work, best: F64, back: I32) -> None:
+def best_ends(n: int, k: int, longest: int, work: SpanWork, best: F64, back: I32) -> None:
     """Write the best scores of the positions before each one, and how long the last segment is then.
 
     Parameters
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    work : Work
+    work : SpanWork
         ``trans`` and ``score`` are read.
     best : ndarray of float64, shape (at least (n + 1) k,)
         Written: for each position from 1 to n and each class of the segment that ends before it.
@@ -115,7 +115,7 @@ def best_segmentations(
 
 
 @njit(cache=True, nogil=True)
-def trace(seg: Segmented, c: int, work: Work, best: F64, back: I32, labels: I32) -> None:
+def trace(seg: Segmented, c: int, work: SpanWork, best: F64, back: I32, labels: I32) -> None:
     """Write the best segmentation, its last segment first."""
     t, k = seg.n[c], seg.n_classes[c]
     b = int(np.argmax(best[t * k : (t + 1) * k]))

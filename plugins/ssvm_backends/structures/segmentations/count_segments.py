@@ -15,7 +15,7 @@ import numpy as np
 
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
-    Work,
+    SpanWork,
     gather,
     largest,
     work_space,
@@ -106,7 +106,7 @@ def lay_out_counts(
 
 @njit(cache=True, nogil=True)
 def count_ends(
-    n: int, k: int, longest: int, work: Work, whole: I64, reach: I64, place: I64, best: F64, enter: F64
+    n: int, k: int, longest: int, work: SpanWork, whole: I64, reach: I64, place: I64, best: F64, enter: F64
 ) -> None:
     """Write the best score of each class and pair of counts of the positions before each one.
 
@@ -114,7 +114,7 @@ def count_ends(
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    work : Work
+    work : SpanWork
         ``trans`` and ``score`` are read.
     whole, reach, place : ndarray of int64
         The counts of segments and the layout: :func:`gather_counts`, :func:`lay_out_counts`; read only.
@@ -157,7 +157,7 @@ def count_ends(
 
 @njit(cache=True, nogil=True)
 def trace_counts(
-    seg: Segmented, c: int, work: Work, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
+    seg: Segmented, c: int, work: SpanWork, whole: I64, reach: I64, place: I64, best: F64, have_a: int, have_b: int,
     labels: I32,
 ) -> None:  # fmt: skip
     """Write the best segmentation of a pair of counts, its last segment first.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
-    Work,
+    SpanWork,
     gather,
     largest,
     work_space,
@@ -23,7 +23,7 @@ from ssvm_dsl.kernels import assign, borrow, njit
 
 @njit(cache=True, nogil=True)
 def end_lists(
-    n: int, k: int, longest: int, work: Work, ends: F64, enter: F64, came: I32, rank: I32, length: I32, place: I32
+    n: int, k: int, longest: int, work: SpanWork, ends: F64, enter: F64, came: I32, rank: I32, length: I32, place: I32
 ) -> None:
     """Write the lists of the best scores of the positions before each one, and where their entries come from.
 
@@ -31,7 +31,7 @@ def end_lists(
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    work : Work
+    work : SpanWork
         ``trans`` and ``score`` are read.
     ends, enter : ndarray of float64, shape (at least n + 1, at least k, r)
         Written: the r best scores that end before a position with a class, and with which one begins there.

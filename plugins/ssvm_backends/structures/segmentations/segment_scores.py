@@ -70,7 +70,7 @@ class Segmented(NamedTuple):
     offset: I64
 
 
-class Work(NamedTuple):
+class SpanWork(NamedTuple):
     """Work space for one segmentation.
 
     Parameters
@@ -100,13 +100,13 @@ def largest(seg: Segmented, ids: I64) -> tuple[int, int, int]:
 
 
 @njit(cache=True, nogil=True)
-def work_space(n: int, k: int, longest: int) -> Work:
+def work_space(n: int, k: int, longest: int) -> SpanWork:
     """Return work space for so many positions, classes, and positions of a segment."""
-    return Work(np.empty(n * k), np.empty(n * k), np.empty(n * k * k), np.empty(n * longest * k))
+    return SpanWork(np.empty(n * k), np.empty(n * k), np.empty(n * k * k), np.empty(n * longest * k))
 
 
 @njit(cache=True, nogil=True)
-def add_factors(seg: Segmented, pool: F64, i: int, c: int, work: Work) -> None:
+def add_factors(seg: Segmented, pool: F64, i: int, c: int, work: SpanWork) -> None:
     """Add the tables of the factors of segmentation c of example i to ``begin``, ``inside`` and ``trans``."""
     n, k = seg.n[c], seg.n_classes[c]
     for f in range(seg.start[seg.shape[i]], seg.start[seg.shape[i] + 1]):
@@ -134,7 +134,7 @@ def add_factors(seg: Segmented, pool: F64, i: int, c: int, work: Work) -> None:
 
 
 @njit(cache=True, nogil=True)
-def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: Work) -> float:
+def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: SpanWork) -> float:
     """Rule out what spans that have to be segments leave no room for; return what spans score that are none.
 
     ``-inf`` is returned where a span has to be a segment that does not end within the sequence.
@@ -158,7 +158,7 @@ def keep_forced(seg: Segmented, node: F64, i: int, c: int, work: Work) -> float:
 
 
 @njit(cache=True, nogil=True)
-def gather(seg: Segmented, pool: F64, node: F64, i: int, c: int, work: Work) -> float:
+def gather(seg: Segmented, pool: F64, node: F64, i: int, c: int, work: SpanWork) -> float:
     """Write the scores of all segments, and of successive ones; return ``base``, ``-inf`` if there is no segmentation.
 
     Parameters
@@ -170,7 +170,7 @@ def gather(seg: Segmented, pool: F64, node: F64, i: int, c: int, work: Work) -> 
         Unary scores, ``-inf`` at states that are ruled out.
     i, c : int
         The example, and which segmentation.
-    work : Work
+    work : SpanWork
         ``trans`` and ``score`` are written.
     """
     n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]

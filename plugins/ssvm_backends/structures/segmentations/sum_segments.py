@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.segmentations.segment_scores import Segmented, Work, gather, largest, work_space
+from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanWork, gather, largest, work_space
 from ssvm_dsl.ir import F64, I64, NEIGHBOURS, STARTS, SUCCESSIVE
 from ssvm_dsl.kernels import borrow, njit
 
@@ -89,7 +89,7 @@ def share_out(values: F64, n: int, log_total: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def backward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -> float:
+def backward(n: int, k: int, longest: int, work: SpanWork, sums: Sums, terms: F64) -> float:
     """Write ``head`` and ``exit``; return ``log Z`` without ``base``."""
     sums.exit[n * k : (n + 1) * k] = 0.0
     for s in range(n - 1, -1, -1):
@@ -107,7 +107,7 @@ def backward(n: int, k: int, longest: int, work: Work, sums: Sums, terms: F64) -
 
 
 @njit(cache=True, nogil=True)
-def begin_segments(t: int, k: int, work: Work, sums: Sums, log_z: float, terms: F64) -> None:
+def begin_segments(t: int, k: int, work: SpanWork, sums: Sums, log_z: float, terms: F64) -> None:
     """Write how likely a segment of each class begins at t, from how likely each class ends before it."""
     if t == 0:
         for b in range(k):
@@ -125,7 +125,7 @@ def begin_segments(t: int, k: int, work: Work, sums: Sums, log_z: float, terms: 
 
 @njit(cache=True, nogil=True)
 def write_marginals(
-    seg: Segmented, i: int, c: int, work: Work, sums: Sums, log_z: float, terms: F64, node: F64
+    seg: Segmented, i: int, c: int, work: SpanWork, sums: Sums, log_z: float, terms: F64, node: F64
 ) -> None:
     """Write how likely the states of the variables of segmentation c are; fill ``begin``, ``inside`` and ``ends``.
 
@@ -134,7 +134,7 @@ def write_marginals(
     seg : Segmented
     i, c : int
         The example, and which segmentation.
-    work : Work
+    work : SpanWork
     sums : Sums
         With ``head`` and ``exit``.
     log_z : float
@@ -181,7 +181,9 @@ def write_marginals(
 
 
 @njit(cache=True, nogil=True)
-def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums, terms: F64, answer: Answer) -> None:
+def write_tables(
+    seg: Segmented, i: int, e: int, c: int, work: SpanWork, sums: Sums, terms: F64, answer: Answer
+) -> None:
     """Write how likely the joint states of the factors of segmentation c are.
 
     Parameters
@@ -189,7 +191,7 @@ def write_tables(seg: Segmented, i: int, e: int, c: int, work: Work, sums: Sums,
     seg : Segmented
     i, e, c : int
         The example, its place in the answer, and which segmentation.
-    work : Work
+    work : SpanWork
     sums : Sums
         As :func:`write_marginals` has filled them.
     terms : ndarray of float64, shape (at least K,)
