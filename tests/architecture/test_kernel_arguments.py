@@ -1,0 +1,102 @@
+"""Kernels take at most eight arguments: what belongs together travels in a record with named fields.
+
+A number among fifteen others says nothing at the call; a field of a NamedTuple does.  Kernels that still take more are
+listed here.  The list only shrinks: a listed kernel that keeps the rule, or is gone, fails the test, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+from sources import module_name, product_files, tree_of
+from test_kernel_docs import arguments, is_kernel
+
+MOST_ARGUMENTS = 8
+
+#: Kernels that take more still, by module.
+STILL_MORE: dict[str, str] = {
+    "ssvm_backends.cuts.half_integral": "write_halves",
+    "ssvm_backends.cuts.kernels": "cut_batch",
+    "ssvm_backends.cuts.move_kernels": "_accept _price improve_by_moves",
+    "ssvm_backends.cuts.roof_batch": "roof_batch",
+    "ssvm_backends.dual.admm.constrained_steps": "agree_on_states constrained_ad3 first_point publish_rows",
+    "ssvm_backends.dual.admm.factor": "enter optimum_on solve_factor",
+    "ssvm_backends.dual.admm.marginals": "_lift_factors",
+    "ssvm_backends.dual.admm.steps": "ad3 agree end_look first_split solve_factors",
+    "ssvm_backends.dual.answers.decode": "add_conditional decode offer score_states",
+    "ssvm_backends.dual.answers.slope": "agreeing_state",
+    "ssvm_backends.dual.clusters.kernels": "dual_bound improve refresh sweep update_edge",
+    "ssvm_backends.dual.collect": "soft_pair",
+    "ssvm_backends.dual.descent.block_descent": (
+        "clique_sweep descend edge_sweep handshake_sweep star_binary star_sweep sweep"
+    ),
+    "ssvm_backends.dual.descent.compiled": "descend_example descent",
+    "ssvm_backends.dual.descent.tree_blocks": "collect_up descend_trees hand_down",
+    "ssvm_backends.dual.kernels": "bound_terms end_iteration",
+    "ssvm_backends.dual.sequential": "sweep trws",
+    "ssvm_backends.elimination.blocks": "spread",
+    "ssvm_backends.elimination.marginals": "lift",
+    "ssvm_backends.elimination.max": "max_steps",
+    "ssvm_backends.elimination.sum": "marginal_steps sum_steps",
+    "ssvm_backends.graphs.reduce_kernels": "fill_tables",
+    "ssvm_backends.local.icm_kernel": "icm_steps",
+    "ssvm_backends.local.max_product_kernel": "bp_steps",
+    "ssvm_backends.local.search": "_local _move _move_pair",
+    "ssvm_backends.search.moves": "_plane _scan",
+    "ssvm_backends.structures.matchings.matching_kernels": "fill_matrices fill_matrix take_matches",
+    "ssvm_backends.structures.routes.route_kernels": "best_path",
+    "ssvm_backends.structures.segmentations.count_segments": "best_by_count count_ends trace_counts",
+    "ssvm_backends.structures.segmentations.kbest_segments": "end_lists",
+    "ssvm_backends.trees.chain_sum": "add_edge expect_chains forward",
+    "ssvm_backends.trees.count": "best_by_count convolve count_downwards count_upwards lay_out",
+    "ssvm_backends.trees.kbest": "trace",
+    "ssvm_backends.trees.sum_product": "joint_weights sum_product write_marginals",
+    "ssvm_backends.trees.viterbi": "viterbi",
+    "ssvm_trainers.cutting.block_kernels": "move_weights sweep visit",
+    "ssvm_trainers.dual.dual_loss_pass": "dual_loss_steps move_factor move_to_truth",
+    "ssvm_trainers.dual.projection.kernels": "project_all",
+    "ssvm_trainers.dual.smo_cliques": "clique_pass clique_visit",
+    "ssvm_trainers.dual.smo_kernels": "exact_pass pair_step plain_pass score_edge visit",
+    "ssvm_trainers.online.perceptron_pass": "online_steps",
+    "ssvm_trainers.online.subgradient_pass": "subgradient_steps",
+    "ssvm_trainers.planes.factors.bounds": "message_bounds",
+    "ssvm_trainers.planes.factors.kernels": "factor_step pull_on step_on sweep visit",
+    "ssvm_trainers.planes.factors.pairs": "binary_step pair_run pair_step table_step update_messages",
+    "ssvm_trainers.planes.fractional_kernels": "cached_pass move plane_pass visit",
+    "ssvm_trainers.planes.kernels": "insert_plane take_steps visit visit_examples",
+    "ssvm_trainers.planes.products": "copy_entries move_parts own_score scored_dots",
+    "ssvm_dsl.kernels.min_weight": "eliminate_lightest",
+    "ssvm_dsl.kernels.observed": "observed_add observed_dot observed_scores",
+    "ssvm_dsl.kernels.oracle_call": "call_messages",
+    "ssvm_dsl.kernels.propagation": "_drop take_states",
+    "ssvm_dsl.kernels.rounding": "round_marginals",
+    "ssvm_dsl.kernels.rows": "dense_rows sparse_scores",
+    "ssvm_dsl.kernels.scoring": "basis_scores factor_add factor_dot factor_scores score_example",
+}
+
+
+@cache
+def of_many_arguments() -> dict[str, str]:
+    """``module:kernel`` of those that take more, and how many arguments they take."""
+    return {
+        f"{module_name(path)}:{node.name}": str(len(arguments(node)))
+        for path in product_files()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef) and is_kernel(node) and len(arguments(node)) > MOST_ARGUMENTS
+    }
+
+
+def listed() -> set[str]:
+    """``module:kernel`` of those that may still take more."""
+    return {f"{module}:{name}" for module, names in STILL_MORE.items() for name in names.split()}
+
+
+def test_kernels_take_at_most_eight_arguments():
+    found = [f"{name} takes {n}" for name, n in of_many_arguments().items() if name not in listed()]
+    assert not found, "put what belongs together into a NamedTuple:\n" + "\n".join(found)
+
+
+def test_listed_kernels_still_take_more():
+    done = sorted(listed() - set(of_many_arguments()))
+    assert not done, "take these off the list:\n" + "\n".join(done)
