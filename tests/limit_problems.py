@@ -10,7 +10,7 @@ import numpy as np
 from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline, answer_within
-from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
 from ssvm_dsl.ir.need import Guarantee, Task

@@ -31,7 +31,7 @@ from ssvm_dsl import (
     cross,
     ground,
 )
-from ssvm_dsl.inference.planner import accepted_guarantee, plan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk

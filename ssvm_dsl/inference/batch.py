@@ -11,10 +11,10 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.conflicts import conflict
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
+from ssvm_dsl.inference.diagnosis.conflicts import conflict
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.session import PlannedSession
-from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap

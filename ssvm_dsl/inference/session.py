@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.layers.by_component import ComponentSession
+from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program

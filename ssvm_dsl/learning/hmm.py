@@ -18,7 +18,7 @@ from ssvm_dsl.array_types import F64
 from ssvm_dsl.calls import checked_class
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import DataError, OptionError
-from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.features import PLiF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Need, Question, Solution, Task
 from ssvm_dsl.ir.analysis.properties import table_properties

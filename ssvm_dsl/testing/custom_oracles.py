@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.custom_rules import CustomRules, check_exact
+from ssvm_dsl.inference.rules.custom_rules import CustomRules, check_exact
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded, ground
-from ssvm_dsl.inference.planner import AUTO, need_of, plan_program
+from ssvm_dsl.inference.planning.planner import AUTO, need_of, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.need import Guarantee

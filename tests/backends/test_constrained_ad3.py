@@ -12,8 +12,8 @@ from constraints.constraint_cases import group_of, random_constraints, unlinked,
 from ssvm_backends.dual.admm.projections import project_row, project_simplex, row_bound
 from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import ConstraintSpec

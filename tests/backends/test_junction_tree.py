@@ -20,7 +20,7 @@ from ssvm_backends.elimination.junction_tree import JunctionTree
 from ssvm_backends.elimination.plan_writer import GAPS, SPACE, Gaps, give, take
 from ssvm_backends.graphs.graph import build_graph
 from ssvm_dsl.errors import NoBackendError, OutOfTime, TooLargeError
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Group, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology, structure_keys

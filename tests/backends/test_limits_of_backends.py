@@ -11,8 +11,8 @@ from ssvm_backends.graphs.deadline import UNLIMITED
 from ssvm_backends.programs.side_rows import MOST_ENTRIES, SideRows, check_size
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, complete, grid, ground
 from ssvm_dsl.errors import OutOfTime, TooLargeError
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Theta
 from ssvm_dsl.plugin_api import Clock, ConstraintSpec, SizedKind

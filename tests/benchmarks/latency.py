@@ -184,7 +184,7 @@ def tagger(X: list[Any], Y: list[Any]) -> Callable[[], object] | None:
 def bare(case: Case) -> Callable[[], object]:
     """Return the same prediction without the host: scores, and the backend's session on them."""
     from ssvm_dsl.compiler import ground
-    from ssvm_dsl.inference.planner import need_of, plan_program
+    from ssvm_dsl.inference.planning.planner import need_of, plan_program
     from ssvm_dsl.inference.session import open_plan
     from ssvm_dsl.ir import Guarantee, Question, Task, Theta
     from ssvm_dsl.plugin_api.specs import BackendSpec

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ssvm_dsl import StructuredSVM, ground
 from ssvm_dsl.datasets import Split
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir import Need, Theta

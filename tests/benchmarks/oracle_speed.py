@@ -34,7 +34,7 @@ from ssvm_dsl import (
     grid,
     ground,
 )
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Need, Question, Task, Theta
 from ssvm_dsl.kernels import njit

@@ -29,8 +29,8 @@ from rich.table import Table
 
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import SsvmError
-from ssvm_dsl.inference.planner import need_of, plan_program
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.planner import need_of, plan_program
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Question, Task, Terms, Theta
 from ssvm_dsl.plugin_api import BackendSpec

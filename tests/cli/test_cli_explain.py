@@ -14,7 +14,7 @@ import catalogue
 from ssvm_dsl.cli.explain.command import with_all_weights, without_features
 from ssvm_dsl.cli.explain.examples import import_file, make_examples
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.inference.planner import need_of, plan
+from ssvm_dsl.inference.planning.planner import need_of, plan
 from ssvm_dsl.ir import Guarantee, Need, Task
 
 FILE = """

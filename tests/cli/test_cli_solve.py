@@ -18,7 +18,7 @@ from foreign import distribution, inside, ssvm
 from rich.console import Console
 
 from ssvm_dsl.cli.solve.answer import SolveRequest, ask
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.io.read_problem import read_problem
 from ssvm_dsl.ir import Guarantee, Need
 from ssvm_dsl.registry import registry

@@ -9,8 +9,8 @@ import pytest
 
 from constraints.constraint_cases import group_of, labellings, unlinked
 from ssvm_dsl.errors import BackendFault, OptionError, PluginError
-from ssvm_dsl.inference.constraint_rules import row_mistakes, with_rules
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Caps, Guarantee, LinearRows, Need, Primal, Question, Solution, Task, Theta, Topology

@@ -9,8 +9,8 @@ import pytest
 
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_backends.programs.side_rows import SideRows
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, LinearRows, Need, Primal, Question, Task, Theta
 from ssvm_dsl.registry import registry

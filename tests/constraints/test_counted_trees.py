@@ -10,8 +10,8 @@ import pytest
 
 from constraints.constraint_cases import group_of, random_constraints, unlinked
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan, plan_program
+from ssvm_dsl.inference.planning.planner import plan, plan_program
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.registry import registry

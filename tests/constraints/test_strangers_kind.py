@@ -15,8 +15,8 @@ import pytest
 from constraints import few_runs
 from ssvm_dsl import Constraint, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import LinearRows, Need, Question
 from ssvm_dsl.plugin_api import ConstraintSpec, hookimpl

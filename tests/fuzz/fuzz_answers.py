@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Stop, Task
 from ssvm_dsl.ir.analysis.properties import table_properties

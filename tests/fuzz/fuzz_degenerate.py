@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.errors import SsvmError
-from ssvm_dsl.inference.planner import accepted_guarantee, plan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties

@@ -16,7 +16,7 @@ import numpy as np
 
 from exact import Exact
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Stop, Theta, Topology
 from ssvm_dsl.ir.analysis.properties import table_properties

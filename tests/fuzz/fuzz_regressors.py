@@ -14,7 +14,7 @@ from random_models import Drawn, draw
 import naive
 from ssvm_dsl import StructuredRegressor
 from ssvm_dsl.errors import DataError, NoBackendError, OptionError
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir import Guarantee
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry

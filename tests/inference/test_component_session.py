@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.components import by_component, component_groups
-from ssvm_dsl.inference.planner import plan_program
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.layers.by_component import ComponentSession
+from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.planning.components import by_component, component_groups
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers

@@ -12,9 +12,9 @@ from limit_structures import STRUCTURES, weighted
 from ssvm_dsl import AtLeast, Custom, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError, OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.plans import Candidate, Plan
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
+from ssvm_dsl.inference.planning.plans import Candidate, Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.inference.unanswered import MissingAnswers
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Primal, Question, Solution, Stop, Task
 from ssvm_dsl.pausing import pause, time_left, within
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl

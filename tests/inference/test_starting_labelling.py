@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting import labelling
 from ssvm_dsl.inference.starting.bounds import trivial_bound
 from ssvm_dsl.inference.starting.labelling import starting_labelling

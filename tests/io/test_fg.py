@@ -10,7 +10,7 @@ import pytest
 from naive_formats import assert_same_scores, fg_text, read_fg
 from ssvm_dsl import read_problem
 from ssvm_dsl.errors import FileFormatError
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.formats.uai import read_evidence
 from ssvm_dsl.io.source_text import FileLimits

@@ -8,7 +8,7 @@ import pytest
 from naive_formats import naive_score, read_uai, scores_of, uai_text
 from ssvm_dsl import read_problem, write_lp, write_mps, write_uai
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Theta

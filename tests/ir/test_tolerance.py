@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Need, Primal, Program, Question, Solution, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ssvm_dsl
-from ssvm_dsl.inference.plans import Candidate, Plan
+from ssvm_dsl.inference.planning.plans import Candidate, Plan
 from ssvm_dsl.values import Value, same
 
 PACKAGES = ("ssvm_dsl", "ssvm_backends", "ssvm_bridges", "ssvm_constraints", "ssvm_papers", "ssvm_trainers")

@@ -70,7 +70,7 @@ class Eager(thirty_lines.Backend):
 
 DISCOVER = """
 import json
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.ir import Need
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry

@@ -29,8 +29,8 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import BackendFault, NoBackendError
-from ssvm_dsl.inference.checked_session import CheckedSession
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle
 from ssvm_dsl.ir import Need, Question, Task, Theta

@@ -10,7 +10,7 @@ from custom_classes import Boastful, Greedy, Grid, Liar, Runs
 
 from ssvm_dsl import Custom, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
 from ssvm_dsl.errors import ModelError, NoBackendError, OptionError, PluginError, SsvmError
-from ssvm_dsl.inference.planner import need_of, plan_program
+from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.testing import check_oracle
 

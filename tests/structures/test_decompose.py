@@ -17,8 +17,8 @@ from ssvm_backends.decomposition.parts import BY_ROWS, BY_STATES, ORACLES, split
 from ssvm_backends.structures.counts.weighted_sums import WeightedSumSession
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, ground, pairs
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.planner import plan, plan_program
+from ssvm_dsl.inference.planning.planner import plan, plan_program
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Question, Stop, Task, Terms, Theta
 from ssvm_dsl.plugin_api import BackendSpec, Clock, ConstraintSpec

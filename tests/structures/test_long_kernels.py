@@ -10,7 +10,7 @@ from ssvm_backends.structures.spanning_trees import trees_session
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, chain
 from ssvm_dsl.compiler import ground
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Limits, Need, Question, Stop, Task, Theta
 

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ssvm_backends.structures.matchings.augmenting_paths import match_all
 from ssvm_dsl.errors import NoBackendError, OptionError
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import ConstraintGroup, Need, Program, Question, Task, Theta, pointers
 from ssvm_dsl.plugin_api import ConstraintSpec

@@ -9,8 +9,8 @@ import pytest
 
 from ssvm_constraints.segment_problem import model_problem
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.constraint_rules import row_mistakes, with_rules
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.rules.constraint_rules import row_mistakes, with_rules
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Need, Program, Question, Task, Theta, score_labels
 from ssvm_dsl.plugin_api import ConstraintSpec

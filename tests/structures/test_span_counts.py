@@ -24,7 +24,7 @@ from ssvm_dsl import (
     starts,
 )
 from ssvm_dsl.errors import ModelError, NoBackendError
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, CountTables, Guarantee, Need, Question, Task
 from ssvm_dsl.lang.text.serial import from_json, to_json

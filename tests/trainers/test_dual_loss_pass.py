@@ -12,7 +12,7 @@ from scipy import sparse
 
 from small import OneThread
 from ssvm_dsl import Attributes, Dim, Factor, Hamming, Input, Label, Model, chain, complete, ground
-from ssvm_dsl.inference.planner import need_of, plan, plan_program
+from ssvm_dsl.inference.planning.planner import need_of, plan, plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Ability, Question
 from ssvm_dsl.ir.need import Guarantee, Limits, Need

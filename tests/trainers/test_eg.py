@@ -94,7 +94,7 @@ def test_mixed_planes_are_sums_over_all_labellings(case, size):
 
 def mixture(data):
     """The problem that trainers with marginals see."""
-    from ssvm_dsl.inference.planner import plan
+    from ssvm_dsl.inference.planning.planner import plan
     from ssvm_dsl.inference.session import open_plan
     from ssvm_dsl.ir.need import Need, Task
     from ssvm_dsl.learning.risks.kinds import find_risk

@@ -11,7 +11,7 @@ import pytest
 from small import OneThread
 from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, complete, ground
 from ssvm_dsl.errors import OptionError
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Need
 from ssvm_dsl.learning.objective import regularized_risk

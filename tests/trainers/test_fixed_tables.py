@@ -9,7 +9,7 @@ import pytest
 
 from small import OneThread
 from ssvm_dsl import Cost, Dim, Factor, Given, Hamming, Input, Label, Model, StructuredSVM, chain, cliques, ground
-from ssvm_dsl.inference.planner import plan_program
+from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Need, fixed_tables
 from ssvm_dsl.kernels import fill_tables, tables_score

@@ -7,7 +7,7 @@ import pytest
 
 import small
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, chain, ground
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk

@@ -14,7 +14,7 @@ from scipy import sparse
 from small import OneThread
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question
 from ssvm_dsl.ir.analysis.local_polytope import with_margins

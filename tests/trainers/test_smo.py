@@ -16,7 +16,7 @@ from small import CASES, Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import load_letters
 from ssvm_dsl.errors import TrainingError
-from ssvm_dsl.inference.checked_session import CheckedSession
+from ssvm_dsl.inference.layers.checked import CheckedSession
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.dual import smo_kernels as kernels

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ssvm_dsl.compiler.ground import Grounded
-    from ssvm_dsl.inference.plans import Candidate
+    from ssvm_dsl.inference.planning.plans import Candidate
     from ssvm_dsl.ir.need import Need
     from ssvm_dsl.ir.program import Program
     from ssvm_dsl.lang.declaration import Declaration
@@ -130,7 +130,7 @@ def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[Backe
     from ssvm_dsl.compiler.joint_loss import priced_groups
     from ssvm_dsl.compiler.loss import kind_of
     from ssvm_dsl.compiler.validate import read_examples
-    from ssvm_dsl.inference.planner import need_of, tasks_for_training
+    from ssvm_dsl.inference.planning.planner import need_of, tasks_for_training
     from ssvm_dsl.ir.need import Guarantee, Task
 
     parameters = grounded.parameters
@@ -195,9 +195,9 @@ def _with_factors(declaration: Declaration, others: dict[str, Factor]) -> Declar
 
 def _answer(question: str, need: Need, program: Program) -> BackendAnswer:
     from ssvm_dsl.errors import NoBackendError
-    from ssvm_dsl.inference.candidates import consider
-    from ssvm_dsl.inference.planner import plan_program
-    from ssvm_dsl.inference.plans import Candidate
+    from ssvm_dsl.inference.planning.candidates import consider
+    from ssvm_dsl.inference.planning.planner import plan_program
+    from ssvm_dsl.inference.planning.plans import Candidate
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 

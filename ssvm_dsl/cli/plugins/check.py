@@ -29,7 +29,7 @@ def run(args: Namespace) -> int:
 
     Of a backend with bridges, as plans name it (``junction-tree through spaced-to-pairs``), each is checked.
     """
-    from ssvm_dsl.inference.plans import named_in
+    from ssvm_dsl.inference.planning.plans import named_in
 
     reports = [report for name in named_in(" ".join(args.name)) for report in _reports(args, name)]
     if args.json:

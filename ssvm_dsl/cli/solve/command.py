@@ -16,7 +16,7 @@ from ssvm_dsl.cli.screen import aside, complain, console, write_json
 if TYPE_CHECKING:
     from ssvm_dsl.cli.solve.answer import SolveAnswer, SolveRequest
     from ssvm_dsl.inference.deadline import Deadline
-    from ssvm_dsl.inference.plans import Plan
+    from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.io.graph_problem import GraphProblem
     from ssvm_dsl.ir.need import Need
 
@@ -96,7 +96,7 @@ def _need(request: SolveRequest) -> Need:
 def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
     from ssvm_dsl.cli.solve.show import show_answer
     from ssvm_dsl.errors import NoBackendError, OutOfTime
-    from ssvm_dsl.inference.plans import Plan
+    from ssvm_dsl.inference.planning.plans import Plan
     from ssvm_dsl.pausing import within
 
     deadline = request.deadline()
@@ -121,14 +121,14 @@ def _run_one(args: Namespace, request: SolveRequest, read: float) -> int:
 
 def _plan(problem: GraphProblem, need: Need, backend: str, options: dict[str, Any]) -> Plan:
     """Return the plan: ``auto`` takes exact backends only, one that is named may be weaker."""
-    from ssvm_dsl.inference.planner import accepted_guarantee, plan_program
+    from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan_program
 
     return plan_program(problem.program, replace(need, guarantee=accepted_guarantee(backend)), backend, options)
 
 
 def _weaker(need: Need, backend: str) -> str:
     """Return a hint that names the backends which would fit if no proof were asked for."""
-    from ssvm_dsl.inference.planner import AUTO
+    from ssvm_dsl.inference.planning.planner import AUTO
 
     if backend != AUTO:
         return ""
@@ -141,7 +141,7 @@ def _weaker(need: Need, backend: str) -> str:
 def _fitting(need: Need) -> tuple[list[tuple[Plan, str]], dict[str, str]]:
     """Return ((plan, its guarantee) of each backend that fits, reasons of those that refuse)."""
     from ssvm_dsl.errors import NoBackendError
-    from ssvm_dsl.inference.planner import accepted_guarantee, plan
+    from ssvm_dsl.inference.planning.planner import accepted_guarantee, plan
     from ssvm_dsl.plugin_api.specs import BackendSpec
     from ssvm_dsl.registry import registry
 

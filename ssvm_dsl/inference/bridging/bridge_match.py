@@ -10,7 +10,7 @@ import numpy as np
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
 from ssvm_dsl.inference.bridging.lowering import Lowering, lowered
-from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.shapes import first_of_each

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssvm_dsl.inference.bridging.bridge_chains import BridgeChain, bridge_chains_of
-from ssvm_dsl.inference.candidates import consider_resolved
-from ssvm_dsl.inference.plans import Candidate
+from ssvm_dsl.inference.planning.candidates import consider_resolved
+from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Ability, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import scores_of
 from ssvm_dsl.learning.objective import RegularizedRisk, lam_of

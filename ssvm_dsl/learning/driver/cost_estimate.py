@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ssvm_dsl.errors import NoBackendError
-from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.need import Guarantee, Need

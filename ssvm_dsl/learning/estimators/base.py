@@ -15,10 +15,10 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.feasible_truth import require_feasible_truth
-from ssvm_dsl.inference.planner import accepted_guarantee, need_of, plan_program
+from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.layers.unplanned import UnplannedSession
+from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
 from ssvm_dsl.inference.session import PlannedSession, open_plan
-from ssvm_dsl.inference.unplanned import UnplannedSession
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model

@@ -19,7 +19,7 @@ from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.unanswered import MissingAnswers, without_answer
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
 from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.ir.features import Block

@@ -10,7 +10,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback

@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question, Solution, Task
 from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec

@@ -11,8 +11,8 @@ from itertools import islice, product
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.inference.constraint_rules import ContainedRules, row_mistakes, state_mistakes
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.rules.constraint_rules import ContainedRules, row_mistakes, state_mistakes
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import PluginError
-from ssvm_dsl.inference.constraint_rules import with_rules
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir import Program, Theta
 from ssvm_dsl.plugin_api import ConstraintKind, ConstraintSpec
 from ssvm_dsl.registry import Registry, registry

@@ -15,7 +15,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.errors import NoBackendError, SsvmError
-from ssvm_dsl.inference.planner import AUTO
+from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor

@@ -10,8 +10,8 @@ import pytest
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, complete
 from ssvm_dsl.errors import NoBackendError, TooLargeError
-from ssvm_dsl.inference.planner import plan
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.planner import plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir import Guarantee, Need, Task, Topology
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.learning.driver.cost_estimate import LONG, CostEstimate, fit_cost_estimate, predict_cost_estimate

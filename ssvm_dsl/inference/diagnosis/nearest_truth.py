@@ -10,8 +10,8 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.layout import EncodedLabels
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.feasible_truth import broken_constraints_of, closest, completed, unknown_variables
+from ssvm_dsl.inference.diagnosis.feasible_truth import broken_constraints_of, closest, completed, unknown_variables
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.ir.ragged import members, owners
 from ssvm_dsl.ir.solution import Primal, Stop
 from ssvm_dsl.registry import registry

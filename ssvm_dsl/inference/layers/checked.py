@@ -15,14 +15,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
-from ssvm_dsl.inference.bridging.bridged_session import BridgedSession
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
-from ssvm_dsl.inference.candidates import consider
-from ssvm_dsl.inference.chunked_session import open_session
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.layers.bridged import BridgedSession
+from ssvm_dsl.inference.layers.chunked import open_session
+from ssvm_dsl.inference.layers.foreign import ForeignSession, read_only
+from ssvm_dsl.inference.planning.candidates import consider
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import LABELLED, unanswered
-from ssvm_dsl.inference.verification.foreign import ForeignSession, read_only
 from ssvm_dsl.inference.verification.spot_checks import check_messages, check_oracle
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.analysis.tolerance import Terms

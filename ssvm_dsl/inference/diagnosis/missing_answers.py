@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import Bools
 from ssvm_dsl.errors import InfeasibleError, MissingAnswerError, NoLabellingError
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import FEASIBLE, INFEASIBLE, Primal, Solution, Stop
 

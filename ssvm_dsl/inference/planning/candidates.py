@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.errors import OutOfTime, PluginError, SsvmError
-from ssvm_dsl.inference.plans import Candidate
+from ssvm_dsl.inference.planning.plans import Candidate
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.memory import shortage
 from ssvm_dsl.pausing import pause

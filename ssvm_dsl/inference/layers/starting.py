@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.checked_session import round_outwards
-from ssvm_dsl.inference.constraint_rules import with_rules
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.layers.checked import round_outwards
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir.counts import CountTables

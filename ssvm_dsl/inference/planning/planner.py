@@ -11,10 +11,10 @@ import numpy as np
 from ssvm_dsl.array_types import I8
 from ssvm_dsl.errors import NoBackendError, OutOfTime, PluginError
 from ssvm_dsl.inference.bridging.choices import bridged
-from ssvm_dsl.inference.candidates import consider, consider_resolved
-from ssvm_dsl.inference.components import SEPARABLE, component_groups, one_kind
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.plans import Candidate, Plan, by_cost, joined_plan
+from ssvm_dsl.inference.planning.candidates import consider, consider_resolved
+from ssvm_dsl.inference.planning.components import SEPARABLE, component_groups, one_kind
+from ssvm_dsl.inference.planning.plans import Candidate, Plan, by_cost, joined_plan
 from ssvm_dsl.ir.analysis.properties import METRIC, SEMIMETRIC, SUBMODULAR, doubts
 from ssvm_dsl.ir.analysis.topology import Topology
 from ssvm_dsl.ir.features import NODE, FeatureMap

@@ -13,7 +13,7 @@ import numpy as np
 
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.planner import plan
+from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Limits, Need
 from ssvm_dsl.ir.program import Program

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.structure import KeptProgram
-from ssvm_dsl.inference.component_session import ComponentSession
-from ssvm_dsl.inference.planner import need_of, plan_program
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.layers.by_component import ComponentSession
+from ssvm_dsl.inference.planning.planner import need_of, plan_program
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import PlannedSession, open_plan
 from ssvm_dsl.ir.analysis.properties import doubts
 from ssvm_dsl.ir.need import Guarantee, Need, Task
@@ -91,7 +91,7 @@ class OpenedPlan:
         OutOfTime
             The call at hand must end.
         NoBackendError, PluginError, OptionError
-            As for :func:`~ssvm_dsl.inference.planner.plan`.
+            As for :func:`~ssvm_dsl.inference.planning.planner.plan`.
         """
         plugins = registry()
         key = None if kept is None else _key(parameters, kept, task, guarantee, backend, options, first)

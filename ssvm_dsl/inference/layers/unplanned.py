@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.plans import Plan
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program

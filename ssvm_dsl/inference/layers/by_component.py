@@ -1,4 +1,4 @@
-"""A session whose parts are answered by backends of their own; see :mod:`ssvm_dsl.inference.components`."""
+"""A session whose parts are answered by backends of their own; see :mod:`ssvm_dsl.inference.planning.components`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.checked_session import CheckedSession, round_outwards
-from ssvm_dsl.inference.components import SEPARABLE, ComponentGroup, component_groups
-from ssvm_dsl.inference.plans import Plan, joined_plan
+from ssvm_dsl.inference.layers.checked import CheckedSession, round_outwards
+from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
+from ssvm_dsl.inference.planning.plans import Plan, joined_plan
 from ssvm_dsl.inference.verification.verify import slack
 from ssvm_dsl.inference.verification.witness import check_witness
 from ssvm_dsl.ir.counts import CountTables
