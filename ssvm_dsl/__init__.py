@@ -26,16 +26,16 @@ _HOMES = {
     "ssvm_dsl.lang.outputs.targets": (
         *("along", "chain", "cliques", "complete", "cross", "grid", "pairs", "spans", "starts"),
     ),
-    "ssvm_dsl.lang.features": (
+    "ssvm_dsl.lang.features.sources": (
         *("Feature", "Hashed", "JointFeature", "PLiF", "Polynomial"),
         *("Quantiles", "Standardized", "Transform", "Whitened"),
     ),
-    "ssvm_dsl.lang.kernel_features": ("Nystroem", "RandomFourier"),
-    "ssvm_dsl.lang.span_features": ("SpanLength", "SpanMean", "SpanSum"),
+    "ssvm_dsl.lang.features.kernel_features": ("Nystroem", "RandomFourier"),
+    "ssvm_dsl.lang.features.span_features": ("SpanLength", "SpanMean", "SpanSum"),
     "ssvm_dsl.lang.constraints.custom": ("Custom",),
-    "ssvm_dsl.lang.cost": ("Cost",),
-    "ssvm_dsl.lang.count_loss": ("CountLoss",),
-    "ssvm_dsl.lang.losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
+    "ssvm_dsl.lang.losses.cost": ("Cost",),
+    "ssvm_dsl.lang.losses.count_loss": ("CountLoss",),
+    "ssvm_dsl.lang.losses.label_losses": ("CustomLoss", "Hamming", "NoLoss", "ZeroOne"),
     "ssvm_dsl.lang.model": ("Model", "ModelBuilder"),
     "ssvm_dsl.compiler.estimate": ("estimate",),
     "ssvm_dsl.compiler.ground": ("ground",),
@@ -95,19 +95,22 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.constraints.structures import Circuit as Circuit
     from ssvm_dsl.lang.constraints.structures import Matching as Matching
     from ssvm_dsl.lang.constraints.structures import Path as Path
-    from ssvm_dsl.lang.cost import Cost as Cost
-    from ssvm_dsl.lang.count_loss import CountLoss as CountLoss
     from ssvm_dsl.lang.dims import Dim as Dim
     from ssvm_dsl.lang.factors import Factor as Factor
-    from ssvm_dsl.lang.features import Feature as Feature
-    from ssvm_dsl.lang.features import Hashed as Hashed
-    from ssvm_dsl.lang.features import JointFeature as JointFeature
-    from ssvm_dsl.lang.features import PLiF as PLiF
-    from ssvm_dsl.lang.features import Polynomial as Polynomial
-    from ssvm_dsl.lang.features import Quantiles as Quantiles
-    from ssvm_dsl.lang.features import Standardized as Standardized
-    from ssvm_dsl.lang.features import Transform as Transform
-    from ssvm_dsl.lang.features import Whitened as Whitened
+    from ssvm_dsl.lang.features.kernel_features import Nystroem as Nystroem
+    from ssvm_dsl.lang.features.kernel_features import RandomFourier as RandomFourier
+    from ssvm_dsl.lang.features.sources import Feature as Feature
+    from ssvm_dsl.lang.features.sources import Hashed as Hashed
+    from ssvm_dsl.lang.features.sources import JointFeature as JointFeature
+    from ssvm_dsl.lang.features.sources import PLiF as PLiF
+    from ssvm_dsl.lang.features.sources import Polynomial as Polynomial
+    from ssvm_dsl.lang.features.sources import Quantiles as Quantiles
+    from ssvm_dsl.lang.features.sources import Standardized as Standardized
+    from ssvm_dsl.lang.features.sources import Transform as Transform
+    from ssvm_dsl.lang.features.sources import Whitened as Whitened
+    from ssvm_dsl.lang.features.span_features import SpanLength as SpanLength
+    from ssvm_dsl.lang.features.span_features import SpanMean as SpanMean
+    from ssvm_dsl.lang.features.span_features import SpanSum as SpanSum
     from ssvm_dsl.lang.forms import ANTISYMMETRIC as ANTISYMMETRIC
     from ssvm_dsl.lang.forms import FULL as FULL
     from ssvm_dsl.lang.forms import POTTS as POTTS
@@ -117,12 +120,12 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.inputs import Attributes as Attributes
     from ssvm_dsl.lang.inputs import Edges as Edges
     from ssvm_dsl.lang.inputs import Input as Input
-    from ssvm_dsl.lang.kernel_features import Nystroem as Nystroem
-    from ssvm_dsl.lang.kernel_features import RandomFourier as RandomFourier
-    from ssvm_dsl.lang.losses import CustomLoss as CustomLoss
-    from ssvm_dsl.lang.losses import Hamming as Hamming
-    from ssvm_dsl.lang.losses import NoLoss as NoLoss
-    from ssvm_dsl.lang.losses import ZeroOne as ZeroOne
+    from ssvm_dsl.lang.losses.cost import Cost as Cost
+    from ssvm_dsl.lang.losses.count_loss import CountLoss as CountLoss
+    from ssvm_dsl.lang.losses.label_losses import CustomLoss as CustomLoss
+    from ssvm_dsl.lang.losses.label_losses import Hamming as Hamming
+    from ssvm_dsl.lang.losses.label_losses import NoLoss as NoLoss
+    from ssvm_dsl.lang.losses.label_losses import ZeroOne as ZeroOne
     from ssvm_dsl.lang.model import Model as Model
     from ssvm_dsl.lang.model import ModelBuilder as ModelBuilder
     from ssvm_dsl.lang.outputs.labels import Label as Label
@@ -137,9 +140,6 @@ if TYPE_CHECKING:
     from ssvm_dsl.lang.outputs.targets import pairs as pairs
     from ssvm_dsl.lang.outputs.targets import spans as spans
     from ssvm_dsl.lang.outputs.targets import starts as starts
-    from ssvm_dsl.lang.span_features import SpanLength as SpanLength
-    from ssvm_dsl.lang.span_features import SpanMean as SpanMean
-    from ssvm_dsl.lang.span_features import SpanSum as SpanSum
     from ssvm_dsl.learning.counting.dicycles import Dicycles as Dicycles
     from ssvm_dsl.learning.counting.multi_label import MultiLabel as MultiLabel
     from ssvm_dsl.learning.counting.output_spaces import OutputSpace as OutputSpace

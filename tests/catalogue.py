@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, issparse
 
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import (
+from ssvm_dsl.lang.features.sources import (
     Feature,
     Hashed,
     JointFeature,
@@ -19,7 +19,7 @@ from ssvm_dsl.lang.features import (
 )
 from ssvm_dsl.lang.forms import ANTISYMMETRIC, POTTS, SYMMETRIC
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input
-from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import along, chain, cliques, complete, cross, grid, pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Input
-from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.outputs.targets import chain

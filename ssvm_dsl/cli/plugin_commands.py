@@ -45,7 +45,7 @@ def _not_called(args: Namespace) -> int:
 def _called(spec: CommandSpec, known: Registry) -> Subcommand:
     """Return a command that was loaded; where that failed, one that takes any arguments and raises why."""
     from ssvm_dsl.errors import PluginError, SsvmError
-    from ssvm_dsl.plugin_api.contained import contained
+    from ssvm_dsl.plugin_api.hosting.contained import contained
 
     owner = known.describe_owner(spec)
     missing = spec.missing()
@@ -87,7 +87,7 @@ def _failed(spec: CommandSpec, error: Exception) -> Subcommand:
 def _run(owner: str, command: Any, args: Namespace) -> int:
     """Run a command of a plug-in; files that cannot be used and closed pipes are reported as of any other command."""
     from ssvm_dsl.errors import PluginError
-    from ssvm_dsl.plugin_api.contained import contained
+    from ssvm_dsl.plugin_api.hosting.contained import contained
 
     try:
         with contained(owner):

@@ -8,15 +8,15 @@ import numpy as np
 
 from ssvm_dsl.array_types import I8, I32, Bools
 from ssvm_dsl.compiler.features.encode import Rows
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.program import AUXILIARY
 from ssvm_dsl.ir.ragged import owner_of
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import walk_sources
+from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.inputs import Input
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.feature_maps import row_index
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
+from ssvm_dsl.compiler.inputs.validate import Examples, read_scores
+from ssvm_dsl.compiler.labels.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.ruled_out import ruled_out_error
 from ssvm_dsl.compiler.scopes import Scopes
-from ssvm_dsl.compiler.validate import Examples, read_scores
 from ssvm_dsl.errors import DataError, InfeasibleError
 from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import Group

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
+from ssvm_dsl.compiler.inputs.validate import Examples, stack_dense
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.validate import Examples, stack_dense
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle
 from ssvm_dsl.ir.ragged import members, pointers

@@ -16,16 +16,16 @@ from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.agreements import require_nonnegative
 from ssvm_dsl.compiler.features.encode import Encoder, Rows
 from ssvm_dsl.compiler.features.observed import as_learnt, observe_pairs, of_learnt
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap, ObservedPairs, SparseRows, table_rows
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import JointFeature, row_target
+from ssvm_dsl.lang.features.sources import JointFeature, row_target
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm

@@ -15,17 +15,17 @@ import numpy as np
 
 from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.constraints import constraint_sizes
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.loss import PART_STATES
+from ssvm_dsl.compiler.losses.loss import PART_STATES
 from ssvm_dsl.compiler.scopes import shapes_of
-from ssvm_dsl.compiler.validate import Examples
-from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.constraints.forbidden import Forbid
-from ssvm_dsl.lang.cost import Cost
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import sources as lang
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
+from ssvm_dsl.lang.losses.cost import Cost
 from ssvm_dsl.lang.outputs.labels import Target
 
 #: Bytes for each attribute: while names are numbered, and in the rows that stay.

@@ -13,15 +13,15 @@ from ssvm_dsl.calls import checked_call
 from ssvm_dsl.compiler.agreements import roles, set_auxiliary
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import free_variables, lower_constraints
-from ssvm_dsl.compiler.declared import declaration_of, declared_words, joined_words
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, ground_factors
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
 from ssvm_dsl.compiler.footprint import footprint
+from ssvm_dsl.compiler.inputs.validate import Examples, read_examples
+from ssvm_dsl.compiler.labels.declared import declaration_of, declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, node_weights
 from ssvm_dsl.compiler.scopes import ground_scopes
 from ssvm_dsl.compiler.structure import KeptProgram, Structure, StructureCache, structure_key
-from ssvm_dsl.compiler.validate import Examples, read_examples
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64, Bools
-from ssvm_dsl.compiler.class_states import class_array, equal_to, states_of
-from ssvm_dsl.compiler.missing_labels import missing_entries, signed_hint
-from ssvm_dsl.compiler.pointers import pair_values, pointed, read_pointers
-from ssvm_dsl.compiler.segments import read_segments, segments_of
-from ssvm_dsl.compiler.validate import Examples, check_sequence, position_words, refuse_mixture
+from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, position_words, refuse_mixture
+from ssvm_dsl.compiler.labels.class_states import class_array, equal_to, states_of
+from ssvm_dsl.compiler.labels.missing_labels import missing_entries, signed_hint
+from ssvm_dsl.compiler.labels.pointers import pair_values, pointed, read_pointers
+from ssvm_dsl.compiler.labels.segments import read_segments, segments_of
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text
-from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.losses import Hamming
+from ssvm_dsl.lang.losses.count_loss import CountLoss
+from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.outputs.agreements import Agreement
 from ssvm_dsl.lang.outputs.labels import Label, Latent
 from ssvm_dsl.lang.symbols import plain

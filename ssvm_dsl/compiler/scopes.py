@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.segments import span_ends
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
 from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
 from ssvm_dsl.lang.dims import Dim, union_axes

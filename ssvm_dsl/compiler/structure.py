@@ -23,9 +23,9 @@ from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.constants import Constants

@@ -1,8 +1,9 @@
 """Time limits of whole calls: a clock that stands still while something is loaded, and questions that end with it.
 
 A user's seconds are those of the work.  What it takes to compile kernels, or to load them and solver libraries, is a
-cost of the first call on a machine or in a process; it is measured apart (:mod:`ssvm_dsl.plugin_api.loading`) and
-counts against no limit.  Backends keep their own time on the wall, so that loading inside a call can end it early:
+cost of the first call on a machine or in a process; it is measured apart
+(:mod:`ssvm_dsl.plugin_api.hosting.loading`) and counts against no limit.
+Backends keep their own time on the wall, so that loading inside a call can end it early:
 :func:`answer_within` asks again then, and keeps the better of both answers.
 """
 
@@ -20,7 +21,7 @@ from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import INTERRUPTED, Solution, Stop
-from ssvm_dsl.plugin_api.loading import loading_time
+from ssvm_dsl.plugin_api.hosting.loading import loading_time
 
 
 class Answering(Protocol):

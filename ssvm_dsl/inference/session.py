@@ -14,7 +14,7 @@ from ssvm_dsl.ir.need import Ability, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
-from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.registry import Registry, registry
 
 

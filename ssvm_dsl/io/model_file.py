@@ -47,7 +47,7 @@ class SavedModel:
     certificate : ndarray of float64, shape (6,), or None
         What bounds the optimum for every C; of a fit.
     stream : tuple (plain data, arrays by name), optional
-        What a stream of examples goes on from (:class:`~ssvm_dsl.learning.estimators.stream.Stream`).
+        What a stream of examples goes on from (:class:`~ssvm_dsl.learning.estimators.fitting.stream.Stream`).
     """
 
     declaration: str

@@ -1,7 +1,5 @@
 """Compiled building blocks of the package and of plug-ins: scoring, marginals, flat records of feature maps."""
 
-from ssvm_dsl.kernels.assigned import assign
-from ssvm_dsl.kernels.borrowed import borrow
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
 from ssvm_dsl.kernels.fixed import fill_tables, tables_score
 from ssvm_dsl.kernels.flat import (
@@ -32,8 +30,11 @@ from ssvm_dsl.kernels.flat import (
     FlatMaps,
 )
 from ssvm_dsl.kernels.observed import weight_of
-from ssvm_dsl.kernels.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs
-from ssvm_dsl.kernels.prefetching import prefetch
+from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels.oracles.signatures import MESSAGE_SIGNATURE, SIGNATURE
+from ssvm_dsl.kernels.primitives.assigned import assign
+from ssvm_dsl.kernels.primitives.borrowed import borrow
+from ssvm_dsl.kernels.primitives.prefetching import prefetch
 from ssvm_dsl.kernels.scoring import (
     factor_add,
     factor_config,
@@ -43,7 +44,6 @@ from ssvm_dsl.kernels.scoring import (
     score_example,
     weight_start,
 )
-from ssvm_dsl.kernels.signatures import MESSAGE_SIGNATURE, SIGNATURE
 
 __all__ = [
     "ARITY",

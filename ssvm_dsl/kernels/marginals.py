@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.kernels.borrowed import borrow
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import GroupFactors
+from ssvm_dsl.kernels.primitives.borrowed import borrow
 
 
 @njit(cache=True, nogil=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.kernels.bits import count_bits, first_bit
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import CSR_INDICES, CSR_PTR, FEATURES, N_CONFIGS, PAIRS, WORD
-from ssvm_dsl.kernels.prefetching import prefetch
+from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
+from ssvm_dsl.kernels.primitives.prefetching import prefetch
 
 
 @njit(cache=True, nogil=True, borrowed=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.kernels.borrowed import borrow
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import (
     ARITY,
@@ -48,6 +47,7 @@ from ssvm_dsl.kernels.flat import (
     GroupFactors,
 )
 from ssvm_dsl.kernels.observed import observed_add, observed_dot, observed_scores
+from ssvm_dsl.kernels.primitives.borrowed import borrow
 from ssvm_dsl.kernels.rows import add_scaled, dense_rows, dot, sparse_scores
 
 

@@ -15,7 +15,7 @@ from ssvm_dsl.lang.factors import ALL, Factor
 from ssvm_dsl.lang.forms import FULL, Form
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Edges, Input, Source
-from ssvm_dsl.lang.losses import Loss
+from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol, caller_line, show

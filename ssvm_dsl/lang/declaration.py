@@ -19,11 +19,11 @@ from ssvm_dsl.lang.constraints.implied import implied_constraints
 from ssvm_dsl.lang.constraints.logic import Constraint
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import walk_sources
+from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, ExampleInput, Source
-from ssvm_dsl.lang.losses import Loss
+from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.symbols import Symbol
 

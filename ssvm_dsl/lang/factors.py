@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import Concat, JointFeature
+from ssvm_dsl.lang.features.sources import Concat, JointFeature
 from ssvm_dsl.lang.forms import FULL, Form, as_form, indicator_form
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, number_text, real_array
-from ssvm_dsl.lang.features import JointFeature
+from ssvm_dsl.lang.features.sources import JointFeature
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.about_target import ScoredTarget
 from ssvm_dsl.lang.outputs.labels import Label, Target

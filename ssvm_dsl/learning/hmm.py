@@ -21,7 +21,7 @@ from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
-from ssvm_dsl.lang.features import PLiF
+from ssvm_dsl.lang.features.sources import PLiF
 from ssvm_dsl.lang.forms import FULL
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, is_number

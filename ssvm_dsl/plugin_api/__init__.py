@@ -7,13 +7,16 @@ Plug-ins import this, ``ssvm_dsl.ir`` (the data), ``ssvm_dsl.kernels`` (compiled
 from ssvm_dsl.ir.constraints import LinearRows
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.pausing import pause
-from ssvm_dsl.plugin_api.bridges import Bridge, Rewrite
-from ssvm_dsl.plugin_api.commands import Command, Screen
-from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind, SizedKind
 from ssvm_dsl.plugin_api.example_session import Clock, ExampleAnswer, ExampleSession, PlainExample, answer_each
 from ssvm_dsl.plugin_api.hookspecs import hookimpl
-from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.hosting.loading import loading
+from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
+from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
+from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
+from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
@@ -27,7 +30,6 @@ from ssvm_dsl.plugin_api.protocols import (
     Verdict,
     missing_methods,
 )
-from ssvm_dsl.plugin_api.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.specs import (
     API_VERSION,
     AddedLoss,
@@ -42,8 +44,6 @@ from ssvm_dsl.plugin_api.specs import (
     TrainerNeeds,
     TrainerSpec,
 )
-from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
-from ssvm_dsl.plugin_api.structures import StructureOracle, StructureRules
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.ir.messages import Messages
-from ssvm_dsl.plugin_api.compiled import CompiledMessages
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes, TrainProblem
 
 

@@ -14,7 +14,7 @@ from ssvm_dsl.ir.loss import LossTerm
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.solution import Marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.values import Value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ssvm_dsl.calls import checked_call
 from ssvm_dsl.errors import PluginError, SsvmError
-from ssvm_dsl.plugin_api.contained import contained, words
+from ssvm_dsl.plugin_api.hosting.contained import contained, words
 from ssvm_dsl.registry.discovery import discover
 from ssvm_dsl.registry.plugins import Registry
 from ssvm_dsl.registry.records import PluginInfo, PluginProblem

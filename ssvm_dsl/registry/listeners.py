@@ -8,7 +8,7 @@ from typing import Any
 
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import SsvmError
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.training import TrainingEvent
 
 

@@ -15,8 +15,8 @@ import pluggy
 
 from ssvm_dsl.errors import PluginError, SsvmError
 from ssvm_dsl.plugin_api import hookspecs
-from ssvm_dsl.plugin_api.check_spec import mistakes
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.check_spec import mistakes
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import API_VERSION, Spec
 from ssvm_dsl.registry.records import KINDS, PluginInfo, word
 

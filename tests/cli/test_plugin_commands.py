@@ -11,7 +11,7 @@ import pytest
 from foreign import HEAD, distribution, inside, ssvm
 
 from ssvm_dsl.cli.main import COMMANDS
-from ssvm_dsl.plugin_api.check_spec import CORE_COMMANDS
+from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
 
 #: Commands of a stranger: one that works, and others that break in each place where they can.
 WORDY = f"""{HEAD}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import Cost, CountLoss, CustomLoss, Dim, Factor, Hamming, Input, Label, Model, NoLoss, ZeroOne, ground
-from ssvm_dsl.compiler import count_loss
+from ssvm_dsl.compiler.losses import count_loss
 from ssvm_dsl.errors import PluginError, TooLargeError
 
 COST = np.array([[0, 1, 4], [2, 0, 0.5], [3, 1, 0]])

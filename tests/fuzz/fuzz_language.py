@@ -15,7 +15,7 @@ import numpy as np
 
 import ssvm_dsl as s
 from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
-from ssvm_dsl.lang.features import Concat
+from ssvm_dsl.lang.features.sources import Concat
 from ssvm_dsl.lang.inputs import Source
 
 UNIT = "declarations"

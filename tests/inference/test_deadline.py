@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.ir import Primal, Question, Solution, Stop
-from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.testing.problems import Recipe, seeded
 
 

@@ -66,7 +66,7 @@ def test_a_first_fit_has_a_second_process_and_the_next_has_none(tmp_path):
 
 
 def test_it_finds_what_a_fit_compiles():
-    code = "from ssvm_dsl.learning.estimators.rehearsed_fit import rehearse\n"
+    code = "from ssvm_dsl.learning.estimators.fitting.rehearsed_fit import rehearse\n"
     code += "print([job.name for job in rehearse('bcfw', 'margin', 'chain') if not job.part])\n"
     code += "print([job.name for job in rehearse('bcfw', 'margin', 'junction-tree')])\n"
     code += "print(rehearse('no-such', 'margin', 'chain'))"

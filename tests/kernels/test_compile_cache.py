@@ -20,7 +20,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import ssvm_dsl.ir
     {before}
-    from ssvm_dsl.kernels.assigned import assign
+    from ssvm_dsl.kernels.primitives.assigned import assign
     import numpy as np
     out = np.zeros(3)
     assign(out, np.ones(3))

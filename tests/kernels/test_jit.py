@@ -236,7 +236,7 @@ warnings.simplefilter("error")
 import numpy as np
 from numba import types
 from ssvm_dsl.kernels import borrow, cfunc, njit
-from ssvm_dsl.kernels.bits import count_bits, first_bit
+from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
 
 @njit(cache=False, borrowed=True)
 def total(x):

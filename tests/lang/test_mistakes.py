@@ -45,7 +45,7 @@ from ssvm_dsl import (
     pairs,
 )
 from ssvm_dsl.errors import ModelError
-from ssvm_dsl.lang.features import Concat
+from ssvm_dsl.lang.features.sources import Concat
 
 
 def double(x):

@@ -34,7 +34,7 @@ from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.calls import CheckedCalls, checked_call
 from ssvm_dsl.errors import KeywordError, SsvmError
 from ssvm_dsl.lang.inputs import Source
-from ssvm_dsl.lang.losses import Loss
+from ssvm_dsl.lang.losses.label_losses import Loss
 from ssvm_dsl.lang.outputs.labels import Target
 from ssvm_dsl.lang.symbols import Symbol
 

@@ -22,7 +22,7 @@ from ssvm_dsl.plugin_api import (
     TrainingEvent,
     hookimpl,
 )
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.registry import PluginInfo, PluginProblem, register, registry
 from ssvm_dsl.registry import discovery as module
 

@@ -135,7 +135,7 @@ def dual_loss_steps(
     Parameters
     ----------
     function : compiled function
-        Of the signature :data:`ssvm_dsl.kernels.signatures.MESSAGE_SIGNATURE`.
+        Of the signature :data:`ssvm_dsl.kernels.oracles.signatures.MESSAGE_SIGNATURE`.
     ints, longs, reals : ndarray of int32, of int64 and of float64
         What it reads besides scores.
     work : ndarray of float64

@@ -132,7 +132,7 @@ def subgradient_steps(
     Parameters
     ----------
     oracle : compiled function
-        Of the signature :data:`ssvm_dsl.kernels.signatures.SIGNATURE`.
+        Of the signature :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`.
     ints, longs : ndarray of int32 and of int64
         What the oracle reads besides scores.
     oracle_work : ndarray of float64

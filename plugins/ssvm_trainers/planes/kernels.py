@@ -374,7 +374,7 @@ def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels:
     Parameters
     ----------
     ints, longs, example, pool, node, labels, work
-        Those of :data:`ssvm_dsl.kernels.signatures.SIGNATURE`; not used.
+        Those of :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`; not used.
 
     Returns
     -------
@@ -422,7 +422,7 @@ def visit_examples(
         whose last visit gained too little are skipped; ``SUMMED``: nothing is changed but ``w``, to which planes are
         added.
     oracle : compiled function
-        Of the signature :data:`ssvm_dsl.kernels.signatures.SIGNATURE`; called with ``ASKED`` only.
+        Of the signature :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`; called with ``ASKED`` only.
     ints, longs : ndarray of int32 and of int64
         What the oracle reads besides scores.
     oracle_work : ndarray of float64

@@ -127,9 +127,9 @@ def _grounded(declaration: Declaration, X: Any, made_up: bool) -> tuple[Grounded
 
 def _answers(declaration: Declaration, X: Any, grounded: Grounded) -> list[BackendAnswer]:
     """Return what the backends say to prediction and to training."""
-    from ssvm_dsl.compiler.joint_loss import priced_groups
-    from ssvm_dsl.compiler.loss import kind_of
-    from ssvm_dsl.compiler.validate import read_examples
+    from ssvm_dsl.compiler.inputs.validate import read_examples
+    from ssvm_dsl.compiler.losses.joint_loss import priced_groups
+    from ssvm_dsl.compiler.losses.loss import kind_of
     from ssvm_dsl.inference.planning.planner import need_of, tasks_for_training
     from ssvm_dsl.ir.need import Guarantee, Task
 

@@ -52,7 +52,7 @@ def check_name(name: str, folder: Path, kind: str) -> None:
         Says what is wrong with the name, or what is in the way.
     """
     from ssvm_dsl.errors import OptionError
-    from ssvm_dsl.plugin_api.check_spec import CORE_COMMANDS
+    from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS
     from ssvm_dsl.plugin_api.specs import BackendSpec, CommandSpec, Spec, TrainerSpec
     from ssvm_dsl.registry import registry
 

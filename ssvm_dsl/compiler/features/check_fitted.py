@@ -12,12 +12,12 @@ from ssvm_dsl.compiler.feature_maps import factor_block
 from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
 from ssvm_dsl.compiler.features.observed import check_pairs, of_learnt
 from ssvm_dsl.ir.features import Block
-from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import sources as lang
+from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Attributes, Source
-from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 
 
 class LearntWidths:

@@ -15,7 +15,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.lang.features import walk_sources
+from ssvm_dsl.lang.features.sources import walk_sources
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.pausing import time_left
 

@@ -17,20 +17,20 @@ from ssvm_dsl.compiler.features.computed import FEW_ROWS, Computed, first_rows, 
 from ssvm_dsl.compiler.features.hat_functions import hat_functions
 from ssvm_dsl.compiler.features.kernel_features import kernel_rows, learn_kernel
 from ssvm_dsl.compiler.features.sparse import checked, stack_rows
-from ssvm_dsl.compiler.segments import span_ends
-from ssvm_dsl.compiler.validate import Examples, check_finite, example_inputs, stack_dense
+from ssvm_dsl.compiler.inputs.validate import Examples, check_finite, example_inputs, stack_dense
+from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.arrays import as_floats, real_array
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
+from ssvm_dsl.lang.features import sources as lang
+from ssvm_dsl.lang.features.kernel_features import KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.kernel_features import KernelMap, Nystroem, RandomFourier
 from ssvm_dsl.lang.outputs.labels import Target
-from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import DataError
-from ssvm_dsl.lang.kernel_features import SCALE, KernelMap, Nystroem, RandomFourier
+from ssvm_dsl.lang.features.kernel_features import SCALE, KernelMap, Nystroem, RandomFourier
 
 
 def learn_kernel(source: KernelMap, values: F64) -> dict[str, Any]:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler.features.encode import Fitted, fitted_keys
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import ground_scopes
-from ssvm_dsl.compiler.validate import Examples
-from ssvm_dsl.lang import features as lang
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import sources as lang
+from ssvm_dsl.lang.features.kernel_features import KernelMap
+from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.inputs import Attributes, Input, Source
-from ssvm_dsl.lang.kernel_features import KernelMap
 from ssvm_dsl.lang.outputs.labels import Label, NoneOf
-from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.ground import Grounded
-from ssvm_dsl.compiler.ruled_out import SHOWN, ruled_out_error
-from ssvm_dsl.compiler.validate import position_words
+from ssvm_dsl.compiler.inputs.validate import position_words
+from ssvm_dsl.compiler.labels.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.planner import plan
@@ -27,7 +27,7 @@ from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Primal, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.pausing import pause, time_left
-from ssvm_dsl.plugin_api.constraints import ExplainingKind
+from ssvm_dsl.plugin_api.kinds.constraints import ExplainingKind
 from ssvm_dsl.registry import Registry, registry
 
 

@@ -22,7 +22,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
-from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
 
 

@@ -32,12 +32,12 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Marginals, Solution
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.contained import contained
 from ssvm_dsl.plugin_api.example_session import Clock
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.protocols import missing_methods
 from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
-from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 from ssvm_dsl.registry import Registry
 
 

@@ -21,7 +21,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, join_solutions
-from ssvm_dsl.plugin_api.compiled import CompiledMessages
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.protocols import Backend
 
 #: Sessions that are kept: chunks of one size, and what is left over.

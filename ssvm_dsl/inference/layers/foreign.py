@@ -19,9 +19,9 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Marginals, Solution, Stop
-from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Session
-from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 
 #: Accuracy of what ``expect`` adds, relative to the coefficients.
 EXPECT_ATOL = 1e-6

@@ -13,10 +13,10 @@ from ssvm_dsl.inference.rules.custom_rules import CustomRules
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.constraints import ConstraintKind, ExplainingKind, SizedKind
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.specs import ConstraintSpec
-from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
 from ssvm_dsl.registry import Registry
 
 #: The methods of a :class:`~ssvm_dsl.plugin_api.ConstraintKind`.

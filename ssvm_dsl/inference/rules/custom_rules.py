@@ -14,8 +14,8 @@ from ssvm_dsl.array_types import F64, I32, Bools
 from ssvm_dsl.errors import PluginError
 from ssvm_dsl.inference.layers.foreign import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, CustomOracle, LinearRows
-from ssvm_dsl.plugin_api.contained import contained
-from ssvm_dsl.plugin_api.starting import ConstraintScores
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores
 
 #: Small problems have at most so many labellings.
 MOST_LABELLINGS = 2**10

@@ -16,7 +16,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import runs
 from ssvm_dsl.ir.solution import score_labels
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.starting import ConstraintScores, StartingKind
+from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 
 #: How often all that is broken is repaired.
 ROUNDS = 12

@@ -11,7 +11,7 @@ from ssvm_dsl.inference.starting.tables import HardFactors
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows, broken_constraints
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.hosting.loading import loading
 
 #: States, literals and joint states that are ruled out, at most: rows are built in Python.
 MOST_STATES, MOST_LITERALS, MOST_CONFIGS = 5_000, 1_000, 20_000

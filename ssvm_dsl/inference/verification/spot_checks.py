@@ -18,7 +18,7 @@ from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.plugin_api.compiled import CompiledMessages, CompiledOracle
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 
 #: Examples that are looked at.
 SPOTS = 3
@@ -74,7 +74,7 @@ def check_messages(offer: CompiledMessages, program: Program, solve: Solve, faul
 
 def answer_of_oracle(oracle: CompiledOracle, program: Program, theta: Theta, example: int) -> tuple[I32, float]:
     """Return the labels that a compiled oracle writes for an example, and the score it returns (constant added)."""
-    from ssvm_dsl.kernels.oracle_call import call_oracle
+    from ssvm_dsl.kernels.oracles.oracle_call import call_oracle
 
     node = theta.node if program.allowed is None else np.where(program.allowed, theta.node, -np.inf)
     labels = np.full(int(np.diff(program.var_ptr)[example]), -1, dtype=np.int32)
@@ -90,7 +90,7 @@ def pass_messages(
 
     The choices are the state of each variable, then the joint state of each factor, one group after the other.
     """
-    from ssvm_dsl.kernels.oracle_call import call_messages
+    from ssvm_dsl.kernels.oracles.oracle_call import call_messages
 
     n_choices = np.diff(program.var_ptr)[example] + sum(np.diff(group.ptr)[example] for group in program.groups)
     choices, work = np.full(int(n_choices), -1, dtype=np.int32), np.full(offer.work_size, np.nan)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ssvm_dsl.lang.arrays import MOST, number_text
-from ssvm_dsl.lang.features import Concat, row_target, walk_sources
+from ssvm_dsl.lang.features.sources import Concat, row_target, walk_sources
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.symbols import ModelView, Symbol, show

@@ -10,22 +10,24 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ssvm_dsl.errors import FileFormatError, KeywordError, ModelError, OptionError, SsvmError
-from ssvm_dsl.lang import features, inputs, losses
+from ssvm_dsl.lang import inputs
 from ssvm_dsl.lang.builder import DeclarationBuilder
 from ssvm_dsl.lang.constraints import forbidden, logic, pointers, structures
 from ssvm_dsl.lang.constraints.custom import Custom
-from ssvm_dsl.lang.cost import Cost
-from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features import sources
+from ssvm_dsl.lang.features.kernel_features import Nystroem, RandomFourier
+from ssvm_dsl.lang.features.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.forms import Form
 from ssvm_dsl.lang.functions import FunctionRef
 from ssvm_dsl.lang.given import Given
-from ssvm_dsl.lang.kernel_features import Nystroem, RandomFourier
+from ssvm_dsl.lang.losses import label_losses
+from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.outputs import targets
 from ssvm_dsl.lang.outputs.labels import Label, Latent
-from ssvm_dsl.lang.span_features import SpanLength, SpanMean, SpanSum
 from ssvm_dsl.lang.symbols import Node, Symbol
 
 FORMAT = "ssvm-dsl declaration"
@@ -36,10 +38,10 @@ CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     maker.__name__: maker
     for maker in (
         *(Dim, Label, Latent, Factor, inputs.Input, inputs.Attributes, inputs.Edges),
-        *(features.Feature, features.JointFeature, features.PLiF, features.Polynomial, features.Standardized),
-        *(features.Whitened, features.Hashed, features.Concat, Nystroem, RandomFourier),
-        *(losses.Hamming, Cost, losses.ZeroOne, losses.NoLoss, CountLoss),
-        *(losses.CustomLoss, losses.LossSum),
+        *(sources.Feature, sources.JointFeature, sources.PLiF, sources.Polynomial, sources.Standardized),
+        *(sources.Whitened, sources.Hashed, sources.Concat, Nystroem, RandomFourier),
+        *(label_losses.Hamming, Cost, label_losses.ZeroOne, label_losses.NoLoss, CountLoss),
+        *(label_losses.CustomLoss, label_losses.LossSum),
         *(targets.chain, targets.pairs, targets.grid, targets.complete, targets.along),
         *(targets.cliques, targets.cross, targets.spans, targets.starts, SpanLength, SpanMean, SpanSum),
         *(logic.Constraint, logic.AtMost, logic.AtLeast, logic.Exactly, logic.ExactlyOne),
@@ -109,7 +111,7 @@ def _encode(value: object) -> object:
         return _node(value)
     if isinstance(value, Form):
         return {"form": value.name, "values": list(value.values), "shape": list(value.shape)}
-    if isinstance(value, features.Quantiles):
+    if isinstance(value, sources.Quantiles):
         return {"quantiles": value.n}
     if isinstance(value, FunctionRef):
         return {"function": value.path}
@@ -153,7 +155,7 @@ def _decode(value: Any, known: dict[str, Symbol], trusted: bool | tuple[str, ...
     if "function" in value:
         return FunctionRef(str(value["function"])).load(trusted)
     if "quantiles" in value:
-        return features.Quantiles(value["quantiles"])
+        return sources.Quantiles(value["quantiles"])
     if "form" in value:
         return Form(value["form"], tuple(map(float, value["values"])), tuple(map(int, value["shape"])))
     make = value["make"]

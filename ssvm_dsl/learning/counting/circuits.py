@@ -9,7 +9,7 @@ from ssvm_dsl.lang.constraints.structures import Circuit
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses import NoLoss
+from ssvm_dsl.lang.losses.label_losses import NoLoss
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.learning.estimators.svm import StructuredSVM

@@ -25,8 +25,8 @@ from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stre
 from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
-from ssvm_dsl.learning.estimators.fit_warnings import warn_of
-from ssvm_dsl.learning.estimators.stream import Stream
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
+from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight, convention, lam_of
 
 #: Unknowns of a closed form that is computed for a certificate without being asked for.

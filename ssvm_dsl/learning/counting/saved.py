@@ -24,7 +24,7 @@ from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.streams import settings
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import is_number
-from ssvm_dsl.learning.estimators.stream import Stream
+from ssvm_dsl.learning.estimators.fitting.stream import Stream
 
 FORMAT, VERSION = "ssvm-dsl counting predictor", 1
 

@@ -15,7 +15,7 @@ from ssvm_dsl.learning.counting.kernels import InputKernel
 from ssvm_dsl.learning.counting.objective import CountingRisk
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
-from ssvm_dsl.learning.estimators.stream import Stream
+from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.objective import convention, lam_of
 
 

@@ -21,7 +21,7 @@ from ssvm_dsl.kernels.compiling import compile_cache
 from ssvm_dsl.kernels.compiling.jit import LINKED
 
 #: What the process runs.
-PROGRAM = "ssvm_dsl.learning.estimators.rehearsed_fit"
+PROGRAM = "ssvm_dsl.learning.estimators.fitting.rehearsed_fit"
 
 #: The process, once there is one.
 _started: list[subprocess.Popen[bytes]] = []

@@ -28,12 +28,12 @@ from ssvm_dsl.learning.driver.claims import Checked, Claims
 from ssvm_dsl.learning.driver.evaluations import Evaluation
 from ssvm_dsl.learning.driver.progress import Progress, relative
 from ssvm_dsl.learning.driver.validation import Validation
-from ssvm_dsl.learning.estimators.stream import check_weights
+from ssvm_dsl.learning.estimators.fitting.stream import check_weights
 from ssvm_dsl.learning.risks.kinds import Problem
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
 from ssvm_dsl.plugin_api.specs import TrainerSpec
-from ssvm_dsl.plugin_api.surroundings import kept_surroundings
 from ssvm_dsl.plugin_api.training import (
     AnytimeTrainer,
     ConcludingTrainer,

@@ -33,10 +33,15 @@ from ssvm_dsl.learning.driver.times import Times
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
-from ssvm_dsl.learning.estimators.fit_warnings import convergence_warning, refuse_excess, uncomputed_warning, warn_of
-from ssvm_dsl.learning.estimators.fitted_report import report_of, without_objective
-from ssvm_dsl.learning.estimators.given_weights import lay_weights
-from ssvm_dsl.learning.estimators.latent import (
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
+    convergence_warning,
+    refuse_excess,
+    uncomputed_warning,
+    warn_of,
+)
+from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
+from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.fitting.latent import (
     LatentOptions,
     LatentRun,
     beginning,
@@ -48,17 +53,17 @@ from ssvm_dsl.learning.estimators.latent import (
     hidden_variables,
     objective_in_time,
 )
+from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
+from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
-from ssvm_dsl.learning.estimators.stream import Stream, check_weights
-from ssvm_dsl.learning.estimators.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec

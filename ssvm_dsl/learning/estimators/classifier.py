@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.compiler import Grounded
-from ssvm_dsl.compiler.class_states import class_array
+from ssvm_dsl.compiler.labels.class_states import class_array
 from ssvm_dsl.errors import InfeasibleError, OptionError, memory_for
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.outputs.labels import Label

@@ -30,7 +30,7 @@ from ssvm_dsl.learning.driver.certificate import REASONS
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.base import Learner
 from ssvm_dsl.learning.estimators.check_parameters import check_validation, is_number
-from ssvm_dsl.learning.estimators.fit_warnings import warn_of
+from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of
 from ssvm_dsl.learning.estimators.regressor import StructuredRegressor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.estimators.svm import StructuredSVM

@@ -15,8 +15,8 @@ from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler import Grounded, ground
 from ssvm_dsl.compiler.features.encode import Fitted
+from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
-from ssvm_dsl.compiler.validate import check_sequence
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
@@ -40,7 +40,7 @@ from ssvm_dsl.learning.risks.answers import (
     ranked_labellings,
 )
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.report.compiling import announce_compiling

@@ -17,7 +17,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
 from ssvm_dsl.learning.estimator import Estimator, clone
-from ssvm_dsl.learning.estimators.stream import Stream
+from ssvm_dsl.learning.estimators.fitting.stream import Stream
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.objective import factor_name
 

@@ -14,10 +14,10 @@ from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.fit import Callback
 from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_loss
 from ssvm_dsl.learning.estimators.classifier import Classifier
-from ssvm_dsl.learning.estimators.infeasible import RAISE, Trainable, check_infeasible, trainable
-from ssvm_dsl.learning.estimators.known_labels import warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
+from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
-from ssvm_dsl.learning.estimators.training_target import TrainingTarget
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk

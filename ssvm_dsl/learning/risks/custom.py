@@ -21,8 +21,8 @@ from ssvm_dsl.ir.solution import label_ptr, score_labels, select
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.gradient import GradientProblem
 from ssvm_dsl.learning.risks.margin import MarginProblem
-from ssvm_dsl.plugin_api.compiled import CompiledOracle
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import RiskForm, RiskSpec
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient

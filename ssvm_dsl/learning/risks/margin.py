@@ -27,7 +27,7 @@ from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved_share
 from ssvm_dsl.learning.risks.base import BaseProblem
 from ssvm_dsl.learning.risks.ceilings import largest_losses
-from ssvm_dsl.plugin_api.compiled import CompiledOracle
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.plugin_api.training import Planes, RiskGradient
 
 #: Memory that the beliefs of one example may take for a loss of counts.

@@ -31,7 +31,7 @@ from ssvm_dsl.ir.solution import Marginals, Primal, Solution, add_labels, add_ma
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.margin import MarginProblem
-from ssvm_dsl.plugin_api.compiled import CompiledMessages
+from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
 from ssvm_dsl.plugin_api.training import Planes
 
 #: Marginals of as many examples as are kept at a time where their values alone count: 32 MB.

@@ -57,7 +57,8 @@ def clock(monkeypatch):
         return now[0]
 
     monkeypatch.setattr(sys.modules["ssvm_dsl.inference.deadline"], "perf_counter", look)
-    monkeypatch.setattr(sys.modules["ssvm_dsl.plugin_api.loading"], "perf_counter", lambda: 0.0)  # nothing is loaded
+    loading = sys.modules["ssvm_dsl.plugin_api.hosting.loading"]
+    monkeypatch.setattr(loading, "perf_counter", lambda: 0.0)  # nothing is loaded
     return step
 
 

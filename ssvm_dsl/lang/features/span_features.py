@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssvm_dsl.lang.dims import Dim
-from ssvm_dsl.lang.features import JointFeature, OfFactors
+from ssvm_dsl.lang.features.sources import JointFeature, OfFactors
 from ssvm_dsl.lang.inputs import Input, Source
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.symbols import Mistake, got

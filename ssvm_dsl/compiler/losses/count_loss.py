@@ -14,8 +14,8 @@ from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.ragged import owners, pointers, runs
 from ssvm_dsl.lang.arrays import as_floats, real_array
-from ssvm_dsl.lang.count_loss import CountLoss
 from ssvm_dsl.lang.functions import FunctionRef
+from ssvm_dsl.lang.losses.count_loss import CountLoss
 
 #: Entries of the tables of all examples together.
 MAX_ENTRIES = 2**27

@@ -1,6 +1,6 @@
 """Calls of compiled oracles and compiled message passing from Python, as the kernels of trainers make them.
 
-The signatures are those of :mod:`ssvm_dsl.kernels.signatures`.
+The signatures are those of :mod:`ssvm_dsl.kernels.oracles.signatures`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssvm_dsl.lang.functions import FunctionRef
-from ssvm_dsl.lang.losses import LabelLoss, ignored_value, structure_mistakes
+from ssvm_dsl.lang.losses.label_losses import LabelLoss, ignored_value, structure_mistakes
 from ssvm_dsl.lang.outputs.class_names import ClassName
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.kernels.assigned import assign
 from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.primitives.assigned import assign
 
 #: Entries of ``counts`` and of ``sizes``.
 LEFT, DONE, WIDTH, TOP, STAMP = range(5)

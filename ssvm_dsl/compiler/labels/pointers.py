@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler.features.sparse import checked
-from ssvm_dsl.compiler.missing_labels import signed_hint
+from ssvm_dsl.compiler.labels.missing_labels import signed_hint
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.arrays import is_masked, number_text, real_array, whole_numbers

@@ -37,7 +37,7 @@ from ssvm_dsl.lang.outputs.labels import Latent
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.risks.kinds import Problem, Risk
 from ssvm_dsl.pausing import within
-from ssvm_dsl.plugin_api.loading import loading
+from ssvm_dsl.plugin_api.hosting.loading import loading
 from ssvm_dsl.plugin_api.protocols import Executor
 from ssvm_dsl.plugin_api.specs import TrainerSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ssvm_dsl.lang.features import Transform, check_width
+from ssvm_dsl.lang.features.sources import Transform, check_width
 from ssvm_dsl.lang.inputs import Source
 from ssvm_dsl.lang.symbols import Mistake, got, plain
 

@@ -13,7 +13,7 @@ class CompiledOracle:
     """An oracle that trainers call inside their own compiled kernels, one example at a time.
 
     What a :class:`CompiledSession` returns; a ``numba.cfunc`` of the signature
-    :data:`ssvm_dsl.kernels.signatures.SIGNATURE`::
+    :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`::
 
         score = function(ints, longs, example, pool, node, labels, work)
 
@@ -52,7 +52,7 @@ class CompiledMessages:
     """Message passing that trainers call inside their own compiled kernels, one example at a time.
 
     What a :class:`MessageSession` may return; without it trainers call ``solve`` and ``slope``.  It is a
-    ``numba.cfunc`` of the signature :data:`ssvm_dsl.kernels.signatures.MESSAGE_SIGNATURE`::
+    ``numba.cfunc`` of the signature :data:`ssvm_dsl.kernels.oracles.signatures.MESSAGE_SIGNATURE`::
 
         bound = function(ints, longs, reals, example, pool, node, passes, messages, choices, work)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.compiler.features.sparse import as_csr, checked, read_all_rows, rows_of_matrix
-from ssvm_dsl.compiler.shape_hints import shape_hint
+from ssvm_dsl.compiler.inputs.shape_hints import shape_hint
 from ssvm_dsl.errors import DataError, ModelError
 from ssvm_dsl.ir.features import SparseRows
 from ssvm_dsl.ir.ragged import owner_of, pointers

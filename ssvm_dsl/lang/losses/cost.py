@@ -12,7 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.lang.arrays import NotNumbers, as_floats, real_array
 from ssvm_dsl.lang.inputs import Edges, Input
-from ssvm_dsl.lang.losses import WeighedLoss, structure_mistakes
+from ssvm_dsl.lang.losses.label_losses import WeighedLoss, structure_mistakes
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.targets import as_target
 from ssvm_dsl.lang.symbols import Mistake, as_flag, got

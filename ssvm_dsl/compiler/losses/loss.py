@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32
-from ssvm_dsl.compiler.count_loss import count_tables
-from ssvm_dsl.compiler.joint_loss import loss_factors
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
-from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.compiler.losses.count_loss import count_tables
+from ssvm_dsl.compiler.losses.joint_loss import loss_factors
 from ssvm_dsl.errors import DataError, PluginError
 from ssvm_dsl.ir.loss import ADDITIVE, COUNT, JOINT, ZERO_ONE, LossFactors, LossTerm
 from ssvm_dsl.ir.ragged import owners, pointers
 from ssvm_dsl.lang.arrays import as_floats
-from ssvm_dsl.lang.cost import Cost
-from ssvm_dsl.lang.count_loss import CountLoss
-from ssvm_dsl.lang.losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
+from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.count_loss import CountLoss
+from ssvm_dsl.lang.losses.label_losses import CustomLoss, Hamming, LabelLoss, Loss, NoLoss, WeighedLoss, ZeroOne
 from ssvm_dsl.lang.outputs.labels import Label
 
 #: Prices are made of so many states at a time: besides the loss itself they take no memory.

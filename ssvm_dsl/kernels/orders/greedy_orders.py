@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
-from ssvm_dsl.kernels.bits import count_bits, first_bit
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.min_weight import sift
+from ssvm_dsl.kernels.orders.min_weight import sift
+from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
 
 #: Rules: the edges that an elimination adds, then the size of its table; that size alone; an order that is given.
 MIN_FILL, MIN_WEIGHT, BY_RANK = range(3)
@@ -81,7 +81,7 @@ class Space(NamedTuple):
     priority, second : ndarray of float64, shape (n,)
         What is compared first, and what decides between equal ones.
     heap, place : ndarray of int64, shape (n,)
-        See :func:`~ssvm_dsl.kernels.min_weight.sift`.
+        See :func:`~ssvm_dsl.kernels.orders.min_weight.sift`.
     changes : ndarray of int64, shape (n,)
         Changes around each variable since its priority was computed.
     """

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
+from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.loss import LossFactors
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers
-from ssvm_dsl.lang.cost import Cost
-from ssvm_dsl.lang.losses import Loss
+from ssvm_dsl.lang.losses.cost import Cost
+from ssvm_dsl.lang.losses.label_losses import Loss
 
 
 def loss_factors(
@@ -39,7 +39,7 @@ def loss_factors(
     truth : ndarray of int32, shape (V,)
     ignored : ndarray of bool, shape (V,), optional
     weights : mapping of str to ndarray
-        Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.loss.node_weights`.
+        Weights of factors by the input they come from: :func:`~ssvm_dsl.compiler.losses.loss.node_weights`.
     """
     scopes = ground_scopes(term.target, layout, examples)
     if ignored is not None:

@@ -1,0 +1,1 @@
+"""Compiled greedy elimination orders of graphs."""

@@ -1,0 +1,1 @@
+"""Losses: how bad a labelling is when the truth is known."""
