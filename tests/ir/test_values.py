@@ -27,7 +27,7 @@ SETTINGS = {
     "ssvm_papers.results.experiment.Experiment", "ssvm_dsl.testing.problems.Recipe",
     "ssvm_papers.results.statements.Between", "ssvm_papers.results.statements.Near",
     "ssvm_papers.results.statements.OneOfDraws", "ssvm_papers.results.statements.Rising",
-    "ssvm_backends.decomposition.branching.BranchNode", "ssvm_trainers.state_rules.StateRule",
+    "ssvm_backends.decomposition.branching.BranchNode", "ssvm_trainers.shared.state_rules.StateRule",
 }  # fmt: skip
 
 NUMBERS = re.compile(r"\bfloat\b|Array\b|ndarray|csr_")

@@ -16,7 +16,7 @@ from small import Case, Word
 from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.risks.envelope import Envelope
-from ssvm_trainers.cutting.lower_bound import PlaneHull
+from ssvm_trainers.shared.lower_bound import PlaneHull
 
 
 class Classes(Model):

@@ -24,10 +24,10 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
-from ssvm_trainers.cutting.lower_bound import best_share
 from ssvm_trainers.cutting.simplex_qp import maximise_on_simplex
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, StateRule, require
+from ssvm_trainers.shared.lower_bound import best_share
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import MOST, NUMBERS, OPEN, ROUNDING, SHARES, StateRule, require
 
 #: How well the model is solved, as a share of the certified gap: the rest would be lost at the next plane.
 INNER = 0.01

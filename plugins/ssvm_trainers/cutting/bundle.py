@@ -19,8 +19,8 @@ import numpy as np
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 
 class Bundle(Resumable):

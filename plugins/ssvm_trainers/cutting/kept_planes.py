@@ -17,8 +17,8 @@ from scipy import sparse
 
 from ssvm_dsl.ir import F64, I32, I64, U8, Program, each_marginals, pointers
 from ssvm_dsl.plugin_api import Planes, TrainProblem
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, INDEX, MOST, StateRule, check_pointers, require
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import COUNTS, INDEX, MOST, StateRule, check_pointers, require
 
 #: Bytes that tell the planes of an example apart.
 KEY = 16

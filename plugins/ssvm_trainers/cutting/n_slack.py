@@ -1,7 +1,7 @@
 """``n-slack``: cutting planes with one slack variable for each example and working sets of planes.
 
 Tsochantaridis, Joachims, Hofmann and Altun (2005), algorithm 1, with a round of the oracle over all examples between
-two solves of the quadratic program (its dual: :mod:`ssvm_trainers.cutting.block_kernels`).  Risks may be squared:
+two solves of the quadratic program (its dual: :mod:`ssvm_trainers.cutting.n_slack_kernels`).  Risks may be squared:
 their dual has another diagonal and no upper bounds.  The optimum over the working sets bounds the objective from below.
 
 Measured in processor time on 150 words of the OCR letters, C = 0.1: an objective of 34.59 takes 3.1 s;
@@ -19,8 +19,8 @@ import numpy as np
 from ssvm_dsl.ir import F64, I64, pointers
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, ROUNDING, StateRule, require
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, MOST, NUMBERS, OPEN, PART, ROUNDING, StateRule, require
 
 #: Steps of one visit to an example.
 STEPS = 3
@@ -121,7 +121,7 @@ class NSlackRun(Run):
 
     def solve(self, enough: float) -> None:
         """Sweep until the duality gap over the working sets is small."""
-        from ssvm_trainers.cutting.block_kernels import sweep
+        from ssvm_trainers.cutting.n_slack_kernels import sweep
 
         fresh = len(self.kept) - len(self.alpha)
         self.alpha = np.append(self.alpha, np.zeros(fresh))

@@ -20,8 +20,8 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, Planes, StopRule, TrainProblem
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
 from ssvm_trainers.cutting.kept_planes import KeptPlanes
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 #: Cuts from the cache end when the gap over the kept planes is this share of the certified gap.
 ENOUGH = 0.3

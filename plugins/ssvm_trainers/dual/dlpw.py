@@ -16,7 +16,7 @@ sqrt(C) for losses of at most 1).  Read literally, algorithm 1 has no step for t
 to include it, as in Pegasos.
 
 Steps on single examples are taken in a kernel, a whole pass at a time, where the backend offers compiled messages
-(:mod:`ssvm_trainers.dual.dual_loss_pass`).
+(:mod:`ssvm_trainers.dual.dlpw_kernels`).
 
 The objective that is reported is that of equation 9 with messages run to their end at w, an upper bound of equation 7
 and of the margin risk.  The lower bound of the optimum is that of the planes of the labellings the backend decodes.
@@ -31,12 +31,12 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64, Messages, pointers
 from ssvm_dsl.plugin_api import Iterate, MessageProblem, StopRule, TrainProblem
-from ssvm_trainers.cutting.lower_bound import PlaneHull
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule, require
+from ssvm_trainers.shared.lower_bound import PlaneHull
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule, require
 
 if TYPE_CHECKING:
-    from ssvm_trainers.dual.dual_loss_pass import CompiledPass
+    from ssvm_trainers.dual.dlpw_kernels import CompiledPass
 
 
 class DLPW(Resumable):
@@ -96,12 +96,12 @@ class DLPWRun(Run):
 
     def _compiled_pass(self) -> CompiledPass | None:
         """Return what takes whole passes in a kernel, where the backend and the options allow it."""
-        from ssvm_trainers.online.subgradient_pass import applies
+        from ssvm_trainers.online.subgradient_kernels import applies
 
         offer = self.problem.compiled_messages() if self.options.batch_size == 1 and applies(self.problem) else None
         if offer is None:
             return None
-        from ssvm_trainers.dual.dual_loss_pass import CompiledPass
+        from ssvm_trainers.dual.dlpw_kernels import CompiledPass
 
         return CompiledPass(self.problem, offer, self.radius)
 

@@ -33,8 +33,8 @@ import numpy as np
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, MixtureProblem, StopRule, TrainProblem
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART
 
 #: Numbers kept for the examples at most: 1.6 GB.
 MAX_NUMBERS = 200_000_000
@@ -64,7 +64,7 @@ class ExponentiatedGradient(Resumable):
         self.step_size, self.random_state = step_size, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> EGRun:
-        """Return a run; see :class:`~ssvm_trainers.resumable.Resumable`."""
+        """Return a run; see :class:`~ssvm_trainers.shared.resumable.Resumable`."""
         return (_LogRun if problem.smooth else _MarginRun)(self, problem, start)
 
 

@@ -31,7 +31,7 @@ from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.dual.junction_kernels import from_conditionals, to_conditionals
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, require_no_constraints
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleOptions, SaddleRun
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN
 
 #: Trials of one step at most; what is left to gain is rounding then.
 MAX_TRIALS = 60

@@ -44,8 +44,8 @@ from ssvm_trainers.dual.polytope import CliquePolytope, polytope_of
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
 from ssvm_trainers.dual.saddle_point import LONG, SHORT, SaddleRun
-from ssvm_trainers.resumable import Resumable
-from ssvm_trainers.state_rules import NUMBERS, PART
+from ssvm_trainers.shared.resumable import Resumable
+from ssvm_trainers.shared.state_rules import NUMBERS, PART
 
 #: The balance of each geometry.
 BALANCE = {"euclidean": 0.3, "entropic": 1.0}
@@ -104,7 +104,7 @@ class Extragradient(Resumable):
         self.evaluate_every, self.random_state = evaluate_every, random_state
 
     def begin(self, problem: TrainProblem, start: F64 | None) -> SaddleRun:
-        """Return a run; see :class:`ssvm_trainers.resumable.Resumable`."""
+        """Return a run; see :class:`ssvm_trainers.shared.resumable.Resumable`."""
         kind = EntropicRun if self.geometry == "entropic" else _DualRun if self.method == "dual" else ExtragradientRun
         run = kind(self, problem)
         if start is not None:

@@ -11,8 +11,8 @@ from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.dual.polytope import Polytope
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
-from ssvm_trainers.resumable import Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, StateRule
+from ssvm_trainers.shared.resumable import Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, StateRule
 
 #: Steps are shortened above this share of the longest length that is proved, and lengthened below the other.
 LONG, SHORT = 0.9, 0.4

@@ -30,12 +30,12 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers.certify import CertificationSchedule, count_calls
 from ssvm_trainers.dual.polytope import plain_forests
 from ssvm_trainers.dual.smo_state import CliqueState, MarginalState, SMOState
-from ssvm_trainers.pieces import pieces, visit_cost
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART
+from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
+from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART
 
 #: Without a compiled oracle the calls of so many batches, of at most so many examples, share one w each.
 BATCHES, MAX_BATCH = 32, 256
@@ -122,10 +122,10 @@ class SMORun(Run):
             parts = [np.sort(ids[lo : lo + size]) for lo in range(0, len(ids), size)]
             return sum(self.marginals.take(self.problem.oracle(self.marginals.w, part)) for part in parts)
         total = 0.0
-        for piece in pieces(self.problem, ids, self.cost):
+        for chunk in chunks(self.problem, ids, self.cost):
             begin = self.problem.seconds()
-            gain, off = marginals.ask(self.oracle, self.theta, self.oracle_work, piece)
-            count_calls(self.problem, len(piece), begin, off, marginals.w, np.sort(piece))
+            gain, off = marginals.ask(self.oracle, self.theta, self.oracle_work, chunk)
+            count_calls(self.problem, len(chunk), begin, off, marginals.w, np.sort(chunk))
             total += gain
         return total
 
@@ -136,7 +136,7 @@ class SMORun(Run):
         for _ in range(self.options.max_inner_passes):
             order = self.random.permutation(n)
             some = order if everyone else order[gap[order] > enough / n]
-            self.dual += sum(self.marginals.within(piece) for piece in pieces(self.problem, some, self.cost))
+            self.dual += sum(self.marginals.within(chunk) for chunk in chunks(self.problem, some, self.cost))
             small = float(gap.sum()) <= enough
             if small and everyone:
                 return

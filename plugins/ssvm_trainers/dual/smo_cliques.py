@@ -16,7 +16,7 @@ from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
 from ssvm_trainers.dual.junction_trees import JunctionTrees
 from ssvm_trainers.dual.smo_kernels import GRID, NO_SLOPE
 from ssvm_trainers.dual.smo_pairs import SMOWorkspace, add_difference, curvature, difference_product, list_differences
-from ssvm_trainers.planes.arrays import Fixed, Work
+from ssvm_trainers.shared.arrays import Fixed, Work
 
 
 class CliqueWorkspace(NamedTuple):

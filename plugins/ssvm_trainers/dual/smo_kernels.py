@@ -39,8 +39,8 @@ from ssvm_trainers.dual.smo_pairs import (
     list_differences,
     most_to_give,
 )
-from ssvm_trainers.planes.arrays import Fixed, Work
-from ssvm_trainers.planes.products import labels_score, worse
+from ssvm_trainers.shared.arrays import Fixed, Work
+from ssvm_trainers.shared.products import labels_score, worse
 
 #: What marginals are multiples of.
 GRID = 2.0**-50
@@ -341,7 +341,7 @@ def exact_pass(
     Parameters
     ----------
     oracle, ints, longs, oracle_work, node, pool
-        As for :func:`ssvm_trainers.planes.kernels.visit_examples`.
+        As for :func:`ssvm_trainers.planes.bcfw_kernels.visit_examples`.
     maps, trees, fixed, space, work, mu, examples, w, free, gap
         As for :func:`plain_pass`.
     """

@@ -22,8 +22,8 @@ from ssvm_dsl.kernels import (
     factors_of,
     njit,
 )
-from ssvm_trainers.planes.arrays import Fixed, Work
-from ssvm_trainers.planes.products import copy_entries
+from ssvm_trainers.shared.arrays import Fixed, Work
+from ssvm_trainers.shared.products import copy_entries
 
 
 class Rooted(NamedTuple):

@@ -18,9 +18,9 @@ from ssvm_trainers.dual.polytope import clique_polytope
 from ssvm_trainers.dual.smo_cliques import CliqueWorkspace, clique_pass
 from ssvm_trainers.dual.smo_kernels import aggregate, exact_pass, plain_pass
 from ssvm_trainers.dual.smo_pairs import Rooted, SMOWorkspace
-from ssvm_trainers.planes.state import fixed_arrays, work_space
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import NUMBERS, ROUNDING, SHARES, require
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.spaces import fixed_arrays, work_space
+from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, require
 
 
 class SavedMarginals(NamedTuple):

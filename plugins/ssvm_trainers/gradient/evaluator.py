@@ -10,9 +10,9 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, slices
 from ssvm_dsl.plugin_api import Iterate, TrainProblem
-from ssvm_trainers.cutting.lower_bound import PlaneHull
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
+from ssvm_trainers.shared.lower_bound import PlaneHull
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, OPEN, PART, StateRule, require
 
 
 @dataclass(eq=False)

@@ -31,8 +31,8 @@ from ssvm_dsl.ir import F64, Bools, slices
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
 from ssvm_trainers.gradient.curvature import inverse_curvature
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import PART, StateRule
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import PART, StateRule
 
 #: Share of the predicted decrease a step must reach.
 ARMIJO = 1e-4

@@ -13,8 +13,8 @@ import numpy as np
 
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS
 
 #: Weights at most: H of 3000 weights takes 72 MB, and a direction about a second.
 MAX_DIM = 3000

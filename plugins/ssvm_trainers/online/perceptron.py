@@ -30,8 +30,8 @@ import numpy as np
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, PredictingProblem, StopRule, TrainProblem
-from ssvm_trainers.resumable import Resumable, Run, Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, SHARES
+from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES
 
 #: The option ``against`` for prediction-based updates.
 PREDICTION = "prediction"
@@ -144,7 +144,7 @@ class PerceptronState(Stateful):
         oracle = problem.compiled(tables=True)
         if oracle is None or self.options.update == "arow" or np.isfinite(problem.objective.lower).any():
             return sum(self._step(problem, int(i)) for i in order)
-        from ssvm_trainers.online.perceptron_pass import compiled_pass
+        from ssvm_trainers.online.perceptron_kernels import compiled_pass
 
         predicted = self.options.against == PREDICTION
         changes = compiled_pass(

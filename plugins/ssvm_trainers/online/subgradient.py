@@ -31,12 +31,12 @@ import numpy as np
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.ir import F64, I64, slices
 from ssvm_dsl.plugin_api import Iterate, RiskGradient, StopRule, TrainProblem
-from ssvm_trainers.cutting.lower_bound import PlaneHull
-from ssvm_trainers.guard import checked, steps_of
 from ssvm_trainers.online.convex_set import ConvexSet
 from ssvm_trainers.online.online_newton import OnlineNewton
-from ssvm_trainers.resumable import Resumable, Run, Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule
+from ssvm_trainers.shared.guard import checked, steps_of
+from ssvm_trainers.shared.lower_bound import PlaneHull
+from ssvm_trainers.shared.resumable import Resumable, Run, Stateful
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 #: The radius that is sure to hold the optimum.
 PEGASOS = "pegasos"
@@ -254,7 +254,7 @@ class Descent(Stateful):
         if oracle is None or not self._single_steps(problem):
             plane = self._batched_pass(problem, order)
         else:
-            from ssvm_trainers.online.subgradient_pass import compiled_pass
+            from ssvm_trainers.online.subgradient_kernels import compiled_pass
 
             average = None if self.options.averaging == "none" else self.add_to_average
             plane = compiled_pass(problem, oracle, order, self.w, *self.next_steps(n, problem), average)
@@ -276,7 +276,7 @@ class Descent(Stateful):
 
     def _single_steps(self, problem: TrainProblem) -> bool:
         """Whether the compiled kernel takes these options and this risk."""
-        from ssvm_trainers.online.subgradient_pass import applies
+        from ssvm_trainers.online.subgradient_kernels import applies
 
         plain = self.options.batch_size == 1 and self.options.order != "batch"
         plain = plain and self.options.radius is None and self.newton is None

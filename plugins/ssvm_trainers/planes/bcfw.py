@@ -38,9 +38,6 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
-from ssvm_trainers.certify import CertificationSchedule, count_calls
-from ssvm_trainers.pieces import pieces
-from ssvm_trainers.planes.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, NO_LONGS
 from ssvm_trainers.planes.joint_steps import (
     KERNEL_WORK,
     MOST_NUMBERS,
@@ -51,8 +48,11 @@ from ssvm_trainers.planes.joint_steps import (
     places,
 )
 from ssvm_trainers.planes.state import DualState, start_state
-from ssvm_trainers.resumable import Resumable, Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, StateRule
+from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, NO_LONGS
+from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
+from ssvm_trainers.shared.chunks import chunks
+from ssvm_trainers.shared.resumable import Resumable, Run
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
 if TYPE_CHECKING:
     from ssvm_trainers.planes.fractional import FractionalState
@@ -250,20 +250,20 @@ class BCFWRun(Run):
 
     def _take(self, planes: Planes) -> float:
         """Visit the examples of new planes; return the gain of the dual."""
-        from ssvm_trainers.planes.kernels import GIVEN
+        from ssvm_trainers.planes.bcfw_kernels import GIVEN
 
         gain, _ = self._visit(GIVEN, planes.examples, planes.labels, planes.loss)
         return gain
 
     def _compiled(self, ids: I64) -> float:
         """Visit examples with a compiled oracle; return the gain of the dual."""
-        from ssvm_trainers.planes.kernels import ASKED
+        from ssvm_trainers.planes.bcfw_kernels import ASKED
 
         total = 0.0
-        for piece in pieces(self.problem, ids, self.exact_cost):
+        for chunk in chunks(self.problem, ids, self.exact_cost):
             begin = self.problem.seconds()
-            gain, off = self._visit(ASKED, piece)
-            count_calls(self.problem, len(piece), begin, off, self.planes.w, np.sort(piece))
+            gain, off = self._visit(ASKED, chunk)
+            count_calls(self.problem, len(chunk), begin, off, self.planes.w, np.sort(chunk))
             total += gain
         return total
 
@@ -274,7 +274,7 @@ class BCFWRun(Run):
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.kernels import no_oracle, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import no_oracle, visit_examples
 
         s, oracle = self.planes, self.oracle or CompiledOracle(no_oracle, NO_INTS, NO_LONGS, 0)
         gain, full, off = visit_examples(
@@ -295,8 +295,8 @@ class BCFWRun(Run):
         for _ in range(self.options.max_cached_passes):
             before = s.work.counter[0]
             threshold = 0.1 * float(s.gain.mean())
-            some = pieces(self.problem, self._order(), self.exact_cost)
-            gained = sum(self._visit_cached(piece, threshold) for piece in some)
+            some = chunks(self.problem, self._order(), self.exact_cost)
+            gained = sum(self._visit_cached(chunk, threshold) for chunk in some)
             spent = float(s.work.counter[0] - before)
             self.dual += gained
             self._follow()
@@ -329,7 +329,7 @@ class BCFWRun(Run):
 
     def _visit_cached(self, order: I64, threshold: float) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
-        from ssvm_trainers.planes.kernels import KEPT
+        from ssvm_trainers.planes.bcfw_kernels import KEPT
 
         return self._visit(KEPT, order, threshold=threshold)[0]
 

@@ -24,9 +24,9 @@ from ssvm_trainers.planes.fractional_kernels import (
     plane_pass,
 )
 from ssvm_trainers.planes.joint_kernels import fractional_rows
-from ssvm_trainers.planes.state import map_scales
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.spaces import map_scales
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
 
 if TYPE_CHECKING:
     from ssvm_dsl.ir import Program

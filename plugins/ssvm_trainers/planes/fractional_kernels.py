@@ -1,6 +1,6 @@
 """Compiled block-coordinate steps over cached fractional planes: what ``bcfw`` does for the relaxed risk.
 
-As in :mod:`ssvm_trainers.planes.kernels`, but a plane is a vector of marginals, one number for each score of its
+As in :mod:`ssvm_trainers.planes.bcfw_kernels`, but a plane is a vector of marginals, one number for each score of its
 example: first the states of its variables, then the joint states of its factors, group by group.  Such planes may be
 mixed: when the cache of an example is full, its two planes of least dual weight become one, and nothing is lost.
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I64
 from ssvm_dsl.kernels import N_CONFIGS, SCOPE, FlatMaps, borrow, factor_add, factors_of, njit, score_example
-from ssvm_trainers.planes.kernels import pairwise_steps
-from ssvm_trainers.planes.products import copy_entries
+from ssvm_trainers.planes.bcfw_kernels import pairwise_steps
+from ssvm_trainers.shared.products import copy_entries
 
 
 class Entries(NamedTuple):

@@ -6,9 +6,10 @@ import numpy as np
 
 from ssvm_dsl.ir import F64
 from ssvm_dsl.kernels import FlatMaps, borrow, njit
-from ssvm_trainers.planes.arrays import Cache, Fixed, Parts, Work
+from ssvm_trainers.planes.cache import Cache
 from ssvm_trainers.planes.fractional_kernels import Entries, FractionalWorkspace, Metric, Store, add_plane, move
-from ssvm_trainers.planes.products import collect_parts, move_parts
+from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_trainers.shared.products import collect_parts, move_parts
 
 
 @njit(cache=True, nogil=True)

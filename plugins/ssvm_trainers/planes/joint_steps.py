@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import COUNTS
 
 #: Most weights, and most numbers in all (256 MiB), of planes that are made vectors.
 MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25

@@ -13,21 +13,21 @@ from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I32, runs
-from ssvm_dsl.kernels import FixedTables
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Cache, Fixed, Parts, Work, no_tables
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
+from ssvm_trainers.planes.cache import Cache
+from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Fixed, Parts, Work
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, plane_space, work_space
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
 
 
 class SavedPlanes(NamedTuple):
-    """The cached planes (:class:`~ssvm_trainers.planes.arrays.Cache`), and what follows from them."""
+    """The cached planes (:class:`~ssvm_trainers.planes.cache.Cache`), and what follows from them."""
 
     n_planes: Annotated[I32, StateRule(least=0, shape=("n",), dtype="int32")]
     alpha: Annotated[F64, StateRule(-ROUNDING, 1 + ROUNDING, shape=("n", "planes"))]
@@ -110,12 +110,12 @@ class DualState(Stateful):
         gram = np.zeros((n, 2 * k, 2 * k))
         gram[:, :k, :k] = self.cache.gram
         self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels)
-        self.work = self.work._replace(**_plane_space(2 * k))
+        self.work = self.work._replace(**plane_space(2 * k))
         self.parts = parts_space(self.problem, 2 * k)
 
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
-        from ssvm_trainers.planes.kernels import SUMMED, no_oracle, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import SUMMED, no_oracle, visit_examples
 
         v, everything = np.zeros(self.problem.dim), np.arange(self.problem.n)
         visit_examples(
@@ -147,25 +147,6 @@ class DualState(Stateful):
         return objective.dual(v, b), (v, b)
 
 
-def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fixed:
-    """Return what stays the same while training; without tables, joint states score nothing but by weights."""
-    parameters, objective = problem.parameters, problem.objective
-    program = parameters.program
-    return Fixed(
-        var_ptr=program.var_ptr,
-        state_ptr=program.state_ptr,
-        truth=problem.loss.truth,
-        metric=1.0 / map_scales(problem),
-        bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
-        lower=np.array([objective.lower[m.block.offset] if m.block.size else -np.inf for m in parameters.maps]),
-        share=objective.weight / problem.n,
-        lam=float(objective.lam),
-        node_loss=problem.loss.node,
-        bonus=problem.loss.node if program.allowed is None else np.where(program.allowed, problem.loss.node, -np.inf),
-        tables=no_tables(problem.n) if tables is None else tables,
-    )
-
-
 def start_state(problem: TrainProblem) -> DualState:
     """Return the state in which every example's dual weight lies on its truth: w = 0; ``refresh`` it."""
     n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
@@ -184,49 +165,4 @@ def start_state(problem: TrainProblem) -> DualState:
         free=np.zeros(dim) if fixed.bounded.any() else w,
         gap=np.zeros(n),
         gain=np.zeros(n),
-    )
-
-
-def map_scales(problem: TrainProblem) -> F64:
-    """Return the relative regularisation of each map's weights; ``shape (M,)``."""
-    scale = problem.objective.scale
-    return np.array([scale[m.block.offset] if m.block.size else 1.0 for m in problem.parameters.maps])
-
-
-def _plane_space(k: int) -> dict[str, NDArray[Any]]:
-    """Return the work arrays whose size follows the capacity."""
-    return {name: np.zeros(k + 1) for name in ("slope", "delta", "unit")}
-
-
-def parts_space(problem: TrainProblem, k: int) -> Parts:
-    """Return work space for the parts of k + 1 labellings of any example."""
-    factors = np.zeros(problem.n, np.int64)
-    for fmap in problem.parameters.maps:
-        factors += fmap.shapes.counts
-    most = int(factors.max(initial=1))
-    return Parts(
-        map=np.zeros(most * (k + 2), np.int32),
-        factor=np.zeros(most * (k + 2), np.int32),
-        config=np.zeros(most * (k + 2), np.int32),
-        number=np.zeros(most * (k + 2)),
-        first=np.zeros(most, np.int32),
-        which=np.zeros(most * (k + 1), np.int32),
-        joint=np.zeros(k + 1, np.int32),
-        example=np.zeros(1, np.int64),
-    )
-
-
-def work_space(problem: TrainProblem, k: int) -> Work:
-    """Return work space for caches of capacity k."""
-    maps = problem.parameters.maps
-    longest = int(np.diff(problem.parameters.program.var_ptr).max(initial=1))
-    return Work(
-        **_plane_space(k),
-        counter=np.zeros(1, np.int64),
-        labels=np.zeros(longest, np.int32),
-        loss=np.zeros(1),
-        unbounded=np.zeros(len(maps), np.int8),
-        ones=np.ones(len(maps)),
-        direction=np.zeros(problem.dim),
-        scores=np.zeros(max((m.n_basis for m in maps), default=1)),
     )

@@ -1,10 +1,10 @@
 """The run of ``bcfw`` for the relaxed risk where blocks are single factors, and messages make them agree.
 
 No oracle is called while training.  An outer iteration is a sweep: a step on every factor and variable of every
-example (:mod:`ssvm_trainers.planes.factors.kernels`).  Weights move from the first one on, although no relaxation has
-been solved for any weights yet, which is the idea of dual losses (Meshi et al. 2010); that weights and messages both
-follow from cheap steps on factors is that of Yen et al. (2016).  :data:`SWEEPS` sweeps count as a pass with an
-oracle.
+example (:mod:`ssvm_trainers.planes.factors.factor_kernels`).  Weights move from the first one on, although no
+relaxation has been solved for any weights yet, which is the idea of dual losses (Meshi et al. 2010); that weights and
+messages both follow from cheap steps on factors is that of Yen et al. (2016).  :data:`SWEEPS` sweeps count as a pass
+with an oracle.
 
 The certificate is made of two bounds.  Messages bound the relaxed objective at w from above.  The marginals, rounded to
 the local polytope, are a point of the dual, whose value bounds the optimum from below.  Both are valid at any time.
@@ -34,9 +34,8 @@ from ssvm_dsl.ir import (
     pointers,
 )
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers.pieces import pieces, visit_cost
 from ssvm_trainers.planes.factors.bounds import message_bounds
-from ssvm_trainers.planes.factors.kernels import sweep
+from ssvm_trainers.planes.factors.factor_kernels import sweep
 from ssvm_trainers.planes.factors.lists import (
     chunks_of,
     curvature_of,
@@ -48,9 +47,10 @@ from ssvm_trainers.planes.factors.lists import (
 from ssvm_trainers.planes.factors.records import Dual, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional import first_entries, kinds_of_entries
 from ssvm_trainers.planes.fractional_kernels import Entries, Metric
-from ssvm_trainers.planes.state import map_scales
-from ssvm_trainers.resumable import Run
-from ssvm_trainers.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
+from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.resumable import Run
+from ssvm_trainers.shared.spaces import map_scales
+from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, SHARES, StateRule
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import Planes
@@ -138,9 +138,9 @@ class FactorRun(Run):
         if self.start is not None and not self.asked:
             return self.seed(self.start)
         self.space.totals[:] = 0.0
-        for piece in pieces(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
+        for chunk in chunks(self.problem, self.random.permutation(self.problem.n), STEPS * self.cost):
             sweep(
-                self.others, self.entries, self.fixed, self.factors, self.curvature, self.space, piece,
+                self.others, self.entries, self.fixed, self.factors, self.curvature, self.space, chunk,
                 self.problem.loss.node, self.penalty, STEPS, NO_SLOPE * self.size,
                 Dual(self.mu, self.messages, self.w, self.free),
             )  # fmt: skip

@@ -1,6 +1,6 @@
 """Upper bounds of the risk of every example that the messages of ``bcfw`` prove, where its blocks are factors.
 
-See :mod:`ssvm_trainers.planes.factors.kernels` for what messages are.
+See :mod:`ssvm_trainers.planes.factors.factor_kernels` for what messages are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
-from ssvm_trainers.planes.factors.kernels import table_values
+from ssvm_trainers.planes.factors.factor_kernels import table_values
 from ssvm_trainers.planes.factors.records import Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional_kernels import Entries
 

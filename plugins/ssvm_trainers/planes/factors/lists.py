@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.ir import F64, I64, FeatureMap, Program, SparseRows, bounded_slices, members, owners, pointers
 from ssvm_dsl.plugin_api import TrainProblem
 from ssvm_trainers.planes.factors.records import Curvature, Factors
-from ssvm_trainers.planes.state import map_scales
+from ssvm_trainers.shared.spaces import map_scales
 
 #: Factors of as many examples as are rounded together.
 CHUNK = 2**18

@@ -1,6 +1,6 @@
 """Steps on the marginals of one factor of two variables, in closed form for two states each.
 
-See :mod:`ssvm_trainers.planes.factors.kernels` for what is maximised.
+See :mod:`ssvm_trainers.planes.factors.factor_kernels` for what is maximised.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def pair_step(
 ) -> None:  # fmt: skip
     """Take pairwise steps on the marginals of one factor; a step changes the gradient in two rows and two columns.
 
-    The steps are those of :func:`~ssvm_trainers.planes.factors.kernels.factor_step`; but the gradient is updated here,
-    and not computed anew.
+    The steps are those of :func:`~ssvm_trainers.planes.factors.factor_kernels.factor_step`; but the gradient is updated
+    here, and not computed anew.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Passes of compiled kernels in pieces, so that time limits and Ctrl-C need not wait for a pass to end.
+"""Passes of compiled kernels in chunks of examples, so that time limits and Ctrl-C need not wait for a pass to end.
 
-The pieces depend on sizes only, never on the clock: results do not depend on the machine.
+The chunks depend on sizes only, never on the clock: results do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from ssvm_dsl.ir import I64, SparseRows
 from ssvm_dsl.plugin_api import TrainProblem
 
 #: Multiply-adds between two checks of the clock: some 40 ms of an exact pass, 6 ms of a cached one.
-PIECE = 1e8
+CHUNK = 1e8
 
 
-def pieces(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
-    """Yield examples in pieces, checking the clock in between.
+def chunks(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
+    """Yield examples in chunks, checking the clock in between.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def pieces(problem: TrainProblem, ids: I64, cost: float) -> Iterator[I64]:
     cost : float
         Multiply-adds for an average example.
     """
-    size = max(1, int(PIECE / max(cost, 1.0)))
+    size = max(1, int(CHUNK / max(cost, 1.0)))
     for lo in range(0, len(ids), size):
         problem.pause()
         yield ids[lo : lo + size]

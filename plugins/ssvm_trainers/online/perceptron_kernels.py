@@ -13,11 +13,11 @@ import numpy as np
 from ssvm_dsl.ir import F64, I32, I64, fixed_tables
 from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers.certify import count_calls
-from ssvm_trainers.pieces import pieces, visit_cost
-from ssvm_trainers.planes.arrays import Fixed, Parts, Work
-from ssvm_trainers.planes.products import clear_parts, collect_parts, labels_score, move_parts, part_dots, worse
-from ssvm_trainers.planes.state import fixed_arrays, parts_space, work_space
+from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_trainers.shared.certify import count_calls
+from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.products import clear_parts, collect_parts, labels_score, move_parts, part_dots, worse
+from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, work_space
 
 #: Numbers of the updates in the kernel.
 UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
@@ -47,15 +47,15 @@ def compiled_pass(
         bonus = np.where(fixed.bonus > -np.inf, given, -np.inf)
         fixed = fixed._replace(bonus=bonus, node_loss=fixed.node_loss - given)
     oracle_work, total = np.empty(oracle.work_size), 0
-    for piece in pieces(problem, order, visit_cost(problem)):
+    for chunk in chunks(problem, order, visit_cost(problem)):
         begin = problem.seconds()
         changes, off = online_steps(
             oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool, problem.parameters.flat,
-            fixed, work, parts, piece, problem.objective.weight, limit, UPDATES[update], predicted,
+            fixed, work, parts, chunk, problem.objective.weight, limit, UPDATES[update], predicted,
             t, w, moved,
         )  # fmt: skip
-        count_calls(problem, len(piece), begin, off, w, np.sort(piece), predicted)
-        t, total = t + len(piece), total + int(changes)
+        count_calls(problem, len(chunk), begin, off, w, np.sort(chunk), predicted)
+        t, total = t + len(chunk), total + int(changes)
     return total
 
 
@@ -92,7 +92,7 @@ def online_steps(
     Parameters
     ----------
     oracle, ints, longs, oracle_work, node, pool
-        As for :func:`ssvm_trainers.online.subgradient_pass.subgradient_steps`.
+        As for :func:`ssvm_trainers.online.subgradient_kernels.subgradient_steps`.
     maps, fixed : FlatMaps, Fixed
         Read only.  ``fixed.bonus`` is what the oracle sees besides the scores: the loss, or zeros with ``predicted``
         (-inf in either where masks rule a state out).

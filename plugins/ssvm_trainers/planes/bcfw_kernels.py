@@ -29,8 +29,9 @@ from ssvm_dsl.kernels import (
     score_example,
     tables_score,
 )
-from ssvm_trainers.planes.arrays import Cache, Fixed, Parts, Work
-from ssvm_trainers.planes.products import (
+from ssvm_trainers.planes.cache import Cache
+from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_trainers.shared.products import (
     clear_parts,
     collect_parts,
     labels_score,

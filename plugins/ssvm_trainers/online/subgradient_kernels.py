@@ -15,11 +15,11 @@ import numpy as np
 from ssvm_dsl.ir import F64, I32, I64, fixed_tables, slices
 from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers.certify import count_calls
-from ssvm_trainers.pieces import pieces, visit_cost
-from ssvm_trainers.planes.arrays import Fixed, Parts, Work
-from ssvm_trainers.planes.products import collect_parts, labels_score, move_parts, worse
-from ssvm_trainers.planes.state import fixed_arrays, map_scales, parts_space, work_space
+from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_trainers.shared.certify import count_calls
+from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.products import collect_parts, labels_score, move_parts, worse
+from ssvm_trainers.shared.spaces import fixed_arrays, map_scales, parts_space, work_space
 
 #: A scale below this is multiplied into the weights again.
 SMALL = 1e-9
@@ -61,15 +61,15 @@ def compiled_pass(
     work, parts = work_space(problem, 1), parts_space(problem, 1)
     oracle_work, shrink = np.empty(oracle.work_size), problem.objective.lam * float(map_scales(problem)[:1].sum())
     try:
-        for piece in pieces(problem, order, visit_cost(problem)):
-            begin, here = problem.seconds(), slice(done, done + len(piece))
+        for chunk in chunks(problem, order, visit_cost(problem)):
+            begin, here = problem.seconds(), slice(done, done + len(chunk))
             off = subgradient_steps(
                 oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool,
-                problem.parameters.flat, fixed, work, parts, piece, problem.objective.weight, lengths[here],
+                problem.parameters.flat, fixed, work, parts, chunk, problem.objective.weight, lengths[here],
                 shares[here], shrink, w, v, plane, state, averaging,
             )  # fmt: skip
-            count_calls(problem, len(piece), begin, off, w, np.sort(piece), scale=float(state[0]))
-            done += len(piece)
+            count_calls(problem, len(chunk), begin, off, w, np.sort(chunk), scale=float(state[0]))
+            done += len(chunk)
     finally:  # the weights are whole again, whatever ended the pass
         if add_to_average is not None:
             for part in slices(problem.dim):

@@ -43,7 +43,7 @@ from ssvm_dsl.kernels import (
     weight_of,
     weight_start,
 )
-from ssvm_trainers.planes.arrays import CACHE_LINE, Fixed, Parts
+from ssvm_trainers.shared.arrays import CACHE_LINE, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.
 PART_WORK = 320

@@ -1,8 +1,8 @@
 """One pass of DLPW steps in a compiled kernel: message passing, choices, and a move of the weights for each example.
 
 The weights are ``s u`` with one number s, and the sum of the iterates, each times its share, is ``c u - v``, as in
-:mod:`ssvm_trainers.online.subgradient_pass`.  Projecting onto a ball needs ``|u|^2``, which every move of an entry of u
-changes by a known number; so a step touches no weights but those of the example.
+:mod:`ssvm_trainers.online.subgradient_kernels`.  Projecting onto a ball needs ``|u|^2``, which every move of an entry
+of u changes by a known number; so a step touches no weights but those of the example.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ssvm_dsl.kernels import (
     weight_of,
     weight_start,
 )
-from ssvm_trainers.online.subgradient_pass import fold
-from ssvm_trainers.pieces import pieces, visit_cost
-from ssvm_trainers.planes.arrays import Fixed
-from ssvm_trainers.planes.state import fixed_arrays, map_scales
+from ssvm_trainers.online.subgradient_kernels import fold
+from ssvm_trainers.shared.arrays import Fixed
+from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.spaces import fixed_arrays, map_scales
 
 if TYPE_CHECKING:
     from ssvm_dsl.plugin_api import CompiledMessages, MessageProblem
@@ -89,16 +89,16 @@ class CompiledPass:
         shrink, v = float(map_scales(problem)[:1].sum()), np.zeros(problem.dim if averaged else 0)
         state = np.array([1.0, 0.0, float(np.dot(w, w))])
         try:
-            for piece in pieces(problem, order, passes * visit_cost(problem)):
+            for chunk in chunks(problem, order, passes * visit_cost(problem)):
                 begin = problem.seconds()
                 dual_loss_steps(
                     offer.function, offer.ints, offer.longs, offer.reals, self.work, offer.message_ptr, self.messages,
                     passes, self.theta.node, self.theta.pool, problem.parameters.flat, self.fixed, self.place,
-                    self.scores, self.choices, piece, problem.objective.weight, t, shrink, self.radius, w, v, state,
+                    self.scores, self.choices, chunk, problem.objective.weight, t, shrink, self.radius, w, v, state,
                     averaged,
                 )  # fmt: skip
-                t += len(piece)
-                problem.n_oracle_calls += len(piece)
+                t += len(chunk)
+                problem.n_oracle_calls += len(chunk)
                 problem.oracle_seconds += problem.seconds() - begin
             return state[1] * w - v if averaged else v
         finally:  # the weights are whole again, whatever ended the pass

@@ -9,8 +9,8 @@ import numpy as np
 from ssvm_dsl.errors import BackendFault, TrainingError
 from ssvm_dsl.ir import F64, I64, Theta
 from ssvm_dsl.plugin_api import PredictingProblem, StopRule, TrainProblem
-from ssvm_trainers.resumable import Stateful
-from ssvm_trainers.state_rules import COUNTS
+from ssvm_trainers.shared.resumable import Stateful
+from ssvm_trainers.shared.state_rules import COUNTS
 
 
 class CertificationSchedule(Stateful):

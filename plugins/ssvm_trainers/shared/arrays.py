@@ -1,4 +1,4 @@
-"""The arrays that plane kernels work on: cached planes, what stays fixed, and work space."""
+"""The arrays that kernels of several trainers work on: what stays fixed while training, and work space."""
 
 from __future__ import annotations
 
@@ -20,30 +20,6 @@ def no_tables(n: int) -> FixedTables:
     """Return tables of no factors of n examples."""
     none = np.zeros((0, 5), np.int64), NO_FLOATS, np.zeros((0, 2), np.int64), NO_FLOATS
     return FixedTables(np.zeros(2 * n + 1, np.int64), *none, np.zeros(n))
-
-
-class Cache(NamedTuple):
-    """Planes of every example; K is the capacity.
-
-    Parameters
-    ----------
-    n_planes : ndarray of int32, shape (n,)
-    alpha, loss : ndarray of float64, shape (n, K)
-        Dual weight (the truth's is ``1 - sum``) and loss of each plane.
-    gram : ndarray of float64, shape (n, K, K)
-        ``psi_k . psi_l`` in the metric of the regulariser.
-    age : ndarray of int32, shape (n, K)
-        Iteration in which the plane last had weight.
-    labels : ndarray of int32, shape ((K + 1) * V,)
-        Example i's labellings one after the other from ``(K + 1) * var_ptr[i]``; one place is spare.
-    """
-
-    n_planes: I32
-    alpha: F64
-    loss: F64
-    gram: F64
-    age: I32
-    labels: I32
 
 
 class Fixed(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from ssvm_dsl.errors import FileFormatError, TrainingError
 from ssvm_dsl.ir import F64
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers.state_rules import StateRule, check_values
+from ssvm_trainers.shared.state_rules import StateRule, check_values
 
 
 def rules_of(kind: type) -> dict[str, StateRule]:

@@ -1,0 +1,77 @@
+"""The arrays of a problem that kernels of trainers read, and their work space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.ir import F64
+from ssvm_dsl.kernels import FixedTables
+from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_trainers.shared.arrays import Fixed, Parts, Work, no_tables
+
+
+def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fixed:
+    """Return what stays the same while training; without tables, joint states score nothing but by weights."""
+    parameters, objective = problem.parameters, problem.objective
+    program = parameters.program
+    return Fixed(
+        var_ptr=program.var_ptr,
+        state_ptr=program.state_ptr,
+        truth=problem.loss.truth,
+        metric=1.0 / map_scales(problem),
+        bounded=np.array([m.block.lower_bound > -np.inf for m in parameters.maps], dtype=np.int8),
+        lower=np.array([objective.lower[m.block.offset] if m.block.size else -np.inf for m in parameters.maps]),
+        share=objective.weight / problem.n,
+        lam=float(objective.lam),
+        node_loss=problem.loss.node,
+        bonus=problem.loss.node if program.allowed is None else np.where(program.allowed, problem.loss.node, -np.inf),
+        tables=no_tables(problem.n) if tables is None else tables,
+    )
+
+
+def map_scales(problem: TrainProblem) -> F64:
+    """Return the relative regularisation of each map's weights; ``shape (M,)``."""
+    scale = problem.objective.scale
+    return np.array([scale[m.block.offset] if m.block.size else 1.0 for m in problem.parameters.maps])
+
+
+def plane_space(k: int) -> dict[str, NDArray[Any]]:
+    """Return the work arrays whose size follows the capacity."""
+    return {name: np.zeros(k + 1) for name in ("slope", "delta", "unit")}
+
+
+def parts_space(problem: TrainProblem, k: int) -> Parts:
+    """Return work space for the parts of k + 1 labellings of any example."""
+    factors = np.zeros(problem.n, np.int64)
+    for fmap in problem.parameters.maps:
+        factors += fmap.shapes.counts
+    most = int(factors.max(initial=1))
+    return Parts(
+        map=np.zeros(most * (k + 2), np.int32),
+        factor=np.zeros(most * (k + 2), np.int32),
+        config=np.zeros(most * (k + 2), np.int32),
+        number=np.zeros(most * (k + 2)),
+        first=np.zeros(most, np.int32),
+        which=np.zeros(most * (k + 1), np.int32),
+        joint=np.zeros(k + 1, np.int32),
+        example=np.zeros(1, np.int64),
+    )
+
+
+def work_space(problem: TrainProblem, k: int) -> Work:
+    """Return work space for caches of capacity k."""
+    maps = problem.parameters.maps
+    longest = int(np.diff(problem.parameters.program.var_ptr).max(initial=1))
+    return Work(
+        **plane_space(k),
+        counter=np.zeros(1, np.int64),
+        labels=np.zeros(longest, np.int32),
+        loss=np.zeros(1),
+        unbounded=np.zeros(len(maps), np.int8),
+        ones=np.ones(len(maps)),
+        direction=np.zeros(problem.dim),
+        scores=np.zeros(max((m.n_basis for m in maps), default=1)),
+    )
