@@ -12,13 +12,15 @@ from typing import Any
 
 from ssvm_dsl.ir import Program
 from ssvm_dsl.plugin_api import Backend, ExampleSession, Session
-from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.report import Complaint
 
 #: Methods by name, with the arguments that the host calls them with.
 BACKEND = {"check": ("need",), "open": ("program", "options")}
 SESSION = {"solve": ("question",)}
 EXAMPLE_SESSION = {"answer": ("example", "clock", "warm")}
 TRAINER = {"steps": ("problem", "stop", "start")}
+CONSTRAINT = {"violated": ("group", "true"), "rows": ("group", "k"), "problem": ("rng",)}
+BRIDGE = {"check": ("example",), "lower": ("example",)}
 
 _PACKAGE = str(Path(__file__).parents[1])
 

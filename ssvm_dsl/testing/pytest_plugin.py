@@ -5,45 +5,25 @@ Pytest imports this module in every project where the package is installed, so i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec, ConstraintSpec, TrainerSpec
+    from ssvm_dsl.plugin_api.specs import Spec
     from ssvm_dsl.testing.report import ConformanceReport
 
 
-class BackendConformance(Protocol):
-    """Type of the fixture ``backend_conformance``."""
+class Conformance(Protocol):
+    """Type of the fixtures: runs a kit, and fails the test with the whole report unless all is well."""
 
-    def __call__(self, backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
-        """Run :func:`ssvm_dsl.testing.check_backend`; fail the test with the report unless all is well."""
-
-
-class TrainerConformance(Protocol):
-    """Type of the fixture ``trainer_conformance``."""
-
-    def __call__(self, trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
-        """Run :func:`ssvm_dsl.testing.check_trainer`; fail the test unless all is well."""
-
-
-class ConstraintConformance(Protocol):
-    """Type of the fixture ``constraint_conformance``."""
-
-    def __call__(self, kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
-        """Run :func:`ssvm_dsl.testing.check_constraint`; fail the test unless all is well."""
-
-
-class BridgeConformance(Protocol):
-    """Type of the fixture ``bridge_conformance``."""
-
-    def __call__(self, bridge: str | BridgeSpec, **settings: Any) -> ConformanceReport:
-        """Run :func:`ssvm_dsl.testing.check_bridge`; fail the test unless all is well."""
+    def __call__(self, plugin: str | Spec, **settings: Any) -> ConformanceReport:
+        """Run ``ssvm_dsl.testing.check_...`` on a plug-in, given by name or description."""
 
 
 @pytest.fixture
-def backend_conformance() -> BackendConformance:
+def backend_conformance() -> Conformance:
     """Return a function that checks a backend and fails the test with the whole report unless all is well.
 
     Examples
@@ -51,16 +31,13 @@ def backend_conformance() -> BackendConformance:
     >>> def test_my_solver(backend_conformance):
     ...     backend_conformance("my-solver", n_problems=100)
     """
-    from ssvm_dsl.testing.backends.conformance import check_backend
+    from ssvm_dsl.testing import check_backend
 
-    def check(backend: str | BackendSpec, **settings: Any) -> ConformanceReport:
-        return _passed(check_backend(backend, **settings))
-
-    return check
+    return _failing(check_backend)
 
 
 @pytest.fixture
-def trainer_conformance() -> TrainerConformance:
+def trainer_conformance() -> Conformance:
     """Return a function that checks a trainer and fails the test with the whole report unless all is well.
 
     Examples
@@ -68,16 +45,13 @@ def trainer_conformance() -> TrainerConformance:
     >>> def test_my_trainer(trainer_conformance):
     ...     trainer_conformance("my-trainer", options={"rate": 0.5})
     """
-    from ssvm_dsl.testing.trainers.conformance import check_trainer
+    from ssvm_dsl.testing import check_trainer
 
-    def check(trainer: str | TrainerSpec, **settings: Any) -> ConformanceReport:
-        return _passed(check_trainer(trainer, **settings))
-
-    return check
+    return _failing(check_trainer)
 
 
 @pytest.fixture
-def constraint_conformance() -> ConstraintConformance:
+def constraint_conformance() -> Conformance:
     """Return a function that checks a kind of constraints and fails the test unless all is well.
 
     Examples
@@ -85,16 +59,13 @@ def constraint_conformance() -> ConstraintConformance:
     >>> def test_my_kind(constraint_conformance):
     ...     constraint_conformance("my-kind", n_problems=50)
     """
-    from ssvm_dsl.testing.constraints.conformance import check_constraint
+    from ssvm_dsl.testing import check_constraint
 
-    def check(kind: str | ConstraintSpec, **settings: Any) -> ConformanceReport:
-        return _passed(check_constraint(kind, **settings))
-
-    return check
+    return _failing(check_constraint)
 
 
 @pytest.fixture
-def bridge_conformance() -> BridgeConformance:
+def bridge_conformance() -> Conformance:
     """Return a function that checks a bridge and fails the test unless all is well.
 
     Examples
@@ -102,15 +73,18 @@ def bridge_conformance() -> BridgeConformance:
     >>> def test_my_bridge(bridge_conformance):
     ...     bridge_conformance("my-bridge", n_problems=50)
     """
-    from ssvm_dsl.testing.bridges.conformance import check_bridge
+    from ssvm_dsl.testing import check_bridge
 
-    def check(bridge: str | BridgeSpec, **settings: Any) -> ConformanceReport:
-        return _passed(check_bridge(bridge, **settings))
-
-    return check
+    return _failing(check_bridge)
 
 
-def _passed(report: ConformanceReport) -> ConformanceReport:
-    if not report.ok:
-        pytest.fail(str(report), pytrace=False)
-    return report
+def _failing(check: Callable[..., ConformanceReport]) -> Conformance:
+    """Return a kit that fails the test unless all is well."""
+
+    def run(plugin: str | Spec, **settings: Any) -> ConformanceReport:
+        report = check(plugin, **settings)
+        if not report.ok:
+            pytest.fail(str(report), pytrace=False)
+        return report
+
+    return run

@@ -7,6 +7,10 @@ from textwrap import indent
 from typing import Any
 
 
+class Complaint(Exception):
+    """What is wrong with a plug-in, in words for its author."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """One problem on which a check failed.

@@ -46,9 +46,10 @@ def kind(monkeypatch):
     for module in (
         "inference.session", "inference.planner", "inference.feasible_truth", "learning.estimators.base",
         "testing.constraints.conformance", "testing.constraints.problems", "testing.backends.conformance",
+        "testing.kit",
     ):  # fmt: skip
         __import__(f"ssvm_dsl.{module}")
-        name = "installed" if module.endswith("conformance") else "registry"
+        name = "installed" if module.endswith(("conformance", "kit")) else "registry"
         monkeypatch.setattr(sys.modules[f"ssvm_dsl.{module}"], name, lambda: known)
     return known
 

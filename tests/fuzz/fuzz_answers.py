@@ -19,10 +19,12 @@ from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.ir.analysis.tolerance import RELATIVE
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
-from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.checks import BackendTrial
+from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.backends.rules import RULES
+from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import random_problem, random_recipe
+from ssvm_dsl.testing.report import Complaint
 
 UNIT, SHORT, LIMIT = "problems", 4, 60
 
@@ -116,11 +118,11 @@ def put_through(rng, judge, spec):
     need = Need.of(problem.program, frozenset(), Guarantee.HEURISTIC, properties=known)
     tasks = [t for t in spec.caps.tasks & rule.tasks if not spec.caps.refusals(need.asking(t))]
     tasks = frozenset(t for t in tasks if backend.check(need.asking(t)).ok)
-    if not (tasks and rule.claimed(spec.caps) and rule.fits(problem)):
+    if not (tasks and rule.claimed(spec) and rule.fits(problem)):
         return 0
     try:
-        rule.run(Trial(spec, backend, options, judge, tasks, rng))
-    except NotForThisProgram:
+        rule.run(BackendTrial(spec, backend, options, judge, tasks, rng))
+    except NotForThisCase:
         return 0
     except Complaint as complaint:
         raise AssertionError(f"{spec.name}, check '{rule.name}' with {dict(options)}: {complaint}") from None

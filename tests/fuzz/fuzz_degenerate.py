@@ -18,8 +18,9 @@ from ssvm_dsl.ir import Group, Need, Program, Question, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.problems import Problem
+from ssvm_dsl.testing.report import Complaint
 
 UNIT = "answers"
 SHORT = 4

@@ -16,7 +16,8 @@ from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, check_backend
+from ssvm_dsl.testing.backends.conformance import check_backend
+from ssvm_dsl.testing.kit import MAX_FAILURES
 from ssvm_dsl.testing.problems import Recipe, Scores, seeded
 
 N = 4  # random problems, besides the corner cases

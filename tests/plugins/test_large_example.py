@@ -9,8 +9,8 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import Caps, Solution, Stop, Topology
 from ssvm_dsl.plugin_api import Verdict
 from ssvm_dsl.testing.backends import large_example
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.backends.large_example import SIZES, Large, check_large_example
+from ssvm_dsl.testing.report import Complaint
 
 CAPS = Caps(topology=Topology.LOOPY)
 

@@ -8,8 +8,8 @@ import pytest
 from ssvm_dsl.ir import Caps, Solution, Stop, Task, Topology
 from ssvm_dsl.plugin_api import Verdict
 from ssvm_dsl.testing.backends import time_limit
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.backends.time_limit import LEAST, MOST_COPIES, N_EXAMPLES, check_time_limit
+from ssvm_dsl.testing.report import Complaint
 
 CAPS = Caps(topology=Topology.CHAIN)
 

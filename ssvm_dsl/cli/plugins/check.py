@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ssvm_dsl.cli.command import Subcommand, add_json, positive_int
@@ -45,29 +47,30 @@ def _reports(args: Namespace, name: str) -> list[ConformanceReport]:
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry
-
-    kinds = sorted({facts["kind"] for facts in find_all(name, registry())})
-    able = [kind for kind in kinds if kind in ("backend", "trainer", "constraint", "bridge")]
-    if not able:
-        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
-        raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
-    return [_check(args, kind, name) for kind in able]
-
-
-def _check(args: Namespace, kind: str, name: str) -> ConformanceReport:
     from ssvm_dsl.testing import check_backend, check_bridge, check_constraint, check_trainer
 
+    kits: dict[str, Callable[..., ConformanceReport]] = {
+        "backend": partial(check_backend, n_problems=args.problems),
+        "bridge": partial(check_bridge, n_problems=args.problems),
+        "constraint": partial(check_constraint, n_problems=args.problems),
+        "trainer": check_trainer,
+    }
+    kinds = sorted({facts["kind"] for facts in find_all(name, registry())})
+    if not kits.keys() & set(kinds):
+        what = "the conformance kits check backends, trainers, kinds of constraints and bridges"
+        raise PluginError(f"{what}; '{name}' is a {', '.join(kinds)}")
+    return [_check(args, kind, name, kits[kind]) for kind in kinds if kind in kits]
+
+
+def _check(args: Namespace, kind: str, name: str, kit: Callable[..., ConformanceReport]) -> ConformanceReport:
     side = aside()
     side.quiet = args.json
     with side.status(f"checking {kind} '{name}'") as shown:
 
-        def tell(check: str) -> None:
+        def show(check: str) -> None:
             shown.update(f"checking {kind} '{name}': {check}")
 
-        if kind == "trainer":
-            return check_trainer(name, seed=args.seed, only=args.only, progress=tell)
-        check = {"constraint": check_constraint, "bridge": check_bridge}.get(kind, check_backend)
-        return check(name, n_problems=args.problems, seed=args.seed, only=args.only, progress=tell)
+        return kit(name, seed=args.seed, only=args.only, progress=show)
 
 
 COMMAND = Subcommand("check", "check a plug-in in everything it claims, by the conformance kits", run, arguments)

@@ -15,18 +15,20 @@ from ssvm_dsl.ir import Ability, CountTables, Guarantee, Limits, Marginals, Mess
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import add_marginals, score_marginals, select
 from ssvm_dsl.plugin_api import CompiledSession, CountingSession, MessageSession, SumSession, missing_methods
-from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial, hide_others
-from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL, Complaint
+from ssvm_dsl.testing.backends.checks import BackendTrial, hide_others
+from ssvm_dsl.testing.backends.judge import MARGINAL_ATOL
 from ssvm_dsl.testing.brute_force import BruteForceSession
+from ssvm_dsl.testing.kit import NotForThisCase
+from ssvm_dsl.testing.report import Complaint
 
 
-def announced(trial: Trial) -> None:
+def announced(trial: BackendTrial) -> None:
     """Look whether sessions have the methods of every ability that is announced."""
     if lacking := missing_methods(trial.open(), trial.spec.caps):
         raise Complaint(lacking)
 
 
-def summed(trial: Trial) -> None:
+def summed(trial: BackendTrial) -> None:
     """Let the session add weighted marginals to numbers, and compare with the marginals of all labellings."""
     program, session, chosen = trial.problem.program, cast(SumSession, trial.open()), trial.selection()
     coef, rng = trial.rng.normal(size=len(chosen)), trial.rng
@@ -37,7 +39,7 @@ def summed(trial: Trial) -> None:
     if log_z is None:
         if not all(np.array_equal(*pair) for pair in zip((node, *tables), (start[0], *start[1]), strict=True)):
             raise Complaint("expect() returns None but has added something")
-        raise NotForThisProgram
+        raise NotForThisCase
     exact = BruteForceSession(program).solve(question)
     assert exact.marginals is not None
     assert exact.log_partition is not None
@@ -51,11 +53,11 @@ def summed(trial: Trial) -> None:
             raise Complaint(f"expect() adds other numbers than the weighted marginals of {what}")
 
 
-def compiled(trial: Trial) -> None:
+def compiled(trial: BackendTrial) -> None:
     """Call the compiled oracle for every example, where there is one for the program."""
     oracle = cast(CompiledSession, trial.open()).compiled()
     if oracle is None or (oracle.finite and (trial.problem.has_forbidden_scores or trial.problem.has_masks)):
-        raise NotForThisProgram
+        raise NotForThisCase
     program, judge, question = trial.problem.program, trial.judge, Question(trial.problem.theta)
     for example in range(program.n_examples):
         labels, score = answer_of_oracle(oracle, program, trial.problem.theta, example)
@@ -69,13 +71,13 @@ def compiled(trial: Trial) -> None:
             raise Complaint(f"compiled oracle, example {example}: {text}")
 
 
-def counted(trial: Trial) -> None:
+def counted(trial: BackendTrial) -> None:
     """Ask for the labellings that are worth most by random tables of counts, and compare with all labellings."""
     program, judge = trial.problem.program, trial.judge
     need = Need.of(program, frozenset({Task.MAP}), Guarantee.HEURISTIC, frozenset({Ability.COUNTS}))
     need = replace(need, options=dict(trial.options))
     if trial.spec.caps.refusals(need) or not trial.backend.check(need).ok:
-        raise NotForThisProgram
+        raise NotForThisCase
     session = cast(CountingSession, trial.open())
     tables, chosen = _random_tables(program, np.random.default_rng(program.n_variables)), trial.selection()
     verify = Verifier(program, trial.spec.name, trial.spec.caps)
@@ -107,7 +109,7 @@ def _random_tables(program: Program, rng: np.random.Generator) -> CountTables:
     return CountTables(counts, shape, np.cumsum(cells) - cells, offset, scale)
 
 
-def messages(trial: Trial) -> None:
+def messages(trial: BackendTrial) -> None:
     """Start from messages again, and ask where their bound is attained: at these and at other scores."""
     session, chosen, other = cast(MessageSession, trial.open()), trial.selection(), trial.other()
     theta, theirs = trial.problem.theta, other.problem.theta
@@ -117,7 +119,7 @@ def messages(trial: Trial) -> None:
         raise Complaint(f"{question}\nclaims messages but Solution.warm is no Messages of these examples")
     mine, changed = (session.slope(question.replace(theta=scores, warm=solution.warm)) for scores in (theta, theirs))
     if mine is None or changed is None:
-        raise NotForThisProgram
+        raise NotForThisCase
     again = session.solve(question.replace(limits=Limits(iterations=1), warm=solution.warm))
     rise = []
     for slope in (mine, changed):

@@ -1,6 +1,6 @@
 """The checks of the conformance kit: each asks a backend in one way and lets the judge look at one aspect.
 
-A check gets a :class:`Trial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`;
+A check gets a :class:`BackendTrial` (a problem and a backend) and raises :class:`~ssvm_dsl.testing.report.Complaint`;
 any other exception is the backend's and counts as a failure too.
 """
 
@@ -24,11 +24,13 @@ from ssvm_dsl.inference.verification.verify import Verifier
 from ssvm_dsl.ir import Limits, Question, Solution, Task, Theta
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.plugin_api import Backend, BackendSpec, Session
-from ssvm_dsl.testing.backends.judge import Complaint, Judge
+from ssvm_dsl.testing.backends.judge import Judge
 from ssvm_dsl.testing.backends.large_example import check_large_example
 from ssvm_dsl.testing.backends.time_limit import check_time_limit
 from ssvm_dsl.testing.contract import opened
+from ssvm_dsl.testing.kit import NotForThisCase
 from ssvm_dsl.testing.problems import Problem
+from ssvm_dsl.testing.report import Complaint
 
 NO_LIMITS = Limits()
 
@@ -36,12 +38,8 @@ NO_LIMITS = Limits()
 K = 3
 
 
-class NotForThisProgram(Exception):
-    """What a check is about does not extend to a program; the trial does not count."""
-
-
 @dataclass(eq=False)
-class Trial:
+class BackendTrial:
     """A backend before one problem.
 
     Parameters
@@ -62,6 +60,11 @@ class Trial:
     judge: Judge
     tasks: frozenset[Task]
     rng: np.random.Generator
+
+    @property
+    def name(self) -> str:
+        """The problem's name."""
+        return self.judge.problem.name
 
     @cached_property
     def problem(self) -> Problem:
@@ -102,7 +105,7 @@ class Trial:
             self.judge.everything(question, solution)
         return solution
 
-    def other(self) -> Trial:
+    def other(self) -> BackendTrial:
         """Return a trial with other scores for the same program (and the same states forbidden)."""
         problem, theta = self.judge.problem, self.judge.problem.theta.copy()
         theta.node[:] += self.rng.normal(size=theta.node.size) * max(1.0, _spread(theta.node))
@@ -124,10 +127,10 @@ def _spread(node: NDArray[np.float64]) -> float:
     return float(np.ptp(finite)) if finite.size else 0.0
 
 
-def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[Trial], None]:
+def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[BackendTrial], None]:
     """Return a check that asks once for every task and looks at one aspect of the answer."""
 
-    def run(trial: Trial) -> None:
+    def run(trial: BackendTrial) -> None:
         session = trial.open()
         for question in trial.questions():
             solution = session.solve(question)
@@ -138,14 +141,14 @@ def aspect(look: Callable[[Judge, Question, Solution], None]) -> Callable[[Trial
     return run
 
 
-def everything(trial: Trial) -> None:
+def everything(trial: BackendTrial) -> None:
     """Ask once for every task and look at all aspects of the answers."""
     session = trial.open()
     for question in trial.questions():
         trial.judged(session, question)
 
 
-def kbest(trial: Trial) -> None:
+def kbest(trial: BackendTrial) -> None:
     """Ask for one, for a few and for more labellings than some examples have."""
     session = trial.open()
     for k in (1, 2, 7):
@@ -156,7 +159,7 @@ def kbest(trial: Trial) -> None:
             trial.judge.kbest(question, solution)
 
 
-def selected(trial: Trial) -> None:
+def selected(trial: BackendTrial) -> None:
     """Ask for some examples in any order, for none, and with ``nan`` as scores of the others."""
     session, chosen = trial.open(), trial.selection()
     hidden = hide_others(trial.problem, chosen)
@@ -180,7 +183,7 @@ def hide_others(problem: Problem, chosen: I64) -> Theta:
     return out
 
 
-def reused(trial: Trial) -> None:
+def reused(trial: BackendTrial) -> None:
     """Ask with other scores in between; earlier answers stay as they are."""
     session, other = trial.open(), trial.other()
     for question in trial.questions():
@@ -192,7 +195,7 @@ def reused(trial: Trial) -> None:
         trial.judged(session, question)
 
 
-def unchanged(trial: Trial) -> None:
+def unchanged(trial: BackendTrial) -> None:
     """Look whether program, scores, selection and clamps are as they were."""
     problem, chosen = trial.problem, trial.selection()
     session, before = trial.open(), _fingerprint(problem)
@@ -212,7 +215,7 @@ def _fingerprint(problem: Problem) -> tuple[str, bytes, bytes, bytes]:
     return replace(problem.program).content_hash, theta.node.tobytes(), theta.pool.tobytes(), theta.const.tobytes()
 
 
-def deterministic(trial: Trial) -> None:
+def deterministic(trial: BackendTrial) -> None:
     """Ask twice, and once after opening anew."""
     session = trial.open()
     for question in trial.questions():
@@ -239,7 +242,7 @@ def _same(first: Solution, second: Solution, text: str) -> None:
             raise Complaint(f"{text}: marginals")
 
 
-def threads(trial: Trial) -> None:
+def threads(trial: BackendTrial) -> None:
     """Ask one session from four threads at once, each time for other examples."""
     session = trial.open()
     asked = [question for _ in range(4) for question in trial.questions(trial.selection())]
@@ -263,7 +266,7 @@ def _eager_switching() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def warm(trial: Trial) -> None:
+def warm(trial: BackendTrial) -> None:
     """Start from the state of an earlier answer, for the same and for other scores."""
     session, other = trial.open(), trial.other()
     for question in trial.questions():
@@ -274,7 +277,7 @@ def warm(trial: Trial) -> None:
         other.judged(session, question.replace(theta=other.problem.theta, warm=warm))
 
 
-def limits(trial: Trial) -> None:
+def limits(trial: BackendTrial) -> None:
     """Stop at once: what comes back is honest about it; a session without time for anything may say just that."""
     session = trial.open()
     for question in trial.questions(limits=Limits(iterations=1)):
@@ -284,7 +287,7 @@ def limits(trial: Trial) -> None:
             trial.judged(session, question)
 
 
-def time_limit(trial: Trial) -> None:
+def time_limit(trial: BackendTrial) -> None:
     """Ask for a larger batch, and a larger example, with less time than it takes; what is too quick is not timed."""
     timed = [
         check_time_limit(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
@@ -292,10 +295,10 @@ def time_limit(trial: Trial) -> None:
     if trial.spec.caps.tasks >= {Task.MAP}:
         timed.append(check_large_example(trial.backend, trial.spec.caps, trial.options))
     if not any(timed):
-        raise NotForThisProgram
+        raise NotForThisCase
 
 
-def verified(trial: Trial) -> None:
+def verified(trial: BackendTrial) -> None:
     """Pass the verifier, which every answer goes through outside of this kit."""
     session, problem = trial.open(), trial.problem
     verify = Verifier(problem.program, trial.spec.name, trial.spec.caps)

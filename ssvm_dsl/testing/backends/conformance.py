@@ -1,41 +1,34 @@
 """Runs the conformance checks on a backend: everything it claims, against brute force.
 
 Problems are the hand-made corner cases, random ones from small to large, and those of the kinds of constraints that the
-backend handles, as far as its ``Caps`` cover them.  Whatever a backend does wrong, crashing included, ends up in the
-report.
+backend handles, as far as its ``Caps`` cover them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.ir import Caps, Guarantee, Need, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.lang.constraints.custom import CUSTOM, CUSTOM_EXACT
-from ssvm_dsl.plugin_api import Backend, BackendSpec, ConstraintSpec, Verdict
+from ssvm_dsl.plugin_api import BackendSpec, ConstraintSpec, Verdict
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.backends.checks import NotForThisProgram, Trial
-from ssvm_dsl.testing.backends.judge import Complaint, Judge
-from ssvm_dsl.testing.backends.rules import RULES, Rule
+from ssvm_dsl.testing.backends.checks import BackendTrial
+from ssvm_dsl.testing.backends.judge import Judge
+from ssvm_dsl.testing.backends.rules import RULES, BackendRule
 from ssvm_dsl.testing.constraints.problems import kind_problems
-from ssvm_dsl.testing.contract import BACKEND, authors_line, require_constructor, require_methods
+from ssvm_dsl.testing.contract import BACKEND
 from ssvm_dsl.testing.corner_cases import catalogue
 from ssvm_dsl.testing.custom_oracles import custom_problems
+from ssvm_dsl.testing.kit import TROUBLE, Kit, attempt, crash, full
 from ssvm_dsl.testing.problems import Problem, random_recipe, seeded
-from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
-
-#: A check ends after this many failures.
-MAX_FAILURES = 3
-
-#: What broken backends may raise; ``SystemExit`` is not an ``Exception``.
-TROUBLE = (Exception, SystemExit)
+from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport
 
 
 def check_backend(
@@ -65,7 +58,7 @@ def check_backend(
     only : collection of str, optional
         Names of checks, to run some only; all by default.
     progress : callable, optional
-        Told the name of each check before it runs.
+        Called with the name of each check before it runs.
 
     Returns
     -------
@@ -76,88 +69,43 @@ def check_backend(
     PluginError, OptionError
         Unknown backend; unknown option or check.  (What is wrong with the backend is in the report.)
     """
-    unknown = set(only) - {rule.name for rule in RULES}
-    if unknown:
-        names = ", ".join(rule.name for rule in RULES)
-        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {names}")
-    known = installed() if registry is None and isinstance(backend, str) else registry
-    spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)  # type: ignore[union-attr]
-    run = _BackendExamination(spec, spec.resolve(options), ConformanceReport(spec.name, seed, n_problems))
-    known = installed() if known is None else known
-    if run.load():
+    known = installed() if registry is None else registry
+    spec = backend if isinstance(backend, BackendSpec) else known.find(BackendSpec, backend)
+    return BackendKit(spec, known, seed=seed, n_problems=n_problems, options=spec.resolve(options)).run(only, progress)
+
+
+class BackendKit(Kit[BackendSpec, BackendRule, BackendTrial]):
+    """The kit of backends; a case is a problem with the tasks that the backend takes it for."""
+
+    kind, methods, rules = "backend", BACKEND, RULES
+
+    def prepare(self) -> None:
+        """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
+        self.accepted: list[tuple[Judge, frozenset[Task]]] = []
+        n_problems, seed, caps = self.report.n_problems, self.report.seed, self.spec.caps
         n = max(min(4, 1 + n_problems), n_problems // 8)  # of each kind of constraints
-        constrained = [p for kind in _kinds(spec.caps, known) for p in run.of_kind(kind, n, known)]
-        constrained += [p for kind in _custom_kinds(spec.caps) for p in custom_problems(kind, n, seed)]
-        run.consider([*catalogue().values(), *_random(spec.caps, n_problems, seed), *constrained])
-        for number, rule in enumerate(RULES):
-            if not only or rule.name in only:
-                if progress is not None:
-                    progress(rule.name)
-                run.rule(number, rule)
-        run.uncovered()
-    return run.report
+        problems = [*catalogue().values(), *_random(caps, n_problems, seed)]
+        problems += [p for kind in self._kinds() for p in self._of_kind(kind, n)]
+        problems += [p for kind in _custom_kinds(caps) for p in custom_problems(kind, n, seed)]
+        self._consider(problems)
 
+    def _kinds(self) -> list[str]:
+        """Return the registered kinds of constraints that the backend claims."""
+        caps, names = self.spec.caps, [spec.name for spec in self.plugins.specs(ConstraintSpec)]
+        return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
 
-def _kinds(caps: Caps, plugins: Registry) -> list[str]:
-    """Return the registered kinds of constraints that a backend claims."""
-    names = [spec.name for spec in plugins.specs(ConstraintSpec)]
-    return [name for name in names if caps.every_constraint or name in caps.constraint_kinds]
-
-
-def _custom_kinds(caps: Caps) -> list[str]:
-    """Return the kinds of users' own structures that a backend claims."""
-    return [name for name in (CUSTOM, CUSTOM_EXACT) if name in caps.constraint_kinds]
-
-
-def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
-    """Return random problems that the capabilities cover, from small to large."""
-    rng = np.random.default_rng(seed)
-    problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(n)]
-    return sorted(problems, key=lambda problem: problem.n_labellings)
-
-
-@dataclass(eq=False)
-class _BackendExamination:
-    """One backend on its way through the checks."""
-
-    spec: BackendSpec
-    options: dict[str, Any]
-    report: ConformanceReport
-    backend: Backend | None = None
-    accepted: list[tuple[Judge, frozenset[Task]]] = field(default_factory=list)
-
-    def load(self) -> bool:
-        """Load the backend; return whether that worked."""
-        check = Check("loads", 1)
-        self.report.checks.append(check)
-        missing = self.spec.missing()
-        if missing:
-            hint = f"; {self.spec.install_hint}" if self.spec.install_hint else ""
-            check.failures.append(Failure("", f"needs {', '.join(missing)}, not installed{hint}"))
-            return False
-        try:
-            factory = self.spec.load()
-            require_constructor(factory, {})
-            self.backend = factory()
-            require_methods(self.backend, BACKEND)
-        except TROUBLE as err:
-            check.failures.append(Failure("", crash(err)))
-        return check.ok
-
-    def of_kind(self, kind: str, n: int, plugins: Registry) -> list[Problem]:
+    def _of_kind(self, kind: str, n: int) -> list[Problem]:
         """Return problems of a kind of constraints; one that makes none is named, and is not the backend's fault."""
         try:
-            return list(kind_problems(kind, n, self.report.seed, plugins))
+            return list(kind_problems(kind, n, self.report.seed, self.plugins))
         except TROUBLE as err:
             at_fault = f"constraints '{kind}', whose plug-in makes no problems (ssvm plugins check {kind})"
             self.report.not_claimed.append(f"{at_fault}: {crash(err)}")
             return []
 
-    def consider(self, problems: Iterable[Problem]) -> None:
-        """Ask the backend which problems it takes, of those that its ``Caps`` cover."""
-        check = Check("planning")
-        self.report.checks.append(check)
-        refusals: Counter[str] = Counter()
+    def _consider(self, problems: Iterable[Problem]) -> None:
+        """Keep the problems that the backend takes, and count the reasons for which it refuses others."""
+        check, refusals = self.check("planning"), Counter[str]()
         refused = [problem for problem in problems if not self._accept(problem, check, refusals)]
         for kind in sorted(self.spec.caps.constraint_kinds):
             if not self._n_of(kind):  # it may take some constraints of the kind only
@@ -176,55 +124,47 @@ class _BackendExamination:
         """Whether the backend takes a problem for a task; what is wrong with the verdict goes to the check."""
         known = table_properties(problem.program, problem.theta)
         need = Need.of(problem.program, frozenset({task}), Guarantee.HEURISTIC, properties=known)
-        if self.spec.caps.refusals(need) or len(check.failures) >= MAX_FAILURES:
+        if self.spec.caps.refusals(need) or full(check):
             return False
-        check.cases += 1
-        try:
-            assert self.backend is not None
-            verdict = self.backend.check(replace(need, options=dict(self.options)))
-            _check_verdict(verdict)
-        except TROUBLE as err:
-            check.failures.append(Failure(problem.name, f"check({need})\n{crash(err)}"))
+        verdict = None
+        with attempt(check, problem.name):
+            try:
+                verdict = _checked(self.made.check(replace(need, options=self.options.copy())))
+            except TROUBLE as err:
+                raise Complaint(f"check({need})\n{crash(err)}") from err
+        if verdict is None:
             return False
         refusals.update([] if verdict.ok else ["; ".join(verdict.reasons)])
         return verdict.ok
 
-    def rule(self, number: int, rule: Rule) -> None:
-        """Run one check over the problems it fits."""
-        caps = self.spec.caps
-        if not (rule.tasks & caps.tasks and rule.claimed(caps)):
-            self.report.not_claimed.append(rule.name)
-            return
-        check = Check(rule.name)
+    def trials(self, number: int, rule: BackendRule) -> Iterator[BackendTrial]:
+        """Yield the backend before each problem that it takes for a task of the rule."""
         for index, (judge, accepted) in enumerate(self.accepted):
             tasks = rule.tasks & accepted
-            enough = len(check.failures) >= MAX_FAILURES or (rule.once and index > 0)
-            if tasks and rule.fits(judge.problem) and not enough:
+            if tasks and rule.fits(judge.problem):
                 rng = np.random.default_rng([self.report.seed, number, index])
-                self._case(rule, check, judge, tasks, rng)
-        if rule.optional and not check.cases:
-            self.report.not_claimed.append(rule.name)
-        else:
-            self.report.checks.append(check)
+                yield BackendTrial(self.spec, self.made, self.options, judge, tasks, rng)
 
-    def _case(self, rule: Rule, check: Check, judge: Judge, tasks: frozenset[Task], rng: np.random.Generator) -> None:
-        assert self.backend is not None
-        check.cases += 1
-        try:
-            rule.run(Trial(self.spec, self.backend, self.options, judge, tasks, rng))
-        except NotForThisProgram:
-            check.cases -= 1
-        except TROUBLE as err:
-            check.failures.append(Failure(judge.problem.name, crash(err)))
-
-    def uncovered(self) -> None:
+    def finish(self) -> None:
         """Add a check without cases for every claim that no problem of this kit tests."""
         for kind in sorted(self.spec.caps.constraint_kinds):
-            self.report.checks.append(Check(f"constraint {kind}", self._n_of(kind)))
+            self.check(f"constraint {kind}").cases = self._n_of(kind)
 
     def _n_of(self, kind: str) -> int:
         """Return how many problems with constraints of a kind are taken."""
         return sum(_has(judge.problem, kind) for judge, _ in self.accepted)
+
+
+def _custom_kinds(caps: Caps) -> list[str]:
+    """Return the kinds of users' own structures that a backend claims."""
+    return [name for name in (CUSTOM, CUSTOM_EXACT) if name in caps.constraint_kinds]
+
+
+def _random(caps: Caps, n: int, seed: int) -> Iterable[Problem]:
+    """Return random problems that the capabilities cover, from small to large."""
+    rng = np.random.default_rng(seed)
+    problems = [seeded(random_recipe(rng, caps), 1000 * seed + i) for i in range(n)]
+    return sorted(problems, key=lambda problem: problem.n_labellings)
 
 
 def _has(problem: Problem, kind: str) -> bool:
@@ -241,7 +181,8 @@ def singles(problem: Problem) -> Iterator[Problem]:
         yield Problem(f"{problem.name}, example {i}", program.example(i), scores)
 
 
-def _check_verdict(verdict: object) -> None:
+def _checked(verdict: object) -> Verdict:
+    """Return a verdict; refuse what is none."""
     if not isinstance(verdict, Verdict):
         raise Complaint(f"expected a Verdict, got {type(verdict).__name__}")
     number = isinstance(verdict.cost, int | float | np.integer | np.floating)
@@ -251,9 +192,4 @@ def _check_verdict(verdict: object) -> None:
         raise Complaint(f"the reasons of a Verdict are a tuple of sentences, got {verdict.reasons!r}")
     if not verdict.ok and not verdict.reasons:
         raise Complaint("refuses without a reason")
-
-
-def crash(err: BaseException) -> str:
-    """Return what went wrong, in words."""
-    told = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
-    return str(err) if told else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"
+    return verdict

@@ -1,8 +1,9 @@
 """Holds one answer of a backend against brute force, aspect by aspect.
 
-Every method raises :class:`Complaint` at the first thing that is wrong, and says for which example.  Scores and bounds
-are compared up to ``score_atol`` times the size of what an example's scores are sums of, labellings up to
-``score_atol`` times what scores can differ by, and rounding (:mod:`ssvm_dsl.ir.analysis.tolerance`).
+Every method raises :class:`~ssvm_dsl.testing.report.Complaint` at the first thing that is wrong, and says for which
+example.  Scores and bounds are compared up to ``score_atol`` times the size of what an example's scores are sums of,
+labellings up to ``score_atol`` times what scores can differ by, and rounding
+(:mod:`ssvm_dsl.ir.analysis.tolerance`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.testing.brute_force import Labellings
 from ssvm_dsl.testing.problems import Problem
+from ssvm_dsl.testing.report import Complaint
 
 #: Tasks that are answered by labellings.
 LABELLING_TASKS = frozenset({Task.MAP, Task.MAP_CLAMPED, Task.KBEST})
@@ -30,10 +32,6 @@ RELAXED_ATOL = 1e-6
 
 #: How far the numbers of a solution may be from ones and zeros that is called feasible.
 WHOLE_ATOL = 1e-3
-
-
-class Complaint(Exception):
-    """What is wrong with an answer."""
 
 
 class Judge:

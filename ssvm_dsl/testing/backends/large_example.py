@@ -20,8 +20,8 @@ from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import Caps, Group, Guarantee, Limits, Need, Program, Question, Task, Theta, Topology
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.contract import opened
+from ssvm_dsl.testing.report import Complaint
 
 #: Numbers of variables of the examples; the smallest one is asked without a limit first, which compiles kernels.
 SIZES = (16, 400, 10000)

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ssvm_dsl.ir import Ability, Caps, Task, Warm
+from ssvm_dsl.plugin_api import BackendSpec
 from ssvm_dsl.testing.backends import ability_checks, checks
-from ssvm_dsl.testing.backends.checks import Trial
+from ssvm_dsl.testing.backends.checks import BackendTrial
 from ssvm_dsl.testing.backends.judge import LABELLING_TASKS, Judge
+from ssvm_dsl.testing.kit import Rule
 from ssvm_dsl.testing.problems import Problem
 
 ALL_TASKS = frozenset(Task)
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A check and when it applies.
+class BackendRule(Rule[BackendSpec, BackendTrial]):
+    """A check of backends and when it applies.
 
     Parameters
     ----------
-    name : str
-    run : callable
-        Raises when a trial goes wrong.
     tasks : frozenset of Task
         The tasks it is about.
-    claimed : callable
-        Whether a backend of given ``Caps`` claims what it tests (besides the tasks).
     fits : callable
         Whether a problem can test it.
-    optional : bool
-        Whether no case at all is fine.
-    once : bool
-        Whether one trial is enough: the check makes a problem of its own.
     """
 
-    name: str
-    run: Callable[[Trial], None]
     tasks: frozenset[Task] = ALL_TASKS
-    claimed: Callable[[Caps], bool] = lambda caps: True
     fits: Callable[[Problem], bool] = lambda problem: True
-    optional: bool = False
-    once: bool = False
+
+
+def _rule(
+    name: str,
+    run: Callable[[BackendTrial], None],
+    tasks: frozenset[Task] = ALL_TASKS,
+    claimed: Callable[[Caps], bool] = lambda caps: True,
+    **when: Any,
+) -> BackendRule:
+    """Return a rule for backends that answer one of the tasks and whose ``Caps`` claim what it tests."""
+
+    def applies(spec: BackendSpec) -> bool:
+        return bool(tasks & spec.caps.tasks) and claimed(spec.caps)
+
+    return BackendRule(name, run, applies, tasks=tasks, **when)
 
 
 def _has_examples(problem: Problem) -> bool:
@@ -52,43 +56,43 @@ def _free(problem: Problem) -> bool:
     return _has_examples(problem) and not problem.has_constraints
 
 
-def _ability(name: str, run: Callable[[Trial], None], task: Task, ability: Ability) -> Rule:
+def _ability(name: str, run: Callable[[BackendTrial], None], task: Task, ability: Ability) -> BackendRule:
     """Return the rule for an ability, about a task that it goes with; most have nothing to do with constraints."""
     fits = _has_examples if ability is Ability.COUNTS else _free
-    return Rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, fits)
+    return _rule(name, run, frozenset({task}), lambda caps: ability in caps.abilities, fits=fits)
 
 
 RULES = (
-    Rule("answer form", checks.aspect(lambda judge, question, solution: None)),
-    Rule("scores", checks.aspect(Judge.scores)),
-    Rule("map", checks.aspect(Judge.optimum), frozenset({Task.MAP})),
-    Rule("map_clamped", checks.aspect(Judge.optimum), frozenset({Task.MAP_CLAMPED})),
-    Rule("kbest", checks.kbest, frozenset({Task.KBEST})),
-    Rule("marginals", checks.aspect(Judge.marginals), frozenset({Task.MARGINALS})),
-    Rule("relaxed", checks.aspect(Judge.relaxed), frozenset({Task.RELAXED})),
-    Rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}),
-    Rule("masks", checks.aspect(Judge.facts), ALL_TASKS - {Task.MAP_CLAMPED}, fits=lambda problem: problem.has_masks),
-    Rule(
+    _rule("answer form", checks.aspect(lambda judge, question, solution: None)),
+    _rule("scores", checks.aspect(Judge.scores)),
+    _rule("map", checks.aspect(Judge.optimum), frozenset({Task.MAP})),
+    _rule("map_clamped", checks.aspect(Judge.optimum), frozenset({Task.MAP_CLAMPED})),
+    _rule("kbest", checks.kbest, frozenset({Task.KBEST})),
+    _rule("marginals", checks.aspect(Judge.marginals), frozenset({Task.MARGINALS})),
+    _rule("relaxed", checks.aspect(Judge.relaxed), frozenset({Task.RELAXED})),
+    _rule("bounds", checks.aspect(Judge.bound), LABELLING_TASKS | {Task.RELAXED}),
+    _rule("masks", checks.aspect(Judge.facts), ALL_TASKS - {Task.MAP_CLAMPED}, fits=lambda problem: problem.has_masks),
+    _rule(
         "constraints",
         checks.everything,
         claimed=lambda caps: caps.every_constraint or bool(caps.constraint_kinds),
         fits=lambda problem: problem.has_constraints,
     ),
-    Rule("clamps", checks.aspect(Judge.facts), frozenset({Task.MAP_CLAMPED})),
-    Rule("forbidden scores", checks.everything, fits=lambda problem: problem.has_forbidden_scores),
-    Rule("empty examples", checks.everything, fits=lambda problem: problem.has_empty_example),
-    Rule("selected examples", checks.selected, fits=_has_examples),
-    Rule("session reuse", checks.reused),
-    Rule("inputs unchanged", checks.unchanged, fits=_has_examples),
-    Rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic),
-    Rule("threads", checks.threads, claimed=lambda caps: caps.thread_safe, fits=_has_examples),
-    Rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE),
-    Rule("limits", checks.limits),
-    Rule("time limit", checks.time_limit, optional=True, once=True),
-    Rule("abilities", ability_checks.announced, claimed=lambda caps: bool(caps.abilities)),
+    _rule("clamps", checks.aspect(Judge.facts), frozenset({Task.MAP_CLAMPED})),
+    _rule("forbidden scores", checks.everything, fits=lambda problem: problem.has_forbidden_scores),
+    _rule("empty examples", checks.everything, fits=lambda problem: problem.has_empty_example),
+    _rule("selected examples", checks.selected, fits=_has_examples),
+    _rule("session reuse", checks.reused),
+    _rule("inputs unchanged", checks.unchanged, fits=_has_examples),
+    _rule("deterministic", checks.deterministic, claimed=lambda caps: caps.deterministic),
+    _rule("threads", checks.threads, claimed=lambda caps: caps.thread_safe, fits=_has_examples),
+    _rule("warm start", checks.warm, claimed=lambda caps: caps.warm is not Warm.NONE),
+    _rule("limits", checks.limits),
+    _rule("time limit", checks.time_limit, optional=True, once=True),
+    _rule("abilities", ability_checks.announced, claimed=lambda caps: bool(caps.abilities)),
     _ability("compiled oracle", ability_checks.compiled, Task.MAP, Ability.COMPILED),
     _ability("summed marginals", ability_checks.summed, Task.MARGINALS, Ability.SUMMED_MARGINALS),
     _ability("best by count", ability_checks.counted, Task.MAP, Ability.COUNTS),
     _ability("messages", ability_checks.messages, Task.MAP, Ability.MESSAGES),
-    Rule("verifier", checks.verified, fits=_has_examples),
+    _rule("verifier", checks.verified, fits=_has_examples),
 )

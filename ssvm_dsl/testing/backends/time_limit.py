@@ -18,9 +18,9 @@ import numpy as np
 from ssvm_dsl.ir import Caps, Guarantee, Limits, Need, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.plugin_api import Backend
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.contract import opened
 from ssvm_dsl.testing.problems import Problem, Recipe, random_problem
+from ssvm_dsl.testing.report import Complaint
 
 #: Different examples of the batch, and how often they are repeated at most.
 N_EXAMPLES, MOST_COPIES = 40, 1024

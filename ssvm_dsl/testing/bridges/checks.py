@@ -7,7 +7,7 @@ Log partitions and lists of the k best tell a labelling with two completions fro
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Question, Solution, Task
 from ssvm_dsl.plugin_api import BackendSpec, BridgeSpec
 from ssvm_dsl.registry import Registry
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
+from ssvm_dsl.testing.report import Complaint
 
 #: Labellings in lists of the best.
 BEST = 6
@@ -28,76 +28,98 @@ BEST = 6
 EXACT, ANY = "junction-tree", "brute-force"
 
 
-def behind(bridge: BridgeSpec, problem: Problem, question: Question, plugins: Registry) -> Solution:
-    """Return a verified answer through a bridge."""
-    left = BridgeMatch.of(bridge, problem.program, plugins).lowered().program.constraints
-    backend = plugins.find(BackendSpec, ANY if left else EXACT)
-    plan = Plan(backend.name, "", "", options=backend.resolve(None), bridges=(bridge.name,))
-    return open_plan(plan, problem.program, plugins).solve(question)
+@dataclass(frozen=True, eq=False)
+class BridgeTrial:
+    """A bridge before one problem.
+
+    Parameters
+    ----------
+    spec : BridgeSpec
+    problem : Problem
+    plugins : Registry
+    """
+
+    spec: BridgeSpec
+    problem: Problem
+    plugins: Registry
+
+    @property
+    def name(self) -> str:
+        """The problem's name."""
+        return self.problem.name
+
+    def match(self) -> BridgeMatch:
+        """Return what the bridge says to the constraints."""
+        return BridgeMatch.of(self.spec, self.problem.program, self.plugins)
+
+    def both(self, question: Question) -> tuple[Solution, Solution]:
+        """Return a verified answer through the bridge, and the answer of trying every labelling."""
+        backend = self.plugins.find(BackendSpec, ANY if self.match().lowered().program.constraints else EXACT)
+        plan = Plan(backend.name, "", "", options=backend.resolve(None), bridges=(self.spec.name,))
+        found = open_plan(plan, self.problem.program, self.plugins).solve(question)
+        return found, BruteForceSession(self.problem.program).solve(question)
 
 
-def optimum(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def optimum(trial: BridgeTrial) -> None:
     """Ask for best labellings: the best scores, none where there is none, bounds that say so."""
-    question = Question(problem.theta)
-    found, best = behind(bridge, problem, question, plugins), BruteForceSession(problem.program).solve(question)
-    _agree(problem, "the best scores", found.score, best.score)
+    found, best = trial.both(Question(trial.problem.theta))
+    _agree(trial, "the best scores", found.score, best.score)
     if (found.optimal() != (best.score > -np.inf)).any():
         raise Complaint("what exact elimination finds behind it is not proved")
 
 
-def kbest(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def kbest(trial: BridgeTrial) -> None:
     """Ask for the k best labellings: the same scores, none of them twice."""
-    question = Question(problem.theta, None, Task.KBEST, k=BEST)
-    found, best = behind(bridge, problem, question, plugins), BruteForceSession(problem.program).solve(question)
+    found, best = trial.both(Question(trial.problem.theta, None, Task.KBEST, k=BEST))
     for k in range(BEST):
-        _agree(problem, f"the scores of rank {k + 1}", found.score[k], best.score[k])
+        _agree(trial, f"the scores of rank {k + 1}", found.score[k], best.score[k])
 
 
-def marginals(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def marginals(trial: BridgeTrial) -> None:
     """Ask for marginals and log partitions."""
-    question = Question(problem.theta, None, Task.MARGINALS)
-    found, best = behind(bridge, problem, question, plugins), BruteForceSession(problem.program).solve(question)
+    found, best = trial.both(Question(trial.problem.theta, None, Task.MARGINALS))
     assert found.log_partition is not None
     assert best.log_partition is not None
-    _agree(problem, "log partitions", found.log_partition, best.log_partition)
+    _agree(trial, "log partitions", found.log_partition, best.log_partition)
     mine, others = found.needed_marginals(), best.needed_marginals()
     for one, other in zip((mine.node, *mine.tables), (others.node, *others.tables), strict=True):
         if not np.allclose(one, other, atol=1e-7):
             raise Complaint(f"marginals {one.tolist()!r:.200} behind it, {other.tolist()!r:.200} by all labellings")
 
 
-def clamps(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def clamps(trial: BridgeTrial) -> None:
     """Fix the states of some variables."""
-    rng, program = np.random.default_rng(problem.program.n_variables), problem.program
+    program = trial.problem.program
+    rng = np.random.default_rng(program.n_variables)
     clamp = np.where(rng.random(program.n_variables) < 0.4, rng.integers(0, program.card), -1).astype(np.int32)
-    question = Question(problem.theta, None, Task.MAP_CLAMPED, clamp=clamp)
-    found, best = behind(bridge, problem, question, plugins), BruteForceSession(program).solve(question)
-    _agree(problem, "the best scores with some states fixed", found.score, best.score)
+    found, best = trial.both(Question(trial.problem.theta, None, Task.MAP_CLAMPED, clamp=clamp))
+    _agree(trial, "the best scores with some states fixed", found.score, best.score)
 
 
-def selections(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def selections(trial: BridgeTrial) -> None:
     """Ask about some examples, in another order."""
-    ids = np.arange(problem.program.n_examples, dtype=np.int64)[::-2].copy()
-    question = Question(problem.theta, ids)
-    found, best = behind(bridge, problem, question, plugins), BruteForceSession(problem.program).solve(question)
-    _agree(problem, "the best scores of some examples", found.score, best.score)
+    ids = np.arange(trial.problem.program.n_examples, dtype=np.int64)[::-2].copy()
+    found, best = trial.both(Question(trial.problem.theta, ids))
+    _agree(trial, "the best scores of some examples", found.score, best.score)
 
 
-def constancy(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def constancy(trial: BridgeTrial) -> None:
     """Rewrite twice: the same program, and nothing written to what is given."""
-    given = deepcopy([group.arrays() for group in problem.program.constraints])
-    first, second = (BridgeMatch.of(bridge, problem.program, plugins).lowered() for _ in range(2))
+    constraints = trial.problem.program.constraints
+    given = deepcopy([group.arrays() for group in constraints])
+    first, second = (trial.match().lowered() for _ in range(2))
     if first.program.content_hash != second.program.content_hash:
         raise Complaint("it makes something else of the same constraints when it is asked again")
     if not all(np.array_equal(one, other) for one, other in zip(first.tables, second.tables, strict=True)):
-        raise Complaint("its tables are others when it is asked again")
-    for before, group in zip(given, problem.program.constraints, strict=True):
+        raise Complaint("its tables differ when it is asked again")
+    for before, group in zip(given, constraints, strict=True):
         if not all(np.array_equal(one, other) for one, other in zip(before, group.arrays(), strict=True)):
             raise Complaint("it wrote to the constraints")
 
 
-def masks(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
+def masks(trial: BridgeTrial) -> None:
     """Rule some states out by a mask, and others by their scores."""
+    problem = trial.problem
     program, rng = problem.program, np.random.default_rng(problem.program.n_states)
     allowed = rng.random(program.n_states) < 0.8
     theta = problem.theta.copy()
@@ -106,10 +128,10 @@ def masks(bridge: BridgeSpec, problem: Problem, plugins: Registry) -> None:
         table[rng.random(table.shape) < 0.1] = -np.inf
     allowed &= True if program.allowed is None else program.allowed
     masked = Problem(f"{problem.name}, masked", replace(program, allowed=allowed), theta)
-    optimum(bridge, masked, plugins)
-    marginals(bridge, masked, plugins)
+    optimum(replace(trial, problem=masked))
+    marginals(replace(trial, problem=masked))
 
 
-def _agree(problem: Problem, what: str, found: np.ndarray, best: np.ndarray) -> None:
-    if not problem.agree(found, best):
+def _agree(trial: BridgeTrial, what: str, found: np.ndarray, best: np.ndarray) -> None:
+    if not trial.problem.agree(found, best):
         raise Complaint(f"{what} are {found.tolist()} behind it, {best.tolist()} by all labellings")

@@ -1,8 +1,9 @@
-"""Runs the conformance checks on a bridge; what goes wrong ends up in the report."""
+"""Runs the conformance checks on a bridge, on problems of the kinds of constraints that it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -10,30 +11,26 @@ from ssvm_dsl.inference.bridging.bridge_match import BridgeMatch
 from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.backends.conformance import TROUBLE, crash
 from ssvm_dsl.testing.bridges import checks
+from ssvm_dsl.testing.bridges.checks import BridgeTrial
 from ssvm_dsl.testing.bridges.problems import bridge_problem
 from ssvm_dsl.testing.constraints.checks import best_scores
-from ssvm_dsl.testing.examination import chosen, examine
-from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
+from ssvm_dsl.testing.contract import BRIDGE
+from ssvm_dsl.testing.kit import Kit, NotForThisCase, Rule, attempt, full, some_case
+from ssvm_dsl.testing.report import Check, ConformanceReport
 
-#: The checks that look at each problem, by name.
-CHECKS: dict[str, Callable[[BridgeSpec, Problem, Registry], None]] = {
-    "optimum": checks.optimum,
-    "kbest": checks.kbest,
-    "marginals": checks.marginals,
-    "masks": checks.masks,
-    "clamps": checks.clamps,
-    "selected examples": checks.selections,
-    "constancy": checks.constancy,
-}
-
-#: What problems of a bridge have to have among them.
-COVERED: dict[str, Callable[[Problem], bool]] = {
-    "feasible examples": lambda problem: max(best_scores(problem), default=-np.inf) > -np.inf,
-    "infeasible examples": lambda problem: min(best_scores(problem), default=0.0) == -np.inf,
-}
+#: The checks, then what problems of a bridge must have among them.
+RULES: tuple[Rule[BridgeSpec, BridgeTrial], ...] = (
+    Rule("optimum", checks.optimum),
+    Rule("kbest", checks.kbest),
+    Rule("marginals", checks.marginals),
+    Rule("masks", checks.masks),
+    Rule("clamps", checks.clamps),
+    Rule("selected examples", checks.selections),
+    Rule("constancy", checks.constancy),
+    some_case("feasible examples", lambda trial: max(best_scores(trial.problem), default=-np.inf) > -np.inf),
+    some_case("infeasible examples", lambda trial: min(best_scores(trial.problem), default=0.0) == -np.inf),
+)
 
 
 def check_bridge(
@@ -60,7 +57,7 @@ def check_bridge(
     only : collection of str, optional
         Names of checks, to run some only; all by default.
     progress : callable, optional
-        Told the name of each check before it runs.
+        Called with the name of each check before it runs.
 
     Returns
     -------
@@ -71,44 +68,39 @@ def check_bridge(
     PluginError, OptionError
         Unknown bridge; unknown check.  (What is wrong with the bridge is in the report.)
     """
-    names = chosen([*CHECKS, *COVERED], only)
     known = installed() if registry is None else registry
     spec = known.find(BridgeSpec, bridge if isinstance(bridge, str) else bridge.name)
-    report = ConformanceReport(spec.name, seed, n_problems, kind="bridge")
-    kinds = [one.name for one in known.specs(ConstraintSpec)] if spec.every_constraint else sorted(spec.kinds)
-    problems = _problems(spec, kinds, report, known)
-    for name in names:
-        if progress is not None:
-            progress(name)
-        report.checks.append(examine(name, problems, _look(name, spec, known)))
-    return report
+    return BridgeKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress)
 
 
-def _look(name: str, spec: BridgeSpec, known: Registry) -> Callable[[Problem], bool | None]:
-    if name in COVERED:
-        return COVERED[name]
-    return lambda problem: CHECKS[name](spec, problem, known)
+class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
+    """The kit of bridges; a case is a problem whose constraints the bridge rewrites."""
 
+    kind, methods, rules = "bridge", BRIDGE, RULES
 
-def _problems(spec: BridgeSpec, kinds: list[str], report: ConformanceReport, known: Registry) -> list[Problem]:
-    """Return the problems whose constraints the bridge takes; those it refuses are counted in the report."""
-    check, found = Check("rewritten"), []
-    report.checks.append(check)
-    for kind in kinds:
-        for number in range(report.n_problems):
-            seed = 1000 * report.seed + number
-            try:
-                problem = bridge_problem(kind, seed, known)
-                asked = BridgeMatch.of(spec, problem.program, known)
-                if asked.taken:
-                    asked.lowered()
-                    found.append(problem)
-                    check.cases += 1
-                for reason in asked.reasons:
-                    report.refusals[f"{kind}: {reason}"] = report.refusals.get(f"{kind}: {reason}", 0) + 1
-            except TROUBLE as err:
-                check.cases += 1
-                check.failures.append(Failure(f"kind '{kind}', seed {seed}", crash(err)))
-                if len(check.failures) >= 3:
-                    return found
-    return found
+    def prepare(self) -> None:
+        """Make the problems whose constraints the bridge takes, and count the reasons for which it refuses others."""
+        every = [one.name for one in self.plugins.specs(ConstraintSpec)]
+        check = self.check("rewritten")
+        self.taken: list[BridgeTrial] = []
+        for kind in every if self.spec.every_constraint else sorted(self.spec.kinds):
+            for number in range(self.report.n_problems):
+                self._rewrite(check, kind, 1000 * self.report.seed + number)
+                if full(check):
+                    return
+
+    def _rewrite(self, check: Check, kind: str, seed: int) -> None:
+        """Keep the problem that a kind makes of a seed, if the bridge takes its constraints."""
+        with attempt(check, f"kind '{kind}', seed {seed}"):
+            problem, refusals = bridge_problem(kind, seed, self.plugins), self.report.refusals
+            match = BridgeMatch.of(self.spec, problem.program, self.plugins)
+            for reason in match.reasons:
+                refusals[f"{kind}: {reason}"] = refusals.get(f"{kind}: {reason}", 0) + 1
+            if not match.taken:
+                raise NotForThisCase
+            match.lowered()
+            self.taken.append(BridgeTrial(self.spec, problem, self.plugins))
+
+    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[BridgeTrial]:
+        """Yield the bridge before each problem that it takes."""
+        return iter(self.taken)

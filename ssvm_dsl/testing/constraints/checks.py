@@ -1,6 +1,6 @@
 """The checks of the conformance kit for kinds of constraints; each looks at one problem that the kind makes.
 
-A check raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`; whatever else is raised counts as a failure, too.
+A check raises :class:`~ssvm_dsl.testing.report.Complaint`; whatever else is raised counts as a failure, too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ssvm_dsl.inference.starting.labelling import starting_labelling
 from ssvm_dsl.inference.starting.repair import scores_of
 from ssvm_dsl.ir import ConstraintGroup, LinearRows, Need, Program, Question
 from ssvm_dsl.plugin_api import ExplainingKind, StartingKind
-from ssvm_dsl.testing.backends.judge import Complaint
 from ssvm_dsl.testing.brute_force import BruteForceSession
 from ssvm_dsl.testing.problems import Problem
+from ssvm_dsl.testing.report import Complaint
 
 #: Labellings of an example for which rows are compared; those of larger ones are spread evenly.
 COMPARED = 256

@@ -1,37 +1,36 @@
-"""Runs the conformance checks on a kind of constraints; what goes wrong ends up in the report."""
+"""Runs the conformance checks on a kind of constraints, on problems that the kind makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import numpy as np
 
 from ssvm_dsl.plugin_api import ConstraintSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.registry import registry as installed
-from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
 from ssvm_dsl.testing.constraints import checks
 from ssvm_dsl.testing.constraints.problems import kind_problem
-from ssvm_dsl.testing.examination import chosen, examine
+from ssvm_dsl.testing.contract import CONSTRAINT
+from ssvm_dsl.testing.kit import Kit, Rule, attempt, full, some_case
 from ssvm_dsl.testing.problems import Problem
-from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
+from ssvm_dsl.testing.report import ConformanceReport
 
-#: The checks that look at each problem, by name.
-CHECKS: dict[str, Callable[[Problem], None]] = {
-    "violated": checks.judgements,
-    "rows": checks.rows,
-    "answers": checks.answers,
-    "start": checks.starts,
-    "explain": checks.explanations,
-}
-
-#: What problems of a kind have to have among them.
-COVERED: dict[str, Callable[[Problem], bool]] = {
-    "feasible examples": lambda problem: max(checks.best_scores(problem), default=-np.inf) > -np.inf,
-    "infeasible examples": lambda problem: min(checks.best_scores(problem), default=0.0) == -np.inf,
-    "examples without constraints": lambda problem: any((one.counts == 0).any() for one in problem.program.constraints),
-}
+#: The checks, then what problems of a kind must have among them.
+RULES: tuple[Rule[ConstraintSpec, Problem], ...] = (
+    Rule("violated", checks.judgements),
+    Rule("rows", checks.rows),
+    Rule("answers", checks.answers),
+    Rule("start", checks.starts),
+    Rule("explain", checks.explanations),
+    some_case("feasible examples", lambda problem: max(checks.best_scores(problem), default=-np.inf) > -np.inf),
+    some_case("infeasible examples", lambda problem: min(checks.best_scores(problem), default=0.0) == -np.inf),
+    some_case(
+        "examples without constraints",
+        lambda problem: any((one.counts == 0).any() for one in problem.program.constraints),
+    ),
+)
 
 
 def check_constraint(
@@ -58,7 +57,7 @@ def check_constraint(
     only : collection of str, optional
         Names of checks, to run some only; all by default.
     progress : callable, optional
-        Told the name of each check before it runs.
+        Called with the name of each check before it runs.
 
     Returns
     -------
@@ -69,37 +68,27 @@ def check_constraint(
     PluginError, OptionError
         Unknown kind; unknown check.  (What is wrong with the kind is in the report.)
     """
-    names = chosen([*CHECKS, *COVERED], only)
     known = installed() if registry is None else registry
     spec = known.find(ConstraintSpec, kind if isinstance(kind, str) else kind.name)
-    run = _Examination(spec, known, ConformanceReport(spec.name, seed, n_problems, kind="constraint"))
-    run.make()
-    for name in names:
-        if progress is not None:
-            progress(name)
-        run.report.checks.append(examine(name, run.problems, CHECKS.get(name) or COVERED[name]))
-    return run.report
+    return ConstraintKit(spec, known, seed=seed, n_problems=n_problems).run(only, progress)
 
 
-@dataclass(eq=False)
-class _Examination:
-    """One kind on its way through the checks."""
+class ConstraintKit(Kit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem]):
+    """The kit of kinds of constraints; a case is a problem that the kind makes."""
 
-    spec: ConstraintSpec
-    plugins: Registry
-    report: ConformanceReport
-    problems: list[Problem] = field(default_factory=list)
+    kind, methods, rules = "constraint", CONSTRAINT, RULES
 
-    def make(self) -> None:
+    def prepare(self) -> None:
         """Ask for the problems."""
-        check = Check("problems")
-        self.report.checks.append(check)
+        check = self.check("problems")
+        self.problems: list[Problem] = []
         for number in range(self.report.n_problems):
             seed = 1000 * self.report.seed + number
-            check.cases += 1
-            try:
+            with attempt(check, f"seed {seed}"):
                 self.problems.append(kind_problem(self.spec.name, seed, self.plugins))
-            except TROUBLE as err:
-                check.failures.append(Failure(f"seed {seed}", crash(err)))
-                if len(check.failures) >= MAX_FAILURES:
-                    return
+            if full(check):
+                return
+
+    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[Problem]:
+        """Yield the problems."""
+        return iter(self.problems)

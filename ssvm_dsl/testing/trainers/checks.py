@@ -1,6 +1,6 @@
 """The checks of the conformance kit for trainers: each looks at one promise on one training problem.
 
-A check gets a :class:`TrainerTrial` and raises :class:`~ssvm_dsl.testing.backends.judge.Complaint`; any other
+A check gets a :class:`TrainerTrial` and raises :class:`~ssvm_dsl.testing.report.Complaint`; any other
 exception is the trainer's and counts as a failure too.
 """
 
@@ -35,7 +35,8 @@ from ssvm_dsl.plugin_api import (
     Trainer,
     TrainerSpec,
 )
-from ssvm_dsl.testing.backends.judge import Complaint
+from ssvm_dsl.testing.kit import Rule
+from ssvm_dsl.testing.report import Complaint
 from ssvm_dsl.testing.trainers.cases import Case
 
 #: Iterates that are looked at one by one.
@@ -81,6 +82,11 @@ class TrainerTrial:
     optimum: float
     best: F64
 
+    @property
+    def name(self) -> str:
+        """The case, in words."""
+        return str(self.case)
+
     def trainer(self, seed: int = 0) -> Trainer:
         """Return a new trainer."""
         made: Trainer = self.spec.load()(**self.options, random_state=seed)
@@ -116,24 +122,6 @@ class TrainerTrial:
 def _kept(found: Iterate) -> Iterate:
     plane = None if found.plane is None else (found.plane[0].copy(), float(found.plane[1]))
     return Iterate(found.w.copy(), found.n_passes, found.primal, found.upper, found.dual, dict(found.extra), plane)
-
-
-@dataclass(frozen=True)
-class TrainerRule:
-    """A check and when it applies.
-
-    Parameters
-    ----------
-    name : str
-    run : callable
-        Raises when a trial goes wrong.
-    claimed : callable
-        Whether a trainer claims what it tests.
-    """
-
-    name: str
-    run: Callable[[TrainerTrial], None]
-    claimed: Callable[[TrainerSpec], bool] = lambda spec: True
 
 
 def _iterates(trial: TrainerTrial) -> None:
@@ -337,17 +325,17 @@ def _stream(trial: TrainerTrial) -> None:
         raise Complaint("a new trainer with the same options goes on otherwise from the same state")
 
 
-TRAINER_RULES = (
-    TrainerRule("iterates", _iterates),
-    TrainerRule("optimum", _optimum, lambda spec: spec.certifies or spec.best_iterate),
-    TrainerRule("objective", _objective),
-    TrainerRule("lower bounds", _bounds, lambda spec: spec.certifies),
-    TrainerRule("same seed", _same_seed),
-    TrainerRule("threads", _threads),
-    TrainerRule("start", _start),
-    TrainerRule("resume", _resume, lambda spec: spec.resumable),
-    TrainerRule("limits", _limits),
-    TrainerRule("conclusion", _conclusion, lambda spec: spec.concluding),
-    TrainerRule("newest", _newest, lambda spec: spec.anytime),
-    TrainerRule("stream", _stream, lambda spec: spec.incremental),
+TRAINER_RULES: tuple[Rule[TrainerSpec, TrainerTrial], ...] = (
+    Rule("iterates", _iterates),
+    Rule("optimum", _optimum, lambda spec: spec.certifies or spec.best_iterate),
+    Rule("objective", _objective),
+    Rule("lower bounds", _bounds, lambda spec: spec.certifies),
+    Rule("same seed", _same_seed),
+    Rule("threads", _threads),
+    Rule("start", _start),
+    Rule("resume", _resume, lambda spec: spec.resumable),
+    Rule("limits", _limits),
+    Rule("conclusion", _conclusion, lambda spec: spec.concluding),
+    Rule("newest", _newest, lambda spec: spec.anytime),
+    Rule("stream", _stream, lambda spec: spec.incremental),
 )

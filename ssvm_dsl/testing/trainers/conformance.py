@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ssvm_dsl.errors import NoBackendError, OptionError
+from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.plugin_api import TrainerSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.testing.backends.conformance import MAX_FAILURES, TROUBLE, crash
-from ssvm_dsl.testing.contract import TRAINER, require_constructor, require_methods
-from ssvm_dsl.testing.report import Check, ConformanceReport, Failure
-from ssvm_dsl.testing.trainers.cases import Case, cases_of
-from ssvm_dsl.testing.trainers.checks import TRAINER_RULES, TrainerRule, TrainerTrial
+from ssvm_dsl.testing.contract import TRAINER
+from ssvm_dsl.testing.kit import Kit, Rule
+from ssvm_dsl.testing.report import ConformanceReport
+from ssvm_dsl.testing.trainers.cases import cases_of
+from ssvm_dsl.testing.trainers.checks import TRAINER_RULES, TrainerTrial
 
 
 def check_trainer(
@@ -40,76 +40,49 @@ def check_trainer(
     only : collection of str, optional
         Names of checks, to look at some again; all by default.
     progress : callable, optional
-        Told the name of each check before it runs.
+        Called with the name of each check before it runs.
 
     Raises
     ------
     PluginError, OptionError
         Unknown trainer; unknown option or check.  (What is wrong with the trainer is in the report.)
     """
-    unknown = set(only) - {rule.name for rule in TRAINER_RULES}
-    if unknown:
-        names = ", ".join(rule.name for rule in TRAINER_RULES)
-        raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {names}")
     spec = trainer if isinstance(trainer, TrainerSpec) else registry().find(TrainerSpec, trainer)
-    resolved, cases = spec.resolve(options), list(cases_of(spec.needs, seed, frozenset(risks)))
-    report = ConformanceReport(spec.name, seed, len(cases), kind="trainer")
-    if not _loads(spec, resolved, report):
-        return report
-    trials = _trials(spec, resolved, cases, report)
-    for rule in TRAINER_RULES:
-        if only and rule.name not in only:
-            continue
-        if not rule.claimed(spec):
-            report.not_claimed.append(rule.name)
-            continue
-        if progress is not None:
-            progress(rule.name)
-        report.checks.append(_check(rule, trials))
-    return report
+    return TrainerKit(spec, seed=seed, options=spec.resolve(options), risks=risks).run(only, progress)
 
 
-def _loads(spec: TrainerSpec, options: dict[str, Any], report: ConformanceReport) -> bool:
-    """Load and make the trainer; return whether that worked."""
-    check = Check("loads", 1)
-    report.checks.append(check)
-    missing = spec.missing()
-    if missing:
-        check.failures.append(Failure("", f"needs {', '.join(missing)}, not installed; {spec.install_hint}"))
-        return False
-    try:
-        factory, named = spec.load(), {**options, "random_state": 0}
-        require_constructor(factory, named)
-        require_methods(factory(**named), TRAINER)
-    except TROUBLE as err:
-        check.failures.append(Failure("", crash(err)))
-    return check.ok
+class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]):
+    """The kit of trainers; a case is a training problem.
 
+    Parameters
+    ----------
+    risks : collection of str
+        The risks of the problems, all kinds of them if empty.
+    """
 
-def _trials(
-    spec: TrainerSpec, options: dict[str, Any], cases: list[Case], report: ConformanceReport
-) -> list[TrainerTrial]:
-    """Return the trainer before each case that installed backends can answer for."""
-    trials, refusals = [], Counter[str]()
-    for case in cases:
-        try:
-            case.problem(spec)
-        except NoBackendError as err:
-            refusals.update([str(err).splitlines()[0]])
-            continue
-        trials.append(TrainerTrial(spec, options, case, *case.optimum(spec.name)))
-    report.refusals = dict(refusals)
-    return trials
+    kind, methods, rules = "trainer", TRAINER, TRAINER_RULES
 
+    def __init__(self, spec: TrainerSpec, *, risks: Collection[str], seed: int, **settings: Any) -> None:
+        self.cases = list(cases_of(spec.needs, seed, frozenset(risks)))
+        super().__init__(spec, seed=seed, n_problems=len(self.cases), **settings)
 
-def _check(rule: TrainerRule, trials: list[TrainerTrial]) -> Check:
-    """Run one check over all problems."""
-    check = Check(rule.name)
-    for trial in trials:
-        if len(check.failures) < MAX_FAILURES:
-            check.cases += 1
+    def arguments(self) -> dict[str, Any]:
+        """Return the trainer's options and a seed."""
+        return {**self.options, "random_state": 0}
+
+    def prepare(self) -> None:
+        """Keep the cases that installed backends can answer for, and find their optima."""
+        self.tried: list[TrainerTrial] = []
+        refusals = Counter[str]()
+        for case in self.cases:
             try:
-                rule.run(trial)
-            except TROUBLE as err:
-                check.failures.append(Failure(str(trial.case), crash(err)))
-    return check
+                case.problem(self.spec)
+            except NoBackendError as err:
+                refusals.update([str(err).splitlines()[0]])
+                continue
+            self.tried.append(TrainerTrial(self.spec, self.options, case, *case.optimum(self.spec.name)))
+        self.report.refusals = dict(refusals)
+
+    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[TrainerTrial]:
+        """Yield the trainer before each case."""
+        return iter(self.tried)

@@ -1,0 +1,215 @@
+"""The skeleton of the conformance kits: a kit makes cases, its rules run on those they fit, a report says what failed.
+
+The kits of backends, trainers, constraints and bridges say how a plug-in is made, on which cases it is tried, and which
+rules there are.  Listing and choosing rules, loading the plug-in, counting cases, catching whatever it raises, and what
+counts as a pass are the same for all of them and stand here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from ssvm_dsl.errors import OptionError, PluginError
+from ssvm_dsl.plugin_api.specs import Spec
+from ssvm_dsl.registry import Registry
+from ssvm_dsl.registry import registry as installed
+from ssvm_dsl.testing.contract import authors_line, require_constructor, require_methods
+from ssvm_dsl.testing.report import Check, Complaint, ConformanceReport, Failure
+
+#: A check ends after this many failures.
+MAX_FAILURES = 3
+
+#: What broken plug-ins may raise; ``SystemExit`` is not an ``Exception``.
+TROUBLE = (Exception, SystemExit)
+
+
+class NotForThisCase(Exception):
+    """A check does not apply to a case, which is then not counted."""
+
+
+class Trial(Protocol):
+    """A plug-in before one case, as the checks of a kit get it."""
+
+    @property
+    def name(self) -> str:
+        """How the case can be made again, for reports."""
+
+
+S = TypeVar("S", bound=Spec)
+T = TypeVar("T", bound=Trial)
+R = TypeVar("R", bound="Rule[Any, Any]")
+
+
+@dataclass(frozen=True)
+class Rule(Generic[S, T]):
+    """A check and when it applies.
+
+    Parameters
+    ----------
+    name : str
+    run : callable
+        Raises when a trial goes wrong: a :class:`~ssvm_dsl.testing.report.Complaint`, or whatever the plug-in raised.
+    claimed : callable
+        Whether a plug-in of a description claims what the check tests.
+    optional : bool
+        Whether the check may pass without any case.
+    once : bool
+        Whether one trial is enough, because the check makes its own problem.
+    """
+
+    name: str
+    run: Callable[[T], None]
+    claimed: Callable[[S], bool] = lambda spec: True
+    optional: bool = False
+    once: bool = False
+
+
+class Kit(ABC, Generic[S, R, T]):
+    """One plug-in on its way through the checks of its kind.
+
+    Parameters
+    ----------
+    spec : Spec
+    registry : Registry, optional
+        The plug-ins it is tried with; the installed ones by default.
+    seed, n_problems : int
+        How problems are made.
+    options : mapping
+        What the plug-in is made with, by name.
+    """
+
+    #: Kind of plug-in, as reports call it.
+    kind: ClassVar[str]
+
+    #: Methods that the plug-in must have, with the arguments that the host calls them with.
+    methods: ClassVar[Mapping[str, Sequence[str]]]
+
+    #: All checks, in the order of the report.
+    rules: Sequence[R]
+
+    def __init__(
+        self,
+        spec: S,
+        registry: Registry | None = None,
+        *,
+        seed: int,
+        n_problems: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.spec, self.options = spec, dict(options or {})
+        self.plugins = installed() if registry is None else registry
+        self.report = ConformanceReport(spec.name, seed, n_problems, kind=self.kind)
+        self.made: Any = None
+
+    # -- what kits differ in ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make the cases; what goes wrong with that is in checks of the report."""
+
+    @abstractmethod
+    def trials(self, number: int, rule: R) -> Iterator[T]:
+        """Yield the plug-in before each case that a rule fits; ``number`` is the place of the rule."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that the plug-in is made with."""
+        return {}
+
+    def finish(self) -> None:
+        """Add what is known only after all checks."""
+
+    # -- what they share -------------------------------------------------------------------------------
+
+    def run(self, only: Collection[str] = (), progress: Callable[[str], None] | None = None) -> ConformanceReport:
+        """Run the checks, or those in ``only``.
+
+        Raises
+        ------
+        OptionError
+            There is no check of such a name.  (What is wrong with the plug-in is in the report.)
+        """
+        names = [rule.name for rule in self.rules]
+        if unknown := set(only) - set(names):
+            raise OptionError(f"there is no check '{min(unknown)}'; the checks are: {', '.join(names)}")
+        if not self._load():
+            return self.report
+        self.prepare()
+        for number, rule in enumerate(self.rules):
+            if not only or rule.name in only:
+                if progress is not None:
+                    progress(rule.name)
+                self._examine(number, rule)
+        self.finish()
+        return self.report
+
+    def check(self, name: str) -> Check:
+        """Add a check without cases to the report."""
+        self.report.checks.append(Check(name))
+        return self.report.checks[-1]
+
+    def _load(self) -> bool:
+        """Load and make the plug-in; return whether that worked."""
+        check = self.check("loads")
+        with attempt(check, ""):
+            if missing := self.spec.missing():
+                hint = f"; {self.spec.install_hint}" if self.spec.install_hint else ""
+                raise Complaint(f"needs {', '.join(missing)}, not installed{hint}")
+            factory, arguments = self.spec.load(), self.arguments()
+            require_constructor(factory, arguments)
+            self.made = factory(**arguments)
+            require_methods(self.made, self.methods)
+        return check.ok
+
+    def _examine(self, number: int, rule: R) -> None:
+        """Run one check on the cases it fits."""
+        if not rule.claimed(self.spec):
+            self.report.not_claimed.append(rule.name)
+            return
+        check = Check(rule.name)
+        for trial in islice(self.trials(number, rule), 1 if rule.once else None):
+            if full(check):
+                break
+            with attempt(check, trial.name):
+                rule.run(trial)
+        if rule.optional and not check.cases:
+            self.report.not_claimed.append(rule.name)
+        else:
+            self.report.checks.append(check)
+
+
+def full(check: Check) -> bool:
+    """Return whether a check has failed often enough."""
+    return len(check.failures) >= MAX_FAILURES
+
+
+@contextmanager
+def attempt(check: Check, case: str) -> Iterator[None]:
+    """Count a case; whatever is raised in it is a failure, unless it says that the check does not apply."""
+    check.cases += 1
+    try:
+        yield
+    except NotForThisCase:
+        check.cases -= 1
+    except TROUBLE as err:
+        check.failures.append(Failure(case, crash(err)))
+
+
+def crash(err: BaseException) -> str:
+    """Return what went wrong, in words."""
+    explained = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
+    return str(err) if explained else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"
+
+
+def some_case(name: str, holds: Callable[[T], bool]) -> Rule[Any, T]:
+    """Return a rule that asks for cases of which something holds; others do not count."""
+
+    def run(trial: T) -> None:
+        if not holds(trial):
+            raise NotForThisCase
+
+    return Rule(name, run)
