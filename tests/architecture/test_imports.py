@@ -32,6 +32,7 @@ LAYERS: dict[str, set[str]] = {
     "report": {"compiler", "lang", "ir", "kernels", "plugin_api", "errors", "units", "inference", "io", "registry"},
     "root": {"version"},
 }
+LAYERS["scoring"] = LAYERS["inference"] | {"inference"}
 LAYERS["learning"] = LAYERS["inference"] | {"inference", "io", "report", "processors", "version"}
 LAYERS["datasets"] = {"errors", "learning"}  # generators search for best outputs
 LAYERS["testing"] = LAYERS["learning"] | {"learning"}

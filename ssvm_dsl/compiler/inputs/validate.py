@@ -126,9 +126,21 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
     if not declaration.factors and not declaration.given:
         text = "it has no Factor; nothing scores its labellings: add e.g. emit = Factor(y, features=x)"
         raise ModelError(declaration.name, [("", text)])
-    examples = check_sequence(X, "X", declaration)
-    sizes = _AxisSizes(declaration, len(examples))
     inputs = declaration.inputs if judged else declaration.scored_inputs
+    return read_inputs(declaration, check_sequence(X, "X", declaration), inputs, judged)
+
+
+def read_inputs(
+    declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...], judged: bool
+) -> Examples:
+    """Return the checked inputs of examples, and the sizes of axes that they tell.
+
+    Raises
+    ------
+    DataError
+        Naming the input, the example, what was expected and what came.
+    """
+    sizes = _AxisSizes(declaration, len(examples))
     raw = split_inputs(declaration, examples, inputs)
     for symbol in inputs:
         if isinstance(symbol, Input):

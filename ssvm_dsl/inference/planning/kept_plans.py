@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ssvm_dsl.compiler.structure import KeptProgram
 from ssvm_dsl.inference.layers.by_component import ComponentSession
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
@@ -29,6 +28,24 @@ from ssvm_dsl.registry import Registry, registry
 
 #: Bytes of a session for each variable of a factor, and for itself, beside what its backend says.
 SLOT_BYTES, SESSION_BYTES = 16.0, 20_000.0
+
+
+class Keeper(Protocol):
+    """Where opened plans are kept with a program.
+
+    Attributes
+    ----------
+    settled : bool
+        Whether all that is asked of a backend follows from the program.
+    opened : dict
+        The plans, by keys of this module.
+    """
+
+    settled: bool
+    opened: dict[Hashable, Any]
+
+    def reserve(self, n_bytes: float) -> bool:
+        """Count bytes of what is to be kept; return whether there is room."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +77,7 @@ class OpenedPlan:
     def of(
         cls,
         parameters: ParameterMap,
-        kept: KeptProgram | None,
+        kept: Keeper | None,
         task: Task,
         guarantee: Guarantee,
         backend: str,
@@ -112,7 +129,7 @@ class OpenedPlan:
             kept.opened[key] = made
         return made
 
-    def _may_stay(self, kept: KeptProgram) -> bool:
+    def _may_stay(self, kept: Keeper) -> bool:
         """Whether the session answers tomorrow as it does today, and has room."""
         plans = self.plan.components or (self.plan,)
         caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
@@ -133,7 +150,7 @@ def _as_planned(session: PlannedSession, plan: Plan) -> bool:
 
 def _key(
     parameters: ParameterMap,
-    kept: KeptProgram,
+    kept: Keeper,
     task: Task,
     guarantee: Guarantee,
     backend: str,

@@ -1,0 +1,9 @@
+"""Open a declared model once, pour in scores, get answers: what neural layers stand on.
+
+Public: :class:`Scorer` and the :class:`Answers` that it gives.
+"""
+
+from ssvm_dsl.scoring.answers import Answers
+from ssvm_dsl.scoring.scorer import Scorer
+
+__all__ = ["Answers", "Scorer"]

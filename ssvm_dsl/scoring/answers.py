@@ -1,0 +1,222 @@
+"""What a scorer answers: labels, scores, marginals, log Z, and counts of states in the shape of the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I32
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.ir.solution import Solution, add_labels, add_marginals
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.scoring.batch import Pouring, Sizes, padded_places
+from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.questions import Truth
+from ssvm_dsl.scoring.templates import Template
+
+
+class Answers:
+    """The answers to one question about a batch of B examples; what is not asked for is not computed.
+
+    Attributes
+    ----------
+    plan : Plan
+        The backend that answered, and why it was chosen.
+    score : ndarray of float64, shape (B,) or (k, B)
+        Of the best labellings, with the loss where it was added; ``nan`` for marginals.
+    bound : ndarray of float64, shape (B,)
+        What no labelling scores more than; ``nan`` where nothing is proved.
+    log_z : ndarray of float64, shape (B,)
+        The log partition, for the tasks ``marginals`` and ``log_z``; ``nan`` for others.
+    """
+
+    def __init__(
+        self,
+        laid: Laid,
+        pourings: Mapping[str, Pouring],
+        sizes: Sizes,
+        plan: Plan,
+        solution: Solution,
+        sums: Theta | None,
+        truth: Truth | None,
+        truth_score: F64 | None,
+        plain: bool = True,
+    ) -> None:
+        self._laid, self._pourings, self._sizes = laid, pourings, sizes
+        self._solution, self._sums, self._truth, self._truth_score = solution, sums, truth, truth_score
+        self._plain = plain
+        none = np.full(laid.layout.n, np.nan)
+        self.plan, self.score, self.bound = plan, solution.score, solution.bound
+        self.log_z = none if solution.log_partition is None else solution.log_partition
+
+    @property
+    def states(self) -> I32:
+        """The best states of all variables, packed; ``shape (V,)`` or ``(k, V)``.
+
+        Raises
+        ------
+        OptionError
+            Marginals were asked for.
+        """
+        if self.log_z is self._solution.log_partition:
+            raise OptionError("marginals have no labels; ask for task='best'")
+        return self._solution.labels
+
+    @cached_property
+    def labels(self) -> list[Any]:
+        """The best labels of each example in the model's classes; for ``kbest`` a list of (labels, score), best first.
+
+        Raises
+        ------
+        OptionError
+            Marginals were asked for.
+        """
+        states, layout = self.states, self._laid.layout
+        if states.ndim == 1:
+            return layout.decode(states)
+        ranked = [layout.decode(np.maximum(one, 0)) for one in states]
+        return [
+            [(ranked[r][i], float(score)) for r, score in enumerate(self.score[:, i]) if score > -np.inf]
+            for i in range(layout.n)
+        ]
+
+    def padded(self, label: str, width: tuple[int, ...] | None = None, fill: int = -1) -> NDArray[np.int64]:
+        """Return the states of a label in an array ``(B, *positions)``, ``fill`` where there is no position.
+
+        Of the k best ones ``(k, B, *positions)``.
+
+        Parameters
+        ----------
+        label : str
+        width : tuple of int, optional
+            The size of each axis; those of the largest example by default.
+        fill : int
+
+        Raises
+        ------
+        OptionError
+            There is no such label, or marginals were asked for.
+        """
+        layout, sizes, states = self._laid.layout, self._sizes, self.states
+        known = {one.name: one for one in layout.declaration.own_labels}
+        if label not in known:
+            raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
+        template = Template.of_label(known[label])
+        if width is None:
+            masked = [sizes.kept.get(axis.name) for axis in template.axes]
+            own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
+            width = tuple(size if mask is None else mask.shape[1] for size, mask in zip(own, masked, strict=True))
+        at = padded_places(template, sizes, width)
+        mine = states[..., layout.variables(known[label])]
+        out = np.full((*states.shape[:-1], sizes.n * int(np.prod(width, dtype=np.int64))), fill, dtype=np.int64)
+        out[..., slice(None) if at is None else at] = mine
+        return out.reshape(*states.shape[:-1], sizes.n, *width)
+
+    @cached_property
+    def marginals(self) -> list[Any]:
+        """The probability of each state at each position, ``(*positions, states)`` for each example.
+
+        A dict by label where the model has several.
+
+        Raises
+        ------
+        OptionError
+            They were not asked for.
+        """
+        if self._solution.marginals is not None:
+            return self._laid.layout.decode_states(self._solution.marginals.node)
+        if self._sums is None or not self._plain:
+            raise OptionError("marginals are not there: ask for task='marginals'")
+        return self._laid.layout.decode_states(self._sums.node)
+
+    def counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
+        """Return how often each score counts, in the shape of the scores: the gradient of the answer's value.
+
+        That of the score of the best labelling (for ``kbest`` of the first), of log Z for marginals; where all factors
+        have the same scores it is a sum over all of them.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (B,), optional
+            What the counts of each example are multiplied by.
+
+        Raises
+        ------
+        OptionError
+            Sums were asked for with other weights.
+        """
+        if self._sums is not None:
+            if weights is not None:
+                raise OptionError("these counts are sums already: give answer(...) the weights")
+            return self._by_template(self._sums)
+        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        coef = self._coefficients(weights)
+        if self._solution.marginals is not None:
+            add_marginals(self._laid.program, self._solution.marginals, coef, ids, out.node, out.tables)
+        else:
+            labels = self._solution.labels
+            add_labels(
+                self._laid.program, labels if labels.ndim == 1 else labels[0], coef, ids, out.node, out.tables
+            )  # fmt: skip
+        return self._by_template(out)
+
+    def truth_counts(self, weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
+        """Return how often the truth has what each score is of, in the shape of the scores; see :meth:`counts`.
+
+        Raises
+        ------
+        OptionError
+            No truth was given.
+        """
+        out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
+        truth = self._needed_truth().states
+        add_labels(self._laid.program, truth, self._coefficients(weights), ids, out.node, out.tables)
+        return self._by_template(out)
+
+    @property
+    def truth_score(self) -> F64:
+        """The score of the truth, without the loss; ``shape (B,)``.
+
+        Raises
+        ------
+        OptionError
+            No truth was given.
+        """
+        self._needed_truth()
+        assert self._truth_score is not None
+        return self._truth_score
+
+    @property
+    def loss(self) -> F64:
+        """The loss of the best labelling against the truth; ``shape (B,)``.
+
+        Raises
+        ------
+        OptionError
+            No truth was given, the model has no loss, or marginals were asked for.
+        """
+        truth = self._needed_truth()
+        if truth.loss is None:
+            raise OptionError("the model has no loss")
+        states = self.states
+        return truth.loss.value(self._laid.program, states if states.ndim == 1 else states[0])
+
+    def _needed_truth(self) -> Truth:
+        if self._truth is None:
+            raise OptionError("no truth was given: answer(..., truth=labels)")
+        return self._truth
+
+    def _coefficients(self, weights: NDArray[np.float64] | None) -> F64:
+        n = self._laid.layout.n
+        return np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).reshape(n)
+
+    def _by_template(self, sums: Theta) -> dict[str, Any]:
+        shapes = {name: (one.n_factors, one.template.width) for name, one in self._pourings.items()}
+        found = self._laid.gathered(sums.node, sums.tables, shapes)
+        return {name: one.restored(found[name]) for name, one in self._pourings.items()}
+

@@ -1,0 +1,331 @@
+"""Scores as users pass them - padded, packed, in lists, or the same for all factors - and as the program has them.
+
+=========  ====================================================================================================
+form       shape, with the positions and states of :mod:`ssvm_dsl.scoring.templates`
+=========  ====================================================================================================
+padded     an array ``(B, *positions, *states)``; what is beyond an example's positions, or masked, is not looked at
+packed     an array ``(n, *states)``: the factors of all examples, one after the other
+list       an array ``(*positions, *states)`` for each example
+tied       an array ``(*states)``: every factor of every example has these scores
+=========  ====================================================================================================
+
+A mask keeps some positions of an axis, which then follow each other: those of sub-words can be left out of the middle
+of a sentence.  Of padded scores of steps, such as ``chain(y)``, the entry of the step *into* a kept position counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.ir.ragged import owner_of, pointers
+from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
+from ssvm_dsl.scoring.templates import Template
+
+PADDED, PACKED, LIST, TIED = "padded", "packed", "list", "tied"
+
+#: Places of padded scores that are kept for batches of the same lengths.
+MOST_PLACES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Poured:
+    """The scores of one template as they came.
+
+    Parameters
+    ----------
+    template : Template
+    form : str
+        One of the forms above.
+    values : ndarray, or list of ndarray
+    """
+
+    template: Template
+    form: str
+    values: Any
+
+    @classmethod
+    def read(cls, template: Template, value: Any) -> Poured:
+        """Return scores whose form is known; sizes are not compared yet.
+
+        Raises
+        ------
+        DataError
+            Names the factor, and the example in a list.
+        """
+        states, n_axes = template.shape, len(template.axes)
+        if isinstance(value, list | tuple):
+            each = [_array(template, one, i) for i, one in enumerate(value)]
+            for i, one in enumerate(each):
+                if one.ndim != n_axes + len(states) or one.shape[n_axes:] != states:
+                    raise cls._refused(template, one, i)
+            return cls(template, LIST, each)
+        array = _array(template, value)
+        lead = array.ndim - len(states)
+        forms = {0: TIED, 1: PACKED} | {1 + n_axes: PADDED}
+        if lead not in forms or array.shape[lead:] != states:
+            raise cls._refused(template, array)
+        return cls(template, forms[lead], array)
+
+    @staticmethod
+    def _refused(template: Template, array: NDArray[Any], example: int | None = None) -> DataError:
+        positions = ", ".join(_names(template))
+        states = "".join(f", {size}" for size in template.shape)
+        if example is None:
+            expected = (
+                f"scores padded (B{positions and ', '}{positions}{states}), packed (n{states}), a list of one array "
+                f"for each example, or {template.shape} for all factors"
+            )
+        else:
+            inner = ", ".join([*_names(template), *map(str, template.shape)])
+            expected = f"an array of shape ({inner})"
+        return DataError(scores_of(template), example=example, expected=expected, found=describe(array))
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of examples, where the form tells it."""
+        if self.form == PACKED:
+            each = self.template.fixed_count
+            return len(self.values) // each if each else None
+        return None if self.form == TIED else len(self.values)
+
+    def axis_sizes(self) -> I64 | None:
+        """Return the sizes of the axes of each example, ``shape (n, n_axes)``, where the form tells them."""
+        n_axes = len(self.template.axes)
+        if self.form == LIST:
+            shapes = [one.shape[:n_axes] for one in self.values]
+            return np.array(shapes, dtype=np.int64).reshape(len(shapes), n_axes)
+        if self.form == PADDED:
+            return np.tile(np.array(self.values.shape[1 : 1 + n_axes], dtype=np.int64), (len(self.values), 1))
+        return None
+
+
+def scores_of(template: Template) -> str:
+    """Return how messages call the scores of a template."""
+    return f"scores of '{template.name}'"
+
+
+def _names(template: Template) -> list[str]:
+    return [one.words for one in template.axes]
+
+
+def _array(template: Template, value: Any, example: int | None = None) -> NDArray[Any]:
+    try:
+        array = real_array(value)
+        return array if array.dtype in (np.float64, np.float32) else as_floats(array)
+    except NotNumbers as err:
+        found = err.found
+        raise DataError(
+            scores_of(template), example=example, expected=err.expected, found=found, hint=err.hint
+        ) from None
+
+
+class Sizes:
+    """Sizes of the axes of each example, and which positions of padded arrays are kept.
+
+    Parameters
+    ----------
+    n : int
+        Number of examples.
+    known : dict of str to ndarray of int64, shape (n,)
+    kept : dict of str to ndarray of bool, shape (n, width)
+        Masks that leave out positions in the middle, by axis.
+    """
+
+    def __init__(self, n: int, known: dict[str, I64], kept: dict[str, Bools]) -> None:
+        self.n, self.known, self.kept = n, known, kept
+        key = [(name, size.tobytes()) for name, size in sorted(known.items())]
+        self.key = (n, tuple(key), tuple((name, mask.shape, mask.tobytes()) for name, mask in sorted(kept.items())))
+
+
+def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...]) -> I64 | None:
+    """Return where the factors of each example are in padded scores, ``None`` where these are all of them, in order.
+
+    Parameters
+    ----------
+    template : Template
+    sizes : Sizes
+    widths : tuple of int
+        The axes of the padded array.
+
+    Raises
+    ------
+    DataError
+        An example has more positions than the array.
+    """
+    own = template.sizes(sizes.known, sizes.n)
+    names, of = [axis.name for axis in template.axes], scores_of(template)
+    for k, (name, width) in enumerate(zip(names, widths, strict=True)):
+        if name in sizes.kept:
+            continue
+        wrong = np.flatnonzero(own[:, k] > width)
+        if len(wrong):
+            i = int(wrong[0])
+            expected = f"at least {int(own[i, k])} positions along {_names(template)[k]}"
+            raise DataError(of, example=i, expected=expected, found=f"{width} (padded)")
+    parts, area, known = [], prod(widths), dict[bytes, list[I64]]()
+    for i in range(sizes.n):
+        key = own[i].tobytes()
+        if key not in known:
+            known[key] = template.places(own[i])
+        flat = np.zeros(len(known[key][0]) if known[key] else 1, dtype=np.int64)
+        for at, axis, name, width in zip(known[key], template.axes, names, widths, strict=True):
+            if name in sizes.kept:
+                at = np.flatnonzero(sizes.kept[name][i])[at + axis.less] - axis.less
+            flat = flat * width + at
+        if not template.axes and template.target.kind == "at":
+            flat = flat[: int(template.counts(sizes.known, sizes.n)[i])]
+        parts.append(i * area + flat)
+    found = np.concatenate(parts)
+    if len(found) == sizes.n * area and (found == np.arange(len(found))).all():
+        return None
+    return found
+
+
+class Pouring:
+    """How the scores of one template lie in the arrays that users passed, for a batch of known sizes.
+
+    Parameters
+    ----------
+    poured : Poured
+    sizes : Sizes
+    places : dict
+        Those of padded arrays that were met before.
+    """
+
+    def __init__(self, poured: Poured, sizes: Sizes, places: dict[Any, I64 | None]) -> None:
+        self.poured, self.template, self.n = poured, poured.template, sizes.n
+        self.n_factors = 1
+        if poured.form == TIED:
+            return
+        counts = self.template.counts(sizes.known, sizes.n)
+        self.n_factors, self.ptr = int(counts.sum()), pointers(counts)
+        self.at: I64 | None = None
+        if poured.form == PADDED:
+            self.at = self._padded(sizes, places)
+        elif poured.form == PACKED:
+            self._check_packed()
+        else:
+            self._check_list(sizes)
+
+    def _padded(self, sizes: Sizes, places: dict[Any, I64 | None]) -> I64 | None:
+        values, template = self.poured.values, self.template
+        if len(values) != self.n:
+            raise DataError(scores_of(template), expected=f"{self.n} examples", found=describe(values))
+        widths = values.shape[1 : 1 + len(template.axes)]
+        key = (template.name, widths, sizes.key)
+        if key not in places:
+            if len(places) >= MOST_PLACES:
+                places.clear()
+            places[key] = padded_places(template, sizes, widths)
+        return places[key]
+
+    def _check_packed(self) -> None:
+        if len(self.poured.values) != self.n_factors:
+            expected = f"{self.n_factors} factors in {self.n} examples, one after the other"
+            raise DataError(scores_of(self.template), expected=expected, found=describe(self.poured.values))
+
+    def _check_list(self, sizes: Sizes) -> None:
+        template, values = self.template, self.poured.values
+        if len(values) != self.n:
+            raise DataError(scores_of(template), expected=f"{self.n} examples", found=f"{len(values)}")
+        own = template.sizes(sizes.known, sizes.n)
+        for i, one in enumerate(values):
+            if one.shape[: len(template.axes)] != tuple(own[i].tolist()):
+                shape = (*own[i].tolist(), *template.shape)
+                raise DataError(scores_of(template), example=i, expected=f"shape {shape}", found=describe(one))
+
+    def packed(self) -> F64:
+        """Return the scores factor by factor, ``shape (n, width)``.
+
+        Raises
+        ------
+        DataError
+            A score is nan, infinite or of the wrong sign: names the template and the example.
+        """
+        poured, template = self.poured, self.template
+        if poured.form == LIST:
+            pieces = [self._own(i, one) for i, one in enumerate(poured.values)]
+            out = np.concatenate(pieces) if pieces else np.zeros((0, template.width))
+        else:
+            out = poured.values.reshape(-1, template.width)
+            if poured.form == PADDED and self.at is not None:
+                out = out[self.at]
+        out = np.ascontiguousarray(out, dtype=np.float64)
+        self._check(out)
+        return out
+
+    def _own(self, i: int, one: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores of the factors of an example in a list."""
+        axes = one.shape[: len(self.template.axes)]
+        flat = one.reshape(prod(axes), self.template.width)
+        if int(self.ptr[i + 1] - self.ptr[i]) == len(flat):
+            return flat
+        coordinates = self.template.places(np.array(axes))
+        return flat[np.ravel_multi_index(tuple(coordinates), axes)] if axes else flat[:0]
+
+    def _check(self, packed: F64) -> None:
+        """Refuse scores that are no scores."""
+        template = self.template
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = packed.sum()
+        bases = [part.basis for part in template.parts]
+        selects = all(basis is None or ((basis == 0) | (basis == 1)).all() for basis in bases) and len(bases) == 1
+        selects = selects and (bases[0] is None or (np.count_nonzero(bases[0], axis=1) == 1).all())
+        if not (np.isfinite(total) or (total == -np.inf and selects)):
+            wrong = np.isnan(packed) | (packed == np.inf)
+            if not selects:
+                wrong |= packed == -np.inf
+            if wrong.any():
+                expected = "numbers, or -inf for what is ruled out" if selects else "finite numbers (of a form)"
+                raise self._wrong(packed, wrong, expected)
+        if template.nonneg and packed.min(initial=0.0) < 0.0:
+            raise self._wrong(packed, packed < 0.0, "scores of at least 0 (nonneg=True)")
+
+    def _wrong(self, packed: F64, wrong: Bools, expected: str) -> DataError:
+        factor, number = np.argwhere(wrong)[0].tolist()
+        example = None if self.poured.form == TIED else owner_of(self.ptr, factor)
+        found = f"{packed[factor, number]:g}"
+        if example is not None:
+            found += f" in factor {factor - int(self.ptr[example])}"
+        return DataError(scores_of(self.template), example=example, expected=expected, found=found)
+
+    def restored(self, packed: F64) -> Any:
+        """Return numbers of factors, ``shape (n, width)``, in the shape in which the scores came."""
+        poured, template = self.poured, self.template
+        if poured.form == LIST:
+            return [self._spread(i, one, packed) for i, one in enumerate(poured.values)]
+        shape = poured.values.shape
+        if poured.form != PADDED or self.at is None:
+            return packed.reshape(shape)
+        out = np.zeros((prod(shape[: 1 + len(template.axes)]), template.width))
+        out[self.at] = packed
+        return out.reshape(shape)
+
+    def _spread(self, i: int, one: NDArray[Any], packed: F64) -> F64:
+        mine, axes = packed[self.ptr[i] : self.ptr[i + 1]], one.shape[: len(self.template.axes)]
+        if len(mine) == prod(axes):
+            return mine.reshape(one.shape)
+        out = np.zeros((prod(axes), self.template.width))
+        if axes:
+            out[np.ravel_multi_index(tuple(self.template.places(np.array(axes))), axes)] = mine
+        return out.reshape(one.shape)
+
+
+
+def told_sizes(poured: Mapping[str, Poured], known: Mapping[str, I64]) -> dict[str, I64]:
+    """Return the sizes of axes that are known, and those that shapes of scores tell of others."""
+    found = dict(known)
+    ends = [(axis.less, k, axis, one) for one in poured.values() for k, axis in enumerate(one.template.axes)]
+    for less, k, axis, one in sorted(ends, key=lambda end: end[0]):
+        sizes = one.axis_sizes()
+        if sizes is not None and axis.dim is not None and axis.name not in found:
+            found[axis.name] = sizes[:, k] + less
+    return found

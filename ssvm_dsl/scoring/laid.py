@@ -1,0 +1,255 @@
+"""A model laid over examples of some sizes, without features: where the scores of each template are in a Theta."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.compiler.agreements import roles
+from ssvm_dsl.compiler.constants import ground_constants
+from ssvm_dsl.compiler.constraints import lower_constraints
+from ssvm_dsl.compiler.declared import declared_words, joined_words
+from ssvm_dsl.compiler.features.encode import Encoder
+from ssvm_dsl.compiler.layout import Layout
+from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.compiler.validate import Examples
+from ssvm_dsl.ir.features import NODE, Block, FeatureMap
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Group, Program
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.outputs.agreements import FactorTerm
+from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.scoring.templates import Template
+
+#: Bytes that a laid model may keep of what is prepared for it.
+KEPT_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where the scores of a part of a template are in a Theta: ``table = scores @ basis``.
+
+    Parameters
+    ----------
+    group : int
+        The group whose tables they are, or ``NODE``.
+    at : ndarray of int64 or slice
+        Of unary scores the position of each entry in ``Theta.node``, ``shape (n_factors, n_configs)``; of tables the
+        row of scores of each of them, a slice where there is one of each.
+    columns : ndarray of int64, optional
+        The entry of a table that each number of a factor is, where the basis only selects.
+    basis : ndarray of float64, shape (width, n_configs), optional
+        The form; ``None`` for the identity, and where it only selects.
+    tied : bool
+        Whether all factors have the same scores.
+    """
+
+    group: int
+    at: I64 | slice
+    columns: I64 | None
+    basis: F64 | None
+    tied: bool
+
+    def write(self, scores: F64, theta: Theta) -> None:
+        """Add the scores of a template, ``shape (n, width)``, to their place; tables are zero before."""
+        if self.group == NODE:
+            if isinstance(self.at, slice):
+                theta.node.reshape(scores.shape)[...] += scores
+            else:
+                theta.node[self.at] += scores if self.basis is None else scores @ self.basis
+            return
+        table = theta.tables[self.group]
+        if self.basis is not None:
+            table[...] = (scores @ self.basis)[self.at]
+        elif self.columns is None:
+            table[...] = scores[self.at]
+        else:
+            table[:, self.columns] = scores[self.at]
+
+    def read(self, node: F64, tables: tuple[F64, ...], out: F64) -> None:
+        """Add what is known of the entries of a Theta to the scores of the template, ``shape (n, width)``."""
+        if self.group == NODE:
+            found = node.reshape(out.shape) if isinstance(self.at, slice) else node[self.at]
+        else:
+            found = tables[self.group]
+            found = found if self.columns is None else found[:, self.columns]
+        found = found if self.basis is None else found @ self.basis.T
+        if self.tied:
+            out += found.sum(axis=0)
+        elif self.group == NODE or isinstance(self.at, slice):
+            out += found
+        else:
+            np.add.at(out, self.at, found)
+
+
+@dataclass(eq=False)
+class Laid:
+    """A model laid over examples of some sizes; keeps what inference prepares for it.
+
+    Parameters
+    ----------
+    layout : Layout
+        Numbering of the variables.
+    examples : Examples
+        Sizes, edges, masks and numbers of constraints.
+    parameters : ParameterMap
+        The program; its maps stand for templates whose scores are not known yet.
+    places : dict
+        The places of the parts of each template, by its name.
+    """
+
+    layout: Layout
+    examples: Examples
+    parameters: ParameterMap
+    places: dict[str, tuple[Place, ...]]
+    settled: bool = True
+    opened: dict[Hashable, Any] = field(default_factory=dict)
+    n_kept: float = 0.0
+
+    @property
+    def program(self) -> Program:
+        """The structure."""
+        return self.parameters.program
+
+    def reserve(self, n_bytes: float) -> bool:
+        """Count bytes of what is to be kept in ``opened``; return whether there is room."""
+        self.n_kept += n_bytes
+        return self.n_kept <= KEPT_BYTES
+
+    def theta(self, scores: Mapping[str, F64]) -> Theta:
+        """Return the Theta of scores by template, ``shape (n, width)`` each."""
+        theta, constants = Theta.zeros(self.program), self.parameters.constants
+        for name, places in self.places.items():
+            for place in places:
+                place.write(scores[name], theta)
+        if constants is not None:
+            constants.fill_shared(theta)
+            constants.fill_examples(self.program, theta, slice(0, self.program.n_states), None)
+        return theta
+
+    def gathered(self, node: F64, tables: tuple[F64, ...], widths: Mapping[str, tuple[int, int]]) -> dict[str, F64]:
+        """Return numbers laid out as a Theta by template: the adjoint of :meth:`theta`."""
+        out = {name: np.zeros(shape) for name, shape in widths.items()}
+        for name, places in self.places.items():
+            for place in places:
+                place.read(node, tables, out[name])
+        return out
+
+
+def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Template], tied: frozenset[str]) -> Laid:
+    """Return a model laid over examples.
+
+    Parameters
+    ----------
+    declaration : Declaration
+        Without given scores that come with examples.
+    examples : Examples
+    templates : mapping of str to Template
+    tied : frozenset of str
+        The templates whose factors all have the same scores.
+
+    Raises
+    ------
+    DataError, InfeasibleError, TooLargeError
+        As for :func:`~ssvm_dsl.compiler.ground.ground`.
+    """
+    layout = Layout.of(declaration, examples)
+    work = _Work(layout, examples)
+    places = {name: work.template(one, name in tied) for name, one in templates.items()}
+    encoder = Encoder(declaration, examples, {})
+    n_weighted = len(work.groups)
+    given = ground_constants(declaration, layout, examples, encoder, None, work.scopes, work.groups, work.shared)
+    program = Program(
+        layout.var_ptr, layout.card, tuple(given.groups), lower_constraints(declaration, layout, examples),
+        blocks=tuple(work.blocks), allowed=given.allowed, role=roles(layout),
+    )  # fmt: skip
+    parameters = ParameterMap.build(program, work.maps, work.blocks, given.constants(n_weighted))
+    words = declared_words(declaration), joined_words(declaration)
+    return Laid(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
+
+
+class _Work:
+    """Lays one template after the other."""
+
+    def __init__(self, layout: Layout, examples: Examples) -> None:
+        self.layout, self.examples = layout, examples
+        self.groups: list[Group] = []
+        self.maps: list[FeatureMap] = []
+        self.blocks: list[Block] = []
+        self.shared: dict[Target, int] = {}
+
+    def scopes(self, target: Target) -> Scopes:
+        """Return the factors of a target."""
+        return ground_scopes(target, self.layout, self.examples)
+
+    def template(self, template: Template, tied: bool) -> tuple[Place, ...]:
+        """Lay a template; return the places of its parts."""
+        start = self.blocks[-1].stop if self.blocks else 0
+        self.blocks.append(Block(template.name, start, template.shape, 0.0 if template.nonneg else -np.inf))
+        return tuple(self._part(template, part, tied) for part in template.parts)
+
+    def _part(self, template: Template, part: FactorTerm, tied: bool) -> Place:
+        scopes, cards = self.scopes(part.target), part.target.table_cards
+        columns, basis = _selected(part.basis)
+        group = NODE if len(cards) == 1 else len(self.groups)
+        self._note(template, part, scopes, group, tied)
+        if group == NODE:
+            return Place(NODE, self._states(template, part, scopes, columns, tied), None, basis, tied)
+        shapes = scopes.shapes
+        if tied:
+            rows, base = np.zeros(len(shapes.scope), dtype=np.int32), np.zeros(shapes.n_examples, dtype=np.int64)
+            self.groups.append(Group(part.name, cards, shapes, rows, base, 1))
+            self.shared[part.target] = group
+            return Place(group, slice(None), columns, basis, tied)
+        self.groups.append(Group(part.name, cards, shapes, shapes.own_number, shapes.ptr[:-1], shapes.n_factors))
+        if not template.parts[1:]:
+            return Place(group, slice(None), columns, basis, tied)
+        return Place(group, self._numbers(template, scopes), columns, basis, tied)
+
+    def _numbers(self, template: Template, scopes: Scopes) -> I64:
+        """Return the factor of the template that each factor of auxiliary variables belongs to."""
+        counts = template.counts(self.layout.sizes, self.layout.n)
+        return scopes.shapes.spread(scopes.number, np.cumsum(counts) - counts)
+
+    def _states(
+        self, template: Template, part: FactorTerm, scopes: Scopes, columns: I64 | None, tied: bool
+    ) -> I64 | slice:
+        """Return the positions in ``Theta.node`` of the entries of each factor."""
+        card, variables = part.target.table_cards[0], scopes.shapes.variables()[:, 0].astype(np.int64)
+        plain = columns is None and part.basis is None and not tied
+        alike = plain and len(variables) == len(self.layout.card) and bool((self.layout.card == card).all())
+        if alike and (variables == np.arange(len(variables))).all():
+            return slice(None)
+        starts = np.concatenate([[0], np.cumsum(self.layout.card, dtype=np.int64)])
+        found: I64 = starts[variables][:, None] + (np.arange(card) if columns is None else columns)
+        return found
+
+    def _note(self, template: Template, part: FactorTerm, scopes: Scopes, group: int, tied: bool) -> None:
+        """Add the map from weights to scores that has this form: properties of tables follow from it."""
+        shapes = scopes.shapes
+        features = None if tied else np.ones((shapes.n_factors, 1))
+        width = template.width if part.basis is None else len(part.basis)
+        self.maps.append(
+            FeatureMap(
+                name=part.name, group=group, cards=part.target.table_cards, shapes=shapes, block=self.blocks[-1],
+                n_units=1, n_basis=width, features=features, row_ptr=shapes.ptr, basis=part.basis,
+                source=f"the scores of '{template.name}'",
+            )
+        )  # fmt: skip
+
+
+def _selected(basis: F64 | None) -> tuple[I64 | None, F64 | None]:
+    """Return (column of each row, ``None``) of a basis that only selects columns, else (``None``, the basis)."""
+    if basis is None:
+        return None, None
+    single = (np.count_nonzero(basis, axis=1) == 1).all() and (basis.max(axis=1) == 1.0).all()
+    columns = basis.argmax(axis=1)
+    if single and len(np.unique(columns)) == len(columns):
+        return columns, None
+    return None, basis
+

@@ -1,0 +1,146 @@
+"""What a scorer may be asked, and the truth it may be held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import I32
+from ssvm_dsl.compiler.agreements import set_auxiliary
+from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
+from ssvm_dsl.ir.need import Task
+from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.specs import LossSpec
+from ssvm_dsl.registry import registry
+from ssvm_dsl.scoring.batch import Sizes, padded_places
+from ssvm_dsl.scoring.laid import Laid
+from ssvm_dsl.scoring.templates import Template
+
+#: The tasks by the words that users write.
+TASKS = {
+    "best": Task.MAP,
+    "kbest": Task.KBEST,
+    "marginals": Task.MARGINALS,
+    "log_z": Task.MARGINALS,
+    "relaxed": Task.RELAXED,
+}
+
+
+def task_of(task: object, k: object) -> Task:
+    """Return the task of a word.
+
+    Raises
+    ------
+    OptionError
+        It is no task, or k is not a positive int.
+    """
+    if not isinstance(task, str) or task not in TASKS:
+        raise OptionError(f"task is one of {', '.join(TASKS)}, got {task!r}")
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise OptionError(f"k is a positive int, got {k!r}")
+    return TASKS[task]
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """Labels that answers are held against.
+
+    Parameters
+    ----------
+    states : ndarray of int32, shape (V,)
+    loss : LossTerm, optional
+        Of the model's loss.
+    """
+
+    states: I32
+    loss: LossTerm | None
+
+
+def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Truth:
+    """Return the states of labels, and the loss of other ones.
+
+    Parameters
+    ----------
+    declaration : Declaration
+    laid : Laid
+    sizes : Sizes
+    Y : list of labels, or ndarray of ints
+        As for ``fit``; an array ``(B, *positions)`` holds numbers of states, padded as scores are.
+
+    Raises
+    ------
+    DataError
+        Names label and example: labels that are not known, or no labels of the model.
+    """
+    if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
+        states = _padded_states(declaration, laid, sizes, Y)
+    else:
+        found = laid.layout.encode(Y)
+        states, unknown = found.states, found.unknown
+        if laid.layout.agreements:
+            unknown = set_auxiliary(laid.layout, laid.examples, states, unknown)
+        unknown = laid.layout.latent if unknown is None else unknown | laid.layout.latent
+        if unknown.any():
+            example = int(np.searchsorted(laid.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
+            raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
+    if declaration.loss is None:
+        return Truth(states, None)
+    weights = node_weights(declaration.loss, laid.examples)
+    return Truth(states, build_loss(declaration.loss, laid.layout, laid.examples, states, None, _custom, weights))
+
+
+def _padded_states(declaration: Declaration, laid: Laid, sizes: Sizes, Y: NDArray[Any]) -> I32:
+    """Return the states of the only label, given as numbers in a padded array."""
+    label = declaration.own_labels[0]
+    if len(declaration.labels) != 1:
+        expected = "a list of labels: numbers of states in an array are for models of a single plain label"
+        raise DataError("truth", expected=expected, found=describe(Y))
+    template = Template.of_label(label)
+    if len(Y) != sizes.n or Y.ndim != 1 + len(template.axes):
+        raise DataError("truth", expected=f"{template.words(tied=False)}, padded", found=describe(Y))
+    at = padded_places(template, sizes, Y.shape[1:])
+    states = Y.ravel() if at is None else Y.ravel()[at]
+    wrong = (states < 0) | (states >= label.n_states)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        example = int(np.searchsorted(laid.layout.var_ptr, k, side="right")) - 1
+        expected = f"numbers of states from 0 to {label.n_states - 1} where there are positions"
+        raise DataError("truth", example=example, expected=expected, found=str(states[k]))
+    return np.ascontiguousarray(states, dtype=np.int32)
+
+
+def require_additive(declaration: Declaration, truth: Truth) -> LossTerm:
+    """Return the loss that scores are augmented by.
+
+    Raises
+    ------
+    OptionError
+        There is none, or it does not add up over variables.
+    """
+    loss, name = truth.loss, declaration.name
+    if loss is None:
+        raise OptionError(f"model {name} has no loss to augment scores by; declare one, e.g. loss = Hamming(y)")
+    if loss.kind != ADDITIVE:
+        text = f"the loss of model {name} ({loss.called}) does not add up over variables"
+        raise OptionError(f"{text}: scores can be augmented by Hamming, Cost of single variables, and sums of these")
+    return loss
+
+
+def _custom(kind: str) -> LossFunction:
+    """Return the function of a plug-in's loss; what it raises names the plug-in."""
+    known = registry()
+    spec = known.find(LossSpec, kind)
+    function = known.load(spec)
+
+    def prices(*args: Any, **options: Any) -> Any:
+        with contained(known.describe_owner(spec)):
+            return function(*args, **options)
+
+    return prices

@@ -1,0 +1,346 @@
+"""``Scorer``: a declared model that answers questions about scores, without weights or features."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_dsl.array_types import F64, I64, Bools
+from ssvm_dsl.calls import checked_class
+from ssvm_dsl.compiler.declared import declaration_of
+from ssvm_dsl.compiler.validate import Examples, read_inputs
+from ssvm_dsl.errors import DataError, ModelError, OptionError
+from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
+from ssvm_dsl.inference.diagnosis.conflicts import conflict
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
+from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.ir.solution import NO_STATE, Primal, Solution, score_labels
+from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.lang.arrays import describe
+from ssvm_dsl.lang.declaration import Declaration
+from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.inputs import Edges, Input
+from ssvm_dsl.lang.model import Model
+from ssvm_dsl.lang.symbols import Symbol
+from ssvm_dsl.scoring.answers import Answers
+from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
+from ssvm_dsl.scoring.laid import Laid, lay
+from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
+from ssvm_dsl.scoring.templates import templates_of
+
+#: What stands before the name of an axis in the name of the input that tells its size.
+SIZE = "size of "
+
+#: Batches of different lengths whose programs are kept.
+MOST_LAID = 256
+
+
+@checked_class
+class Scorer:
+    """A declared model that answers questions about scores that come from elsewhere, such as a network.
+
+    Its factors are declared as ever; their weights and features are not used, nor do features have to be there.
+
+    Parameters
+    ----------
+    model : Model class
+    backend : str
+        A backend's name, or ``"auto"``.
+    backend_options : dict, optional
+        Of the backend.
+    guarantee : {"exact", "bound", "heuristic"}
+        The weakest that ``auto`` may take.
+
+    Examples
+    --------
+    >>> scorer = Scorer(OCR)
+    >>> found = scorer.answer({"emit": scores, "trans": table}, mask=mask, truth=labels, augmented=True)
+    >>> loss = found.score - found.truth_score
+    >>> gradient = found.counts()["emit"] - found.truth_counts()["emit"]
+    """
+
+    def __init__(
+        self,
+        model: type[Model] | Declaration,
+        *,
+        backend: str = "auto",
+        backend_options: Mapping[str, Any] | None = None,
+        guarantee: str = "exact",
+    ) -> None:
+        self.declaration = declaration_of(model, "Scorer")
+        if guarantee not in list(Guarantee):
+            raise OptionError(f"guarantee is one of {', '.join(Guarantee)}, got {guarantee!r}")
+        self.backend, self.guarantee = backend, Guarantee(guarantee)
+        self.backend_options = None if backend_options is None else dict(backend_options)
+        self._templates = templates_of(self.declaration)
+        if not self.declaration.outputs or not self._templates:
+            what = "no Label; there is nothing to answer" if self._templates else "no Factor that scores could be of"
+            raise ModelError(self.declaration.name, [("", f"it has {what}")])
+        self._bare, self._asked = _without_scores(self.declaration)
+        self._laid: OrderedDict[Any, Laid] = OrderedDict()
+        self._places: dict[Any, I64 | None] = {}
+        self._lock = Lock()
+
+    @property
+    def shapes(self) -> dict[str, str]:
+        """The shape of the scores of each factor, in words."""
+        return {name: one.words() for name, one in self._templates.items()}
+
+    def answer(
+        self,
+        scores: Mapping[str | Symbol, Any],
+        *,
+        task: str = "best",
+        k: int = 1,
+        lengths: Mapping[str, Any] | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        mask: Mapping[str, Any] | Sequence[Any] | NDArray[Any] | None = None,
+        data: Mapping[str, Sequence[Any]] | None = None,
+        truth: Any = None,
+        augmented: bool = False,
+        weights: Sequence[float] | NDArray[np.floating[Any]] | None = None,
+        time_limit: float | None = None,
+    ) -> Answers:
+        """Return the answers for a batch of examples.
+
+        Parameters
+        ----------
+        scores : mapping
+            By the name of the factor (or the factor itself): padded, packed, a list of arrays, or one table for all
+            factors (:mod:`ssvm_dsl.scoring.batch`).
+        task : {"best", "kbest", "marginals", "log_z", "relaxed"}
+            ``log_z``: marginals are only summed up, as :meth:`Answers.counts` has them.
+        k : int
+            How many labellings, for ``kbest``.
+        lengths : mapping, or sequence of int, optional
+            Sizes of the axes in each example, by the name of the axis; a sequence where only one is ragged.  Without it
+            padded arrays are full.
+        mask : mapping, or array of bool, shape (B, width), optional
+            Instead of lengths: which positions there are; those in the middle may be left out.
+        data : mapping, optional
+            By the name of the input: edges, masks of labels and numbers of constraints, one for each example.
+        truth : list of labels, or ndarray of ints, optional
+            In the model's classes; or numbers of states, padded as the scores are.
+        augmented : bool
+            Add the model's loss against the truth to the scores.
+        weights : sequence of float, shape (B,), optional
+            What counts of each example are multiplied by, for ``log_z``.
+        time_limit : float, optional
+            Seconds for the whole call.
+
+        Raises
+        ------
+        DataError
+            Scores, lengths, masks or truth are not what they should be: names the factor and the example.
+        InfeasibleError
+            An example has no labelling: names it.
+        NoBackendError
+            No backend answers this task for this model, with each one's reason.
+        """
+        asked = task_of(task, k)
+        deadline = Deadline(np.inf if time_limit is None else float(time_limit))
+        poured = self._poured(scores)
+        sizes, rows = self._sizes(poured, lengths, mask, data)
+        laid = self._laid_for(poured, sizes, rows, data)
+        sizes = Sizes(sizes.n, laid.examples.sizes, sizes.kept)
+        pourings = {name: Pouring(one, sizes, self._places) for name, one in poured.items()}
+        theta = laid.theta({name: one.packed() for name, one in pourings.items()})
+        held = None if truth is None else read_truth(self._bare, laid, sizes, truth)
+        known = None if held is None else score_labels(laid.program, theta, held.states)
+        if augmented:
+            if held is None:
+                raise OptionError("augmented=True needs the truth")
+            require_additive(self.declaration, held).augment(laid.program, theta, laid.program.every_example)
+        opened = self._opened(laid, asked)
+        coef = np.ones(sizes.n) if weights is None else np.array(weights, dtype=np.float64)
+        if coef.shape != (sizes.n,):
+            raise DataError("weights", expected=f"{sizes.n} numbers", found=describe(coef))
+        solution, sums = _solved(opened, Question(theta, task=asked, k=k), deadline, known, task, coef)
+        noted = MissingAnswers(asked)
+        session = opened.session
+        noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
+        noted.check()
+        return Answers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain=task == "marginals")
+
+    # -- what is read --------------------------------------------------------------------------------------
+
+    def _poured(self, scores: Mapping[str | Symbol, Any]) -> dict[str, Poured]:
+        """Return the scores of all templates, in order of declaration."""
+        if not isinstance(scores, Mapping):
+            expected = f"a dict by factor: {', '.join(self._templates)}"
+            raise DataError("scores", expected=expected, found=describe(scores))
+        named = {one.name if isinstance(one, Symbol) else one: value for one, value in scores.items()}
+        for name in named:
+            if name not in self._templates:
+                close = get_close_matches(str(name), list(self._templates), n=1)
+                meant = f"did you mean '{close[0]}'?" if close else ""
+                expected = f"scores of the factors {', '.join(self._templates)}"
+                raise DataError("scores", expected=expected, found=f"{name!r}", hint=meant)
+        missing = [name for name in self._templates if name not in named]
+        if missing:
+            template = self._templates[missing[0]]
+            raise DataError("scores", expected=f"those of '{missing[0]}', {template.words()}", found="none")
+        return {name: Poured.read(one, named[name]) for name, one in self._templates.items()}
+
+    def _sizes(
+        self, poured: Mapping[str, Poured], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
+    ) -> tuple[Sizes, list[dict[str, Any]]]:
+        """Return the sizes of the axes, and examples of these sizes with the data that structures come from."""
+        given = {} if data is None else dict(data)
+        for name in given:
+            if name not in self._asked:
+                names = ", ".join(self._asked) or "none"
+                raise DataError("data", expected=f"the inputs that structures come from: {names}", found=f"{name!r}")
+        by_length, by_mask = self._by_axis(lengths, "lengths"), self._by_axis(mask, "mask")
+        counts = {f"scores of '{name}'": one.n_examples for name, one in poured.items()}
+        counts |= {f"lengths of {name}": len(value) for name, value in by_length.items()}
+        counts |= {f"mask of {name}": len(value) for name, value in by_mask.items()}
+        n = _n_examples(counts | {f"data '{name}'": len(value) for name, value in given.items()})
+        known = {name: _lengths(value, n, name) for name, value in by_length.items()}
+        kept: dict[str, Bools] = {}
+        for name, value in by_mask.items():
+            found = _mask(value, n, name)
+            known[name] = found.sum(axis=1).astype(np.int64)
+            if not (np.arange(found.shape[1]) < known[name][:, None])[found].all():
+                kept[name] = found
+        known = told_sizes(poured, known)
+        rows = [dict(zip(given, one, strict=True)) for one in zip(*given.values(), strict=True)] if given else []
+        return Sizes(n, known, kept), rows
+
+    def _by_axis(self, value: Any, what: str) -> dict[str, Any]:
+        """Return lengths or masks by axis."""
+        if value is None:
+            return {}
+        ragged = [dim.name for dim in self.declaration.dims if dim.ragged]
+        if isinstance(value, Mapping):
+            found = {one.name if isinstance(one, Symbol) else str(one): sizes for one, sizes in value.items()}
+            wrong = [name for name in found if name not in ragged]
+            if wrong:
+                raise DataError(what, expected=f"ragged axes: {', '.join(ragged) or 'none'}", found=repr(wrong[0]))
+            return found
+        if len(ragged) != 1:
+            expected = f"a dict by ragged axis: {', '.join(ragged) or 'none'}"
+            raise DataError(what, expected=expected, found=describe(value))
+        return {ragged[0]: value}
+
+    def _laid_for(
+        self, poured: Mapping[str, Poured], sizes: Sizes, rows: list[dict[str, Any]], data: Any
+    ) -> Laid:
+        """Return the model laid over examples of these sizes, kept or made now."""
+        tied = frozenset(name for name, one in poured.items() if one.form == TIED)
+        content = None if not data else tuple((name, _content(values)) for name, values in sorted(data.items()))
+        key = (tied, tuple((name, size.tobytes()) for name, size in sorted(sizes.known.items())), sizes.n, content)
+        with self._lock:
+            found = self._laid.get(key)
+            if found is not None:
+                self._laid.move_to_end(key)
+                return found
+        examples = self._examples(sizes, rows)
+        made = lay(self._bare, examples, self._templates, tied)
+        with self._lock:
+            self._laid[key] = made
+            while len(self._laid) > MOST_LAID:
+                self._laid.popitem(last=False)
+        return made
+
+    def _examples(self, sizes: Sizes, rows: list[dict[str, Any]]) -> Examples:
+        """Return examples of these sizes, with the data that structures come from."""
+        sized = {one.name: one for one in self._bare.inputs if one.name.startswith(SIZE)}
+        known = {name for name in sized if name.removeprefix(SIZE) in sizes.known}
+        inputs = tuple(one for one in self._bare.inputs if one.name not in sized or one.name in known)
+        told = {id(dim) for one in inputs for dim in one.sized_axes}
+        for name, one in sized.items():
+            if not {id(dim) for dim in one.sized_axes} <= told:
+                expected = f"the size of axis {name.removeprefix(SIZE)} in each example"
+                hint = "the scores do not tell it: pass lengths=, or mask="
+                raise DataError("lengths", expected=expected, found="none", hint=hint)
+        rows = rows or [{} for _ in range(sizes.n)]
+        for name in known:
+            for row, size in zip(rows, sizes.known[name.removeprefix(SIZE)].tolist(), strict=True):
+                row[name] = np.zeros(size)
+        symbols = tuple(one for one in self._bare.symbols if one not in sized.values() or one in inputs)
+        return read_inputs(Declaration(self._bare.name, symbols), rows, inputs, judged=True)
+
+    def _opened(self, laid: Laid, task: Task) -> OpenedPlan:
+        guarantee = accepted_guarantee(self.backend, self.guarantee)
+        return OpenedPlan.of(laid.parameters, laid, task, guarantee, self.backend, self.backend_options)
+
+
+def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:
+    """Return what of a model structures follow from, and the names of the inputs that it takes."""
+    needed = {given.name for one in declaration.constraints for given in one.inputs}
+    needed |= {label.allowed.name for label in declaration.labels if label.allowed is not None}
+    needed |= {one.name for one in declaration.inputs if isinstance(one, Edges)}
+    if declaration.loss is not None:
+        needed |= {given.name for given in declaration.loss.inputs}
+    kept: list[Symbol] = []
+    for one in declaration.symbols:
+        dropped = one in declaration.inputs and one.name not in needed
+        if not dropped and not (isinstance(one, Given) and one.table is None):
+            kept.append(one)
+    for dim in declaration.dims:
+        if dim.ragged:
+            size = Input(dim)
+            size.__set_name__(Declaration, SIZE + dim.name)
+            kept.append(size)
+    return Declaration(declaration.name, tuple(kept)), sorted(needed)
+
+
+def _n_examples(counts: Mapping[str, int | None]) -> int:
+    """Return the number of examples, by what tells it."""
+    known = {what: count for what, count in counts.items() if count is not None}
+    if not known:
+        raise DataError("scores", expected="lengths=, or mask=, where no scores tell examples apart", found="neither")
+    first, n = next(iter(known.items()))
+    for what, count in known.items():
+        if count != n:
+            raise DataError(what, expected=f"{n} examples, as in {first}", found=f"{count}")
+    if n == 0:
+        raise DataError("scores", expected="at least one example", found="none")
+    return n
+
+
+def _lengths(value: Any, n: int, name: str) -> I64:
+    array = np.asarray(value)
+    if array.shape != (n,) or array.dtype.kind not in "iu" or array.min(initial=0) < 0:
+        raise DataError(f"lengths of {name}", expected=f"{n} sizes", found=describe(array))
+    return array.astype(np.int64)
+
+
+def _mask(value: Any, n: int, name: str) -> Bools:
+    array = np.asarray(value)
+    if array.ndim != 2 or len(array) != n or array.dtype.kind not in "biu":
+        raise DataError(f"mask of {name}", expected=f"an array of bools, shape ({n}, width)", found=describe(array))
+    return array.astype(bool)
+
+
+def _content(values: Sequence[Any]) -> tuple[Any, ...]:
+    arrays = [np.asarray(one) for one in values]
+    return tuple((one.dtype.str, one.shape, one.tobytes()) for one in arrays)
+
+
+def _solved(
+    opened: OpenedPlan, question: Question, deadline: Deadline, known: F64 | None, task: str, coef: F64
+) -> tuple[Solution, Theta | None]:
+    """Return the verified answer, and for sums over labellings the summed marginals where the backend adds them up."""
+    session = opened.session
+    summed = task == "log_z" or (task == "marginals" and bool((coef == 1.0).all()))
+    if summed and deadline.limit == np.inf:
+        sums = Theta.zeros(session.program)
+        log_z = session.expect(question, coef, sums.node, sums.tables, known)
+        if log_z is not None:
+            n, none = len(log_z), np.full(len(log_z), np.nan)
+            labels = np.full(session.program.n_variables, NO_STATE, dtype=np.int32)
+            primal = np.where(log_z == -np.inf, Primal.INFEASIBLE, Primal.FEASIBLE).astype(np.int8)
+            return Solution(labels, none, none, np.zeros(n, np.int8), primal, log_partition=log_z), sums
+    return refuse_interrupted(answer_within(session, deadline, question, known)), None
+
