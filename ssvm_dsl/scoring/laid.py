@@ -12,11 +12,11 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler.agreements import roles
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.constraints import lower_constraints
-from ssvm_dsl.compiler.declared import declared_words, joined_words
 from ssvm_dsl.compiler.features.encode import Encoder
+from ssvm_dsl.compiler.inputs.validate import Examples
+from ssvm_dsl.compiler.labels.declared import declared_words, joined_words
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
-from ssvm_dsl.compiler.validate import Examples
 from ssvm_dsl.ir.features import NODE, Block, FeatureMap
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.program import Group, Program

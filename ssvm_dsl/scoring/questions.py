@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.agreements import set_auxiliary
-from ssvm_dsl.compiler.loss import LossFunction, build_loss, node_weights
+from ssvm_dsl.compiler.losses.loss import LossFunction, build_loss, node_weights
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.ir.loss import ADDITIVE, LossTerm
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.lang.arrays import describe
 from ssvm_dsl.lang.declaration import Declaration
-from ssvm_dsl.plugin_api.contained import contained
+from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.scoring.batch import Sizes, padded_places

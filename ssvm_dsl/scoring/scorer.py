@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.calls import checked_class
-from ssvm_dsl.compiler.declared import declaration_of
-from ssvm_dsl.compiler.validate import Examples, read_inputs
+from ssvm_dsl.compiler.inputs.validate import Examples, read_inputs
+from ssvm_dsl.compiler.labels.declared import declaration_of
 from ssvm_dsl.errors import DataError, ModelError, OptionError
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict

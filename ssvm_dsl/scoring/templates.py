@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import I64
-from ssvm_dsl.compiler.segments import span_ends
+from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
