@@ -20,7 +20,7 @@ from ssvm_dsl.scoring.questions import Truth
 from ssvm_dsl.scoring.templates import Template
 
 
-class Answers:
+class ScoredAnswers:
     """The answers to one question about a batch of B examples; what is not asked for is not computed.
 
     Attributes

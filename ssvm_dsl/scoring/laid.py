@@ -159,7 +159,7 @@ def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Te
         As for :func:`~ssvm_dsl.compiler.ground.ground`.
     """
     layout = Layout.of(declaration, examples)
-    work = _Work(layout, examples)
+    work = _Laying(layout, examples)
     places = {name: work.template(one, name in tied) for name, one in templates.items()}
     encoder = Encoder(declaration, examples, {})
     n_weighted = len(work.groups)
@@ -173,7 +173,7 @@ def lay(declaration: Declaration, examples: Examples, templates: Mapping[str, Te
     return Laid(layout, examples, replace(parameters, declared=words[0], joined=words[1]), places)
 
 
-class _Work:
+class _Laying:
     """Lays one template after the other."""
 
     def __init__(self, layout: Layout, examples: Examples) -> None:

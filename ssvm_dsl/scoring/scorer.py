@@ -32,7 +32,7 @@ from ssvm_dsl.lang.given import Given
 from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
-from ssvm_dsl.scoring.answers import Answers
+from ssvm_dsl.scoring.answers import ScoredAnswers
 from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
 from ssvm_dsl.scoring.laid import Laid, lay
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
@@ -109,7 +109,7 @@ class Scorer:
         augmented: bool = False,
         weights: Sequence[float] | NDArray[np.floating[Any]] | None = None,
         time_limit: float | None = None,
-    ) -> Answers:
+    ) -> ScoredAnswers:
         """Return the answers for a batch of examples.
 
         Parameters
@@ -118,7 +118,7 @@ class Scorer:
             By the name of the factor (or the factor itself): padded, packed, a list of arrays, or one table for all
             factors (:mod:`ssvm_dsl.scoring.batch`).
         task : {"best", "kbest", "marginals", "log_z", "relaxed"}
-            ``log_z``: marginals are only summed up, as :meth:`Answers.counts` has them.
+            ``log_z``: marginals are only summed up, as :meth:`ScoredAnswers.counts` has them.
         k : int
             How many labellings, for ``kbest``.
         lengths : mapping, or sequence of int, optional
@@ -169,7 +169,7 @@ class Scorer:
         session = opened.session
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
-        return Answers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain=task == "marginals")
+        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain=task == "marginals")
 
     # -- what is read --------------------------------------------------------------------------------------
 
