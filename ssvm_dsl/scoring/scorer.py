@@ -169,7 +169,8 @@ class Scorer:
         session = opened.session
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
-        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain=task == "marginals")
+        plain = task == "marginals"
+        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain)
 
     # -- what is read --------------------------------------------------------------------------------------
 
