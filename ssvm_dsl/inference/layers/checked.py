@@ -14,6 +14,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
 from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
 from ssvm_dsl.inference.layers.bridged import BridgedSession
@@ -88,7 +89,7 @@ class CheckedSession:
         self._fault = partial(BackendFault, plan.title, origin=origin)
         self._contained = contained(plugins.describe_owner(spec), self._fault)
         self._call_lock = nullcontext() if spec.caps.thread_safe else plugins.call_lock(spec)
-        with self._contained, self._call_lock:
+        with self._contained, self._call_lock, one_blas_thread():
             if owner.bundled:
                 self._session: Any = open_session(plugins.load(spec)(), asked, plan.options)
             else:
@@ -148,7 +149,7 @@ class CheckedSession:
 
     def _ask(self, question: Question, begin: float) -> Any:
         """Return what the backend answers; waiting for its turn, since ``begin``, counts against the time limit."""
-        with self._contained, self._call_lock:
+        with self._contained, self._call_lock, one_blas_thread():
             asked = question if self.spec.caps.thread_safe else _left(question, begin)
             if asked.limits.time is None:
                 return self._session.solve(asked)
@@ -186,7 +187,7 @@ class CheckedSession:
         """
         plan, begin = self.plan, perf_counter()
         try:
-            with self._contained, self._call_lock:
+            with self._contained, self._call_lock, one_blas_thread():
                 solution: Solution = self._session.best_by_count(question, tables)
         except (TooLargeError, MemoryError) as err:
             if not self._move_on(plan, err, question.task):
@@ -222,7 +223,7 @@ class CheckedSession:
         """Return where the dual bound is attained (see :class:`~ssvm_dsl.plugin_api.MessageSession`), where known."""
         if Ability.MESSAGES not in self.abilities:
             return None
-        with self._contained, self._call_lock:
+        with self._contained, self._call_lock, one_blas_thread():
             found: Marginals | None = self._session.slope(question)
             return found
 
@@ -235,7 +236,7 @@ class CheckedSession:
         """
         if Ability.SUMMED_MARGINALS not in self.abilities:
             return None
-        with self._contained, self._call_lock:
+        with self._contained, self._call_lock, one_blas_thread():
             log_z: F64 | None = self._session.expect(question, coef, node, tables)
         if log_z is not None and (log_z.shape != coef.shape or np.isnan(log_z).any() or (log_z == np.inf).any()):
             raise self._fault(f"expect returned log partitions of shape {log_z.shape}, nan or inf")

@@ -22,7 +22,7 @@ from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
 from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stream_report
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of

@@ -26,7 +26,7 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.learning.driver.blas_threads import CallThreads
+from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked

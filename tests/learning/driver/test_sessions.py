@@ -15,8 +15,8 @@ from sklearn.base import clone
 from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
-from ssvm_dsl.learning.driver import blas_threads
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
+from ssvm_dsl.inference import blas_threads
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
