@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
-from toy_backends import Wrapped, registered
 
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Caps, Guarantee, Need, Program, Question, Task, Theta
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.testing.brute_force import BruteForce
+from toy_backends import Wrapped, registered
 
 SEEN: list[set[int]] = []
 

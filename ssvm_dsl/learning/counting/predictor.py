@@ -12,6 +12,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.callers import warn_caller
 from ssvm_dsl.errors import DataError, OptionError, TrainingError
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.io.regular_file import as_path
 from ssvm_dsl.learning.counting.checks import check_predictor, inputs_of
 from ssvm_dsl.learning.counting.closed_form import closed_form
@@ -22,7 +23,6 @@ from ssvm_dsl.learning.counting.output_spaces import OutputSpace, chosen_decoder
 from ssvm_dsl.learning.counting.report import CountingReport
 from ssvm_dsl.learning.counting.stochastic import Window, automatic_delay, stochastic
 from ssvm_dsl.learning.counting.streams import check_stream, longer_stream, stream_report
-from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.learning.estimator import Estimator
 from ssvm_dsl.learning.estimators.check_parameters import check_path
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import warn_of

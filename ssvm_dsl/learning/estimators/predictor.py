@@ -18,6 +18,7 @@ from ssvm_dsl.compiler.features.encode import Fitted
 from ssvm_dsl.compiler.inputs.validate import check_sequence
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, TimeLimitWarning, memory_for
+from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers, without_answer
 from ssvm_dsl.io.model_file import read_model, write_model
@@ -26,7 +27,6 @@ from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.inference.blas_threads import CallThreads
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
 from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
