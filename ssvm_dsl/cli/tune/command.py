@@ -169,10 +169,9 @@ def _outcomes(
     if not n:
         return
     progress("preparing kernels", 0.0)
+    rehearse(trials, tasks[0])
     if n == 1:
-        rehearse(trials, tasks[0])
-        for k, task in enumerate(tasks):
-            yield k, trials.outcome(task)
+        yield from enumerate(map(trials.outcome, tasks))
         return
     if "n_threads" in trials.estimator.get_params(deep=False):
         trials = replace(trials, estimator=configured(trials.estimator, {"n_threads": 1}))

@@ -1,4 +1,4 @@
-"""Fits that are done, in a file: the same command goes on where it was interrupted, or takes a larger grid.
+"""Finished fits in a file: the same command resumes after an interrupt, or extends the grid.
 
 A fit is recognised by a hash of all that it depends on: the version of the package, the estimator and its model, the
 parameters, and the contents and positions of its examples.
@@ -6,21 +6,20 @@ parameters, and the contents and positions of its examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.errors import FileFormatError, OptionError
+from ssvm_dsl.errors import FileFormatError, ModelError, OptionError
 from ssvm_dsl.io.arrays_file import read_arrays, write_arrays
 from ssvm_dsl.learning.estimators.check_parameters import check_path, is_number
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.version import __version__
 
-FORMAT, VERSION = "ssvm-dsl tuning", 1
+FORMAT, VERSION = "ssvm-dsl tuning", 2
 
 
 class KeptFits:
@@ -56,11 +55,7 @@ class KeptFits:
         self._write()
 
     def _key(self, task: FittingTask) -> str:
-        digest = blake2b(self._of, digest_size=16)
-        _add(digest, dict(sorted(task.parameters.items())), "a parameter")
-        for positions in task.fold:
-            _add(digest, positions, "")
-        return digest.hexdigest()
+        return _hash((self._of, sorted(task.parameters.items()), task.fold), "the parameters")
 
     def _write(self) -> None:
         fits = {}
@@ -89,51 +84,36 @@ def _outcome(score: Any, seconds: Any, converged: Any, relative_gap: Any) -> Out
     return Outcome(float(score), float(seconds), converged, gap)
 
 
-def _fingerprint(trials: Trials) -> bytes:
+def _fingerprint(trials: Trials) -> str:
     """Return a hash of what all fits share."""
-    from ssvm_dsl.errors import ModelError
-
-    digest = blake2b(__version__.encode(), digest_size=16)
-    for name, value in sorted(trials.estimator.get_params(deep=False).items()):
-        if name == "n_threads":  # results do not depend on it
-            continue
-        if hasattr(value, "declaration"):
-            try:
-                text = value.to_json()
-            except ModelError:  # functions that have no import path
-                text = str(value)
-        else:
-            text = repr(value)  # plain data; of a function or an output space what it is called
-        digest.update(f"{name}={text}\n".encode())
+    settings = {name: _text(value) for name, value in trials.estimator.get_params(deep=False).items()}
+    settings.pop("n_threads", None)  # results do not depend on it
     scoring = getattr(trials.scorer, "scoring", trials.scorer)
-    digest.update(f"{getattr(scoring, '__qualname__', scoring)}\n".encode())
-    for values in trials.data:
-        _add(digest, values, "an example")
-    return digest.digest()
+    data = [values.tocsr() if hasattr(values, "tocsr") else values for values in trials.data]
+    return _hash((__version__, settings, getattr(scoring, "__qualname__", str(scoring)), data), "the examples")
 
 
-def _add(digest: Any, value: Any, what: str) -> None:
-    """Add a value, and what it holds, to a hash."""
-    if hasattr(value, "tocsr"):
-        rows = value.tocsr()
-        _add(digest, [rows.shape, rows.data, rows.indices, rows.indptr], what)
-    elif isinstance(value, np.ma.MaskedArray):
-        _add(digest, [np.ma.getmaskarray(value), value.filled(0)], what)
-    elif isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, Mapping):
-        digest.update(f"dict {len(value)}".encode())
-        for key, one in value.items():
-            digest.update(repr(key).encode())
-            _add(digest, one, what)
-    elif isinstance(value, list | tuple | np.ndarray | set | frozenset):
-        listed = sorted(value, key=repr) if isinstance(value, set | frozenset) else list(value)
-        digest.update(f"list {len(listed)}".encode())
-        for one in listed:
-            _add(digest, one, what)
-    elif value is None or isinstance(value, str | bytes | bool | int | float | np.generic):
-        digest.update(f"{type(value).__name__} {value!r}\n".encode())
-    else:
-        text = f"{what} holds a {type(value).__name__}, which cannot be recognised again"
-        raise OptionError(f"--results: {text}; leave --results out")
+def _text(value: Any) -> str:
+    """Return a parameter of an estimator as text: a model as JSON, a function or an output space by its name."""
+    if hasattr(value, "declaration"):
+        with suppress(ModelError):  # functions that have no import path
+            return str(value.to_json())
+        return str(value)
+    return repr(value)
+
+
+def _hash(value: Any, what: str) -> str:
+    """Return the hash of plain data, lists and arrays.
+
+    Raises
+    ------
+    OptionError
+        Something in it cannot be pickled.
+    """
+    from joblib import hash as content_hash
+
+    try:
+        return str(content_hash(value))
+    except Exception as err:
+        text = f"{what} hold something that cannot be recognised again ({err})"
+        raise OptionError(f"--results: {text}; leave --results out") from err
