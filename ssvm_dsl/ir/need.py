@@ -166,6 +166,10 @@ class Need:
         Which share of the factors a backend has before it at a time (:mod:`ssvm_dsl.ir.analysis.chunks`).
     n_slots : int
         Variables of all factors together.
+    crowding : float
+        How many factors the variables of a factor are in, on average: of a dense part, however many variables of few
+        factors (those of a bridge, say) there are beside it.  At most the bits of ``max_clique_table``: variables of
+        many factors that can be eliminated make nothing dense.
     n_shapes : int
         Graphs that differ, among those of the examples.
     options : mapping
@@ -205,6 +209,7 @@ class Need:
     share: float = 1.0
     doubts: tuple[tuple[str, str], ...] = ()
     n_slots: int = 0
+    crowding: float = 0.0
     n_shapes: int = 1
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     declared: str = ""
@@ -222,7 +227,7 @@ class Need:
     ) -> Need:
         """Return the need of a program."""
         longest = int(np.diff(program.var_ptr).max(initial=0))
-        uses = _literal_uses(program)
+        uses, clique = _literal_uses(program), _clique_table(program)
         return cls(
             tasks=tasks,
             topology=program.hardest_topology,
@@ -245,8 +250,9 @@ class Need:
             n_variables=program.n_variables,
             n_factors=sum(group.n_factors for group in program.groups),
             n_slots=sum(group.n_factors * group.arity for group in program.groups),
+            crowding=min(_crowding(program), clique),
             n_shapes=program.representatives.n_examples,
-            max_clique_table=_clique_table(program),
+            max_clique_table=clique,
             properties=properties,
             share=chunk_share(program),
             constraints=program.constraints,
@@ -295,6 +301,15 @@ class Need:
         any_will_do = self.guarantee is Guarantee.HEURISTIC
         parts.append("any guarantee" if any_will_do else f"guarantee {self.guarantee.value}")
         return "; ".join(parts)
+
+
+def _crowding(program: Program) -> float:
+    """Return how many factors the variables of a factor are in, on average over one example of each shape."""
+    few = program.representatives
+    uses = np.zeros(few.n_variables, dtype=np.int64)
+    for group in few.groups:
+        uses += np.bincount(group.shapes.variables().ravel(), minlength=few.n_variables)
+    return float(uses @ uses) / max(float(uses.sum()), 1.0)
 
 
 def _clique_table(program: Program) -> float:

@@ -17,6 +17,7 @@ from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
+from ssvm_dsl.plugin_api.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_dsl.plugin_api.options import Option
 from ssvm_dsl.plugin_api.problems import MessageProblem, MixtureProblem, PredictingProblem
 from ssvm_dsl.plugin_api.protocols import (
@@ -100,6 +101,7 @@ __all__ = [
     "Planes",
     "PredictingProblem",
     "Question",
+    "Ranked",
     "ResumableTrainer",
     "Rewrite",
     "RiskContext",
@@ -113,6 +115,8 @@ __all__ = [
     "StopRule",
     "StructureOracle",
     "StructureRules",
+    "Subspace",
+    "SubspaceSolver",
     "SumSession",
     "TrainProblem",
     "Trainer",
@@ -124,6 +128,7 @@ __all__ = [
     "answer_each",
     "bytes_text",
     "hookimpl",
+    "k_best_of",
     "loading",
     "missing_methods",
     "pause",

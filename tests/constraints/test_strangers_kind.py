@@ -44,7 +44,8 @@ def kind(monkeypatch):
     """The kind, registered for this process."""
     known = registered(few_runs.FewRuns)
     for module in (
-        "inference.session", "inference.planner", "inference.feasible_truth", "learning.estimators.base",
+        "inference.session", "inference.planning.planner", "inference.diagnosis.feasible_truth",
+        "learning.estimators.base",
         "testing.constraints.conformance", "testing.constraints.problems", "testing.backends.conformance",
         "testing.kit",
     ):  # fmt: skip

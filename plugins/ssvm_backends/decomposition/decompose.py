@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ssvm_backends.graphs.graph import Graph, build_graph, degree, graph_bytes
+from ssvm_backends.graphs.graph import Graph, build_graph, graph_bytes
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, I8, Need, Primal, Program, Question, Solution, Stop, Terms, Theta, positions
 from ssvm_dsl.plugin_api import Clock, Verdict
@@ -31,18 +31,27 @@ MOST_PLANES = 48
 #: Bytes that the open nodes of an example may take, and how many there may be at least.
 NODE_BYTES, FEWEST_NODES = 2.0**30, 200
 
-#: Operations of a question, and for each variable or factor; so many more factors of each variable make these twice as
-#: many.
-CALL, EACH, DOUBLING = 1e7, 2e4, 6.0
+#: Operations of a question, and for each variable or factor.  These become twice as many for each ``DOUBLING`` factors
+#: that those of a factor's variables are more, up to ``CROWDED``.
+CALL, EACH, DOUBLING, CROWDED = 1e7, 2e4, 6.0, 8.0
+
+#: Parts are branched on where there are more bits than this to decide: such is the crowding, but a bound on a count
+#: leaves fewer labellings.  So many more take twice as long: complete graphs of 10 to 50 labels, with and without
+#: budgets.
+BITS, SEARCHED = 18.0, 4.6
+
+#: The kind of bounds on counts.
+COUNT = "count"
 
 #: Kinds of constraints that have oracles, and how many times as long parts take that are integer programs.
 WITH_ORACLES = frozenset(
-    {"count", "linear", "matching", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
+    {COUNT, "linear", "matching", "arborescence", "projective-tree", "segmentation", "path", "circuit"}
 )
 BY_ROWS = 100.0
 
-#: Where there are only tables, compiled search is taken as it was: it is faster where there is much to search.
-WITHOUT_CONSTRAINTS = 3.0
+#: How many times as long tables alone take where they join few of the pairs of variables: forests that share variables
+#: of few factors hardly move one another.
+SPARSE = 8.0
 
 #: Seconds for each factor that it takes to lay them out for local search.
 GRAPH_SECONDS = 4e-7
@@ -53,8 +62,12 @@ class Decompose:
 
     def check(self, need: Need) -> Verdict:
         """Accept everything; the cost is that of constraints that have oracles."""
-        cost = EACH * (need.n_variables + need.n_factors) * 2.0 ** (degree(need) / DOUBLING)
-        cost *= float(need.max_constraints) ** 3 if need.constraint_kinds else WITHOUT_CONSTRAINTS
+        doublings = min(need.crowding, CROWDED) / DOUBLING + max(0.0, _bits(need) - BITS) / SEARCHED
+        cost = EACH * (need.n_variables + need.n_factors) * 2.0**doublings
+        if need.constraint_kinds:
+            cost *= float(need.max_constraints) ** 3
+        else:
+            cost *= SPARSE ** (1.0 - min(1.0, need.crowding / max(need.max_variables - 1, 1)))
         if need.constraint_kinds - WITH_ORACLES:
             cost *= BY_ROWS
         states, parts = need.n_variables * need.max_card, 2.0 + need.n_factors / max(need.n_variables, 1)
@@ -64,6 +77,15 @@ class Decompose:
     def open(self, program: Program, options: Mapping[str, Any]) -> DecomposeSession:
         """Return a session."""
         return DecomposeSession(program, options)
+
+
+def _bits(need: Need) -> float:
+    """Return how many bits have to be decided, about: no more than the labellings that a bound on a count leaves."""
+    n, most = max(need.max_variables, 1), need.max_count
+    if need.constraint_kinds != {COUNT} or need.free_variables or need.max_card > 2 or 2 * most >= n:
+        return need.crowding
+    share = np.array([most / n, 1.0 - most / n])
+    return min(need.crowding, -n * float(share[share > 0.0] @ np.log2(share[share > 0.0])))
 
 
 class DecomposeSession:

@@ -1,4 +1,4 @@
-"""The k best labellings of a graph of small width; see :mod:`ssvm_backends.graphs.lawler`.
+"""The k best labellings of a graph of small width; see :mod:`ssvm_dsl.plugin_api.lawler`.
 
 A subspace is the same graph with fewer states, so that one plan serves them all.
 """
@@ -16,11 +16,10 @@ from ssvm_backends.elimination.plan_cache import PlanCache
 from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance
-from ssvm_backends.graphs.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import I64, Solution, Stop, Theta
-from ssvm_dsl.plugin_api import Clock
+from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, k_best_of
 
 
 class _Elimination(SubspaceSolver):

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import F64, Limits
 from ssvm_dsl.plugin_api import Clock
 
@@ -17,7 +18,7 @@ UNLIMITED = Clock.start(Limits())
 PART, PACE = 1, 0.02
 
 
-class TimeUp(Exception):
+class TimeUp(OutOfTime):
     """Time is up; what was found so far is kept."""
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ssvm_backends.graphs.by_example import ReducedSession
 from ssvm_backends.graphs.deadline import TimeUp
-from ssvm_backends.graphs.graph import Instance, degree, graph_bytes
+from ssvm_backends.graphs.graph import Instance, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
@@ -28,8 +28,9 @@ LAYING_OUT = 8e-8
 #: Operations for each example, for each variable or factor, and for each entry of a table.
 CALL, VARIABLE, ENTRY = 1e5, 1.5e4, 50.0
 
-#: Random graphs whose variables have more factors than this are searched, each time so many more for twice as long.
-DENSE, DOUBLING = 16.0, 4.0
+#: Graphs with random weights whose factors are more crowded than this are searched, each time so many more for twice as
+#: long: complete graphs of 10 to 50 binary variables, with and without budgets.
+DENSE, DOUBLING = 25.0, 2.5
 
 #: Share of a time limit in which every example gets a first labelling.
 FIRST_SHARE = 0.1
@@ -44,7 +45,7 @@ class Combi:
     def check(self, need: Need) -> Verdict:
         """Accept every graph; the cost is that of random ones of this size and density: none holds for all."""
         cost = VARIABLE * need.n_variables + need.n_factors * (VARIABLE + ENTRY * float(need.max_table))
-        cost = CALL * need.n_examples + cost * max(1.0, 2.0 ** ((degree(need) - DENSE) / DOUBLING))
+        cost = CALL * need.n_examples + cost * 2.0 ** (max(0.0, need.crowding - DENSE) / DOUBLING)
         cost *= RANKING if Task.KBEST in need.tasks else 1.0
         return Verdict(True, cost, n_bytes=graph_bytes(need))
 

@@ -1,6 +1,6 @@
 """The k best labellings of any graph, most subspaces of which are never solved.
 
-Every subspace of Lawler's method (:mod:`ssvm_backends.graphs.lawler`) has a bound before anything is solved, from the
+Every subspace of Lawler's method (:mod:`ssvm_dsl.plugin_api.lawler`) has a bound before anything is solved, from the
 dual messages of the whole problem: the highest bound of a state that its variable may still take
 (:mod:`ssvm_backends.dual.answers.state_bounds`).  It also has a labelling: the one it was split off, with that one
 variable changed.  A subspace whose bound is not above the labellings that are known is not solved.  The others first
@@ -23,7 +23,6 @@ from ssvm_backends.dual.sequential import trws
 from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Graph, Instance, make_graph
-from ssvm_backends.graphs.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_backends.graphs.neighbours import given_others
 from ssvm_backends.graphs.reduce import Reduced, condition, reduce_problem
 from ssvm_backends.local.search import score_of
@@ -31,7 +30,7 @@ from ssvm_backends.search.solve import solve_task
 from ssvm_backends.search.split import single
 from ssvm_backends.search.subproblem import FIRST, MOVES, Listener, Setup, Subproblem, slack_of, terms_of
 from ssvm_dsl.ir import F64, I32, I64, Bools, Limits, Program, Question, Solution, Stop, runs
-from ssvm_dsl.plugin_api import Clock, answer_each
+from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, answer_each, k_best_of
 
 #: Message passing on a subspace: rounds of so many iterations, as long as one takes this share of what is left.
 ROUNDS, ITERATIONS, ENOUGH = 10, 4, 0.05

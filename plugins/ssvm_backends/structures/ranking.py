@@ -1,6 +1,6 @@
 """The k best structures of an example: one call of the structure's oracle for each subspace.
 
-See :mod:`ssvm_backends.graphs.lawler`.  Variables whose label is not 0 are fixed first, as they are few; once they are
+See :mod:`ssvm_dsl.plugin_api.lawler`.  Variables whose label is not 0 are fixed first, as they are few; once they are
 fixed, most subspaces are empty.
 """
 
@@ -13,9 +13,8 @@ import numpy as np
 
 from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
-from ssvm_backends.graphs.lawler import Ranked, Subspace, SubspaceSolver, k_best_of
 from ssvm_dsl.ir import F64, I32, I64, Program, Question, Solution
-from ssvm_dsl.plugin_api import Clock, answer_each
+from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, answer_each, k_best_of
 
 
 class _Oracle(Protocol):

@@ -29,7 +29,7 @@ from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.estimator import Estimator, not_fitted
 from ssvm_dsl.learning.estimators.check_parameters import check_choice, check_path, check_time_limit
-from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked
+from ssvm_dsl.learning.estimators.distinct import distinct_labellings, distinct_ranked, outputs_ranked
 from ssvm_dsl.learning.estimators.weights import Weights
 from ssvm_dsl.learning.risks.answers import (
     BoundSummary,
@@ -109,7 +109,7 @@ class Predictor(Estimator):
         Raises
         ------
         TooLargeError
-            So many do not fit; or latent variables have so many good states that few labellings are among the best.
+            So many do not fit.
         """
         if not isinstance(k, int | np.integer) or k < 1:
             raise OptionError(f"k is a positive int, got {k!r}")
@@ -134,10 +134,30 @@ class Predictor(Estimator):
             return list(chain.from_iterable(self._answers(part, distinct_ranked, Task.KBEST, joint, **asked)))
 
         try:
-            return distinct_labellings(ask, len(examples), k, lambda: deadline.over)  # type: ignore[return-value]
+            found, more = distinct_labellings(ask, len(examples), k, lambda: deadline.over)
         except NoLabellingError as err:
             err.found = [one if one is None else one[0] for one in err.found]
             raise
+        n_late = 0
+        for place, i in enumerate(more):
+            fixed = None if known is None else known[i]
+            listed, late = self._outputs(examples[i], fixed, k, deadline.share(1.0 / (len(more) - place)), i)
+            found[i], n_late = max(found[i] or [], listed, key=len), n_late + late
+        if n_late:
+            which = f"the {k} best labellings of {n_late} of {len(found)} examples"
+            text = f"time ended the search before {which} were found"
+            warn_caller(f"{text}; raise time_limit, or ask for fewer", TimeLimitWarning)
+        return found  # type: ignore[return-value]
+
+    @memory_for("prediction", "ask for fewer labellings, or set another backend")
+    def _outputs(self, example: Any, given: Any, k: int, deadline: Deadline, number: int) -> tuple[Any, bool]:
+        """Return the k best labellings of an example by a question for each, and whether time ended the search."""
+        fixed = None if given is None else [given]
+        grounded = self._ground([example], None, self._fitted, first=number, whole=True, given=fixed)
+        guarantee, own = Guarantee(self.guarantee), self.backend_options
+        request = PredictionRequest(self.coef_, self.backend, own, Task.MAP, guarantee=guarantee, deadline=deadline)
+        session = request.session(grounded, number, number + 1)
+        return outputs_ranked(grounded, session, grounded.parameters.scores(self.coef_), k, deadline)
 
     def predict_marginals(
         self,

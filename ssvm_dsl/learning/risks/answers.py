@@ -99,7 +99,7 @@ class PredictionRequest:
         return [read(*self._answer(grounder(lo, hi), executor, lo, n)) for lo, hi in bounds]
 
     def _answer(self, grounded: Grounded, executor: Executor, first: int, n: int) -> tuple[Grounded, Solution]:
-        session = self._session(grounded, first, n)
+        session = self.session(grounded, first, n)
         mine = self.deadline.share(grounded.n_examples / (n - first)) if n > grounded.n_examples else self.deadline
         if grounded.program.constraints and mine.limit < np.inf:  # a labelling of every example, should all time go
             mine = mine.share(1.0)
@@ -111,7 +111,7 @@ class PredictionRequest:
             solution = _of_unknown_worth(solution, grounded.n_examples - grounded.n_uncomputed)
         return grounded, solution
 
-    def _session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
+    def session(self, grounded: Grounded, first: int, n: int) -> PlannedSession:
         """Return the opened plan of a chunk; where time is up before that, what answers with starting labellings."""
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         try:

@@ -22,7 +22,7 @@ from ssvm_dsl import (
     cross,
     pairs,
 )
-from ssvm_dsl.errors import OptionError, TooLargeError
+from ssvm_dsl.errors import OptionError, TimeLimitWarning, TooLargeError
 from ssvm_dsl.learning.estimators import distinct
 
 
@@ -100,6 +100,17 @@ class Parts(Model):
     loss = Hamming(y)
 
 
+def best_outputs(x, w):
+    """Return the score of each labelling of :class:`Parts` with its best latent states."""
+    best = {}
+    for y in product(range(2), repeat=len(x)):
+        for h in product(range(3), repeat=len(x)):
+            at = np.array(h)
+            score = (x @ w["emit"].T)[range(len(x)), at].sum() + w["joint"][at, y].sum()
+            best[y] = max(best.get(y, -np.inf), score + w["trans"][at[:-1], at[1:]].sum())
+    return best
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 100])
 def test_latent_variables_do_not_make_a_labelling_twice(k):
     """Against all labellings, each with its best latent states; the same y comes many times in the joint ranking."""
@@ -108,13 +119,7 @@ def test_latent_variables_do_not_make_a_labelling_twice(k):
     svm = StructuredSVM.from_weights(Parts, w)
     X = [rng.normal(size=(t, 2)) for t in (1, 3, 2)]
     for x, ranked in zip(X, svm.predict_kbest(X, k), strict=True):
-        best = {}
-        for y in product(range(2), repeat=len(x)):
-            for h in product(range(3), repeat=len(x)):
-                at = np.array(h)
-                score = (x @ w["emit"].T)[range(len(x)), at].sum() + w["joint"][at, y].sum()
-                score += w["trans"][at[:-1], at[1:]].sum()
-                best[y] = max(best.get(y, -np.inf), score)
+        best = best_outputs(x, w)
         found = [tuple(y.tolist()) for y, _ in ranked]
         assert len(set(found)) == len(found) == min(k, len(best))
         np.testing.assert_allclose([score for _, score in ranked], sorted(best.values(), reverse=True)[:k], atol=1e-9)
@@ -123,9 +128,61 @@ def test_latent_variables_do_not_make_a_labelling_twice(k):
     assert all(y[0] == 0 for ranked in svm.predict_kbest(X, 3, given=first) for y, _ in ranked)
 
 
-def test_too_many_latent_states_are_refused(monkeypatch):
-    monkeypatch.setattr(distinct, "MOST", 30)
-    weights = {"emit": np.zeros((3, 2)), "joint": 9.0 * np.eye(3, 2)[:, ::-1] * [0, 1], "trans": np.zeros((3, 3))}
-    svm = StructuredSVM.from_weights(Parts, weights)
-    with pytest.raises(TooLargeError, match=r"example 0: the 30 best joint states .* 20 were asked"):
-        svm.predict_kbest([np.zeros((6, 2))], 20)
+@pytest.mark.parametrize("backend", ["auto", "combi"])
+def test_each_output_is_asked_for_where_joint_states_repeat_it(monkeypatch, backend):
+    """Against all labellings, by a question for each part of the outputs; with labels that are given, too."""
+    monkeypatch.setattr(distinct, "MOST", 0)
+    rng = np.random.default_rng(0)
+    w = {"emit": rng.normal(size=(3, 2)), "joint": 0.01 * rng.normal(size=(3, 2)), "trans": rng.normal(size=(3, 3))}
+    svm = StructuredSVM.from_weights(Parts, w, backend=backend)
+    X = [rng.normal(size=(t, 2)) for t in (4, 1, 5)]
+    for given in (None, [[1] + [None] * (len(x) - 1) for x in X]):
+        for x, ranked in zip(X, svm.predict_kbest(X, 7, given=given), strict=True):
+            best = {y: score for y, score in best_outputs(x, w).items() if given is None or y[0] == 1}
+            found = [tuple(y.tolist()) for y, _ in ranked]
+            assert len(set(found)) == len(found) == min(7, len(best))
+            expected = sorted(best.values(), reverse=True)[:7]
+            np.testing.assert_allclose([score for _, score in ranked], expected, atol=1e-9)
+            np.testing.assert_allclose([score for _, score in ranked], [best[y] for y in found], atol=1e-9)
+
+
+class Mood(Model):
+    T = Dim()
+    x = Input(T, 2)
+    h = Latent(T, 3)
+    y = Label(4)
+    emit = Factor(h, features=x)
+    joint = Factor(cross(h, y))
+    trans = Factor(chain(h))
+    loss = Hamming(y)
+
+
+def test_long_latent_chains_have_all_their_labellings():
+    """One label of a chain of 300: each beside 3^300 joint states; against the best score with each label given."""
+    rng = np.random.default_rng(1)
+    w = {"emit": rng.normal(size=(3, 2)), "joint": 0.3 * rng.normal(size=(3, 4)), "trans": rng.normal(size=(3, 3))}
+    svm = StructuredSVM.from_weights(Mood, w)
+    x = rng.normal(size=(300, 2))
+    (ranked,) = svm.predict_kbest([x], 5)
+    assert sorted(y for y, _ in ranked) == [0, 1, 2, 3]
+    scores = [svm.best_score([x], [y])[0] for y, _ in ranked]
+    np.testing.assert_allclose([score for _, score in ranked], scores, atol=1e-9)
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_time_ends_the_list_of_outputs_with_what_was_found(monkeypatch):
+    monkeypatch.setattr(distinct, "MOST", 0)
+    svm = StructuredSVM.from_weights(Mood, {"emit": np.eye(3, 2), "joint": np.eye(3, 4), "trans": np.eye(3)})
+    seen = []
+    solve = distinct._Outputs.solve
+
+    def late(self, space, floor):
+        seen.append(space)
+        if len(seen) > 2:
+            self.deadline.end()
+        return solve(self, space, floor)
+
+    monkeypatch.setattr(distinct._Outputs, "solve", late)
+    with pytest.warns(TimeLimitWarning, match="before the 3 best labellings of 1 of 1 examples were found"):
+        (ranked,) = svm.predict_kbest([np.ones((40, 2))], 3, time_limit=60.0)
+    assert 1 <= len(ranked) < 3

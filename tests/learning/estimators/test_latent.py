@@ -6,6 +6,8 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_info
 
 from ssvm_dsl import (
     CountLoss,
@@ -190,6 +192,20 @@ def test_given_states_are_where_rounds_begin():
         StructuredSVM(Parts, latent_options={"init": [None, *H[1:]]}).fit(X, Y)
     with pytest.raises(DataError, match="label 'h', example 0"):
         StructuredSVM(Parts, latent_options={"init": [[7] * len(H[0]), *H[1:]]}).fit(X, Y)
+
+
+def test_clusters_are_found_on_one_thread(monkeypatch):
+    """Threads of OpenMP add sums in any order, and a forked process waits for those that it has not."""
+    seen, fit = [], KMeans.fit_predict
+
+    def noted(self, rows):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
+        return fit(self, rows)
+
+    monkeypatch.setattr(KMeans, "fit_predict", noted)
+    X, Y, _ = planted(6, seed=0)
+    StructuredSVM(Parts, C=1.0, latent_options={"init": "k-means", "rounds": 1}, tol=0.5, random_state=0).fit(X, Y)
+    assert set(seen) == {1}
 
 
 @pytest.mark.sensitive

@@ -197,12 +197,18 @@ def _features(grounded: Grounded, label: Latent) -> F64 | None:
 
 
 def _clusters(rows: F64, k: int, seed: int) -> I32:
-    """Return the number of the cluster of each row."""
+    """Return the number of the cluster of each row.
+
+    One thread: several add their sums in any order, so that ties would fall now this way, now that, and they would
+    not be there in a process forked later, which waits for them.
+    """
     with loading():
         from sklearn.cluster import KMeans
+        from threadpoolctl import threadpool_limits
 
     distinct = len(np.unique(rows, axis=0))
-    found = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
+    with threadpool_limits(1, user_api="openmp"):
+        found = KMeans(n_clusters=min(k, distinct), n_init=3, random_state=seed).fit_predict(rows)
     return np.asarray(found, dtype=np.int32)
 
 

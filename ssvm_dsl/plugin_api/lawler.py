@@ -6,7 +6,8 @@ all subspaces is the next one, and its subspace is split in the same way.
 
 Subspaces are looked at in the order of their bounds.  A bound costs nothing: no labelling of a subspace scores more
 than the labelling it was split off.  A solver that knows more gives each subspace a tighter bound, so that most are
-never solved.
+never solved.  The order of the variables may leave some out: labellings that differ in these
+alone are one then, with the best of their scores.
 
 No maintained library for Python was found that offers it for graphs with cycles.
 """
@@ -22,8 +23,10 @@ from itertools import count
 
 import numpy as np
 
-from ssvm_backends.graphs.deadline import TimeUp
-from ssvm_dsl.ir import I32, I64, Bools, Stop, positions
+from ssvm_dsl.array_types import I32, I64, Bools
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir.ragged import positions
+from ssvm_dsl.ir.solution import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ class SubspaceSolver(ABC):
 
         Raises
         ------
-        TimeUp
+        OutOfTime
         """
 
     def order(self, labels: I32, free: I64) -> I64:
@@ -140,7 +143,7 @@ def k_best_of(solver: SubspaceSolver, whole: Callable[[], Subspace | None], k: i
         if first is not None:
             for labels in _best_first(solver, first, k):
                 found.append(labels)
-    except TimeUp:
+    except OutOfTime:
         return Ranked(found, Stop.TIME)
     except KeyboardInterrupt:
         return Ranked(found, Stop.INTERRUPTED)
