@@ -16,10 +16,6 @@ MOST_ARGUMENTS = 8
 
 #: Kernels that take more still, by module.
 STILL_MORE: dict[str, str] = {
-    "ssvm_backends.cuts.half_integral": "write_halves",
-    "ssvm_backends.cuts.kernels": "cut_batch",
-    "ssvm_backends.cuts.move_kernels": "_accept _price improve_by_moves",
-    "ssvm_backends.cuts.roof_batch": "roof_batch",
     "ssvm_backends.dual.admm.constrained_steps": "agree_on_states constrained_ad3 first_point publish_rows",
     "ssvm_backends.dual.admm.factor": "enter optimum_on solve_factor",
     "ssvm_backends.dual.admm.marginals": "_lift_factors",
@@ -40,9 +36,6 @@ STILL_MORE: dict[str, str] = {
     "ssvm_backends.elimination.max": "max_steps",
     "ssvm_backends.elimination.sum": "marginal_steps sum_steps",
     "ssvm_backends.graphs.reduce_kernels": "fill_tables",
-    "ssvm_backends.local.icm_kernel": "icm_steps",
-    "ssvm_backends.local.max_product_kernel": "bp_steps",
-    "ssvm_backends.local.search": "_local _move _move_pair",
     "ssvm_backends.search.moves": "_plane _scan",
     "ssvm_backends.structures.matchings.matching_kernels": "fill_matrices fill_matrix take_matches",
     "ssvm_backends.structures.routes.route_kernels": "best_path",

@@ -24,7 +24,6 @@ from ssvm_backends.cuts.alpha_expansion import AlphaExpansion
 from ssvm_backends.cuts.graph_cut import GraphCut
 from ssvm_backends.cuts.maxflow import (
     ARC,
-    CONTROL_SIZE,
     NODE,
     UNBOUNDED,
     advance,
@@ -40,7 +39,6 @@ from ssvm_dsl.errors import ScoreError
 from ssvm_dsl.ir import Group, Limits, Primal, Program, Question, Stop, Task, Theta
 from ssvm_dsl.ir.analysis.properties import table_properties
 from ssvm_dsl.ir.solution import score_labels
-from ssvm_dsl.plugin_api import Clock
 from ssvm_dsl.testing.brute_force import BruteForce
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded
 
@@ -101,9 +99,9 @@ def linked(n, tail, head):
     first, number, m = np.empty(n + 1, np.int64), np.empty(len(tail), np.int32), len(tail)
     arc_head, sister = np.empty(2 * m, np.int32), np.empty(2 * m, np.int32)
     link(tail, head, first, arc_head, sister, number)
-    node, arc = workspace(n, 2 * m)
-    load(first, arc_head, sister, 0, n, node, arc)
-    return node, arc, number
+    flow = workspace(n, 2 * m)
+    load(first, arc_head, sister, 0, n, flow.node, flow.arc)
+    return flow, number
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 40), st.integers(1, 60))
@@ -113,11 +111,11 @@ def test_flow_and_cut_are_those_of_scipy_however_often_it_is_interrupted(seed, n
     tail = rng.integers(0, n, m).astype(np.int32)
     head = ((tail + rng.integers(1, n, m)) % n).astype(np.int32)
     there, back, excess = rng.integers(0, 9, m), rng.integers(0, 9, m), rng.integers(-20, 21, n)
-    node, arc, number = linked(n, tail, head)
+    flow, number = linked(n, tail, head)
+    node, arc, control = flow
     assert node.dtype == NODE
     assert arc.dtype == ARC
     arc["cap"][number], arc["cap"][arc["sister"][number]], node["excess"][:n] = there, back, excess
-    control = np.zeros(CONTROL_SIZE, np.int64)
     start(node, n, control)
     while not advance(node, arc, control, budget):
         pass
@@ -296,12 +294,13 @@ def decided_states(problem):
     session = QPBO().open(problem.program, {"rest": "icm"})
     flows = session._flows
 
-    def spy(reduced, clock: Clock, whole):
-        seen["roof"] = flows(reduced, clock, whole)
-        return seen["roof"]
+    def spy(call, whole):
+        finished = flows(call, whole)
+        seen["decided"] = call.labels.copy()
+        return finished
 
     session._flows = spy
-    return session.solve(Question(problem.theta)), seen["roof"].decided
+    return session.solve(Question(problem.theta)), seen["decided"]
 
 
 @pytest.mark.parametrize("seed", range(60))

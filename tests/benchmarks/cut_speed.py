@@ -181,7 +181,7 @@ def pymaxflow_roofs(program: Program, theta: Theta) -> Callable[[], float] | Non
     except ImportError:
         return None
     graph, n = build_graph(program), int(np.diff(program.var_ptr)[0])
-    node, arc = workspace(2 * n, 4 * int(np.diff(graph.factor_ptr)[0]))
+    node, arc, _ = workspace(2 * n, 4 * int(np.diff(graph.factor_ptr)[0]))
     networks = []
     for example in range(program.n_examples):
         roof_network(graph, theta.node, theta.pool, example, 2.0**40, node, arc)

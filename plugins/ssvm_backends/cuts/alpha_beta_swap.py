@@ -32,4 +32,4 @@ class AlphaBetaSwap:
     def open(self, program: Program, options: Mapping[str, Any]) -> MoveSession:
         """Return a session."""
         pairs = np.triu_indices(int(program.card.max(initial=1)), 1)
-        return MoveSession("alpha-beta-swap", _WANTED, program, np.stack(pairs, axis=1).astype(np.int32))
+        return MoveSession("alpha-beta-swap", _WANTED, program, options, np.stack(pairs, axis=1).astype(np.int32))

@@ -36,4 +36,4 @@ class AlphaExpansion:
         """Return a session."""
         labels = np.arange(program.card.max(initial=1), dtype=np.int32)
         moves = np.stack([labels, np.full_like(labels, -1)], axis=1)
-        return MoveSession("alpha-expansion", _WANTED, program, moves)
+        return MoveSession("alpha-expansion", _WANTED, program, options, moves)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.cuts.graph import CutGraph
-from ssvm_backends.cuts.kernels import STATE_SIZE, cut_batch
-from ssvm_backends.cuts.maxflow import ARC, CONTROL_SIZE, NODE
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.cuts.kernels import CUT_STATE, CutBatch, cut_batch
+from ssvm_backends.cuts.maxflow import ARC, CONTROL, NODE, Flow
+from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import SIGNATURE, borrow, cfunc, njit, packed_ints, packed_longs
 
@@ -93,9 +93,11 @@ def cut_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[
     graph, cut = graph_in(ints, longs), cut_in(ints, longs)
     lo, hi = cut.node_ptr[example], cut.node_ptr[example + 1]
     nodes, arcs = np.empty(hi - lo + 1, NODE), np.empty(cut.first[hi] - cut.first[lo], ARC)
-    control, state = np.zeros(CONTROL_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
-    state[2] = -1
-    ids, ptr, lost, budget = np.full(1, example), np.zeros(1, np.int64), np.zeros(1), np.int64(1) << 62
-    if cut_batch(graph, cut, node, pool, ids, ptr, labels, lost, nodes, arcs, control, state, budget):
+    flow = Flow(nodes, arcs, np.zeros(1, CONTROL))
+    state = np.zeros(1, CUT_STATE)
+    state[0].refused = -1
+    instance = Instance(graph, node, pool, node)  # nobody reads the constants
+    batch = CutBatch(instance, cut, np.full(1, example), np.zeros(1, np.int64), labels, np.zeros(1))
+    if cut_batch(batch, flow, state, np.int64(1) << 62):
         return labelling_score(graph, example, node, pool, labels)
     return np.nan

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.cuts.score_errors import lacking
-from ssvm_backends.graphs.by_example import pack_arrays
-from ssvm_backends.graphs.graph import build_graph, graph_bytes
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import F64, I32, I64, Need, Program, Question, Solution, Stop
+from ssvm_backends.graphs.graph import graph_bytes
+from ssvm_backends.graphs.session import GraphCall, GraphSession
+from ssvm_dsl.ir import Need, Program, Stop
 from ssvm_dsl.kernels import pack
-from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict
+from ssvm_dsl.plugin_api import CompiledOracle, Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
@@ -47,21 +46,21 @@ class GraphCut:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> GraphCutSession:
         """Return a session."""
-        return GraphCutSession(program)
+        return GraphCutSession(program, options)
 
 
-class GraphCutSession:
+class GraphCutSession(GraphSession):
     """Minimum cuts on the examples of a program.
 
-    Parameters
-    ----------
-    program : Program
+    Raises
+    ------
+    ScoreError
+        When a question is asked: a table is not submodular.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.graph = build_graph(program)
-        self._single = bool((program.card < 2).any())
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        super().__init__(program, options)
+        self.compact = bool((program.card < 2).any())
 
     @cached_property
     def _cut(self) -> CutGraph:
@@ -69,31 +68,32 @@ class GraphCutSession:
 
         return build_cut_graph(self.graph)
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`.
+    def search(self, call: GraphCall) -> None:
+        """Run the flows."""
+        from ssvm_backends.cuts.graph import build_cut_graph
+        from ssvm_backends.cuts.kernels import CutBatch, cut_batch, cut_state
+        from ssvm_backends.cuts.maxflow import workspace
 
-        Raises
-        ------
-        ScoreError
-            A table is not submodular.
-        """
-        ids, clock = question.ids(self.program), Clock.start(question.limits)
-        reduced = reduce_problem(self.program, self.graph, question, always=self._single)
-        lost = np.zeros(len(ids))
-        labels, reached, stop = self._labels(reduced, ids, clock, lost)
-        there = (np.arange(len(ids)) < reached) & reduced.feasible
-        bound = np.where(there, -np.inf, np.nan)  # lifted to the score of the labelling
-        stops = np.where(np.arange(len(ids)) < reached, Stop.FINISHED, stop).astype(np.int8)
-        solution = pack_arrays(self.program, question.theta, ids, reduced, labels, there, bound, stops)
-        solution.bound += lost
-        return solution
+        instance, ids = call.instance, call.reduced.ids
+        cut = self._cut if call.reduced.kept is None else build_cut_graph(instance.graph)
+        flow = workspace(*cut.extent(ids))
+        batch = CutBatch(instance, cut, ids, call.label_ptr, call.labels, call.excess)
+        state = cut_state()
+        try:
+            call.run(lambda: cut_batch(batch, flow, state, BUDGET) or state[0]["refused"] >= 0)
+        finally:
+            done = slice(int(state[0]["finished"]))
+            call.there[done], call.stop[done] = True, Stop.FINISHED
+            call.bound[done] = -np.inf  # lifted to the score of the labelling
+        if state[0]["refused"] >= 0:
+            raise lacking("graph-cut", _WANTED, _HINT, self.program, call.ids, call.reduced, int(state[0]["refused"]))
 
     def compiled(self) -> CompiledOracle | None:
         """Return the oracle for trainers that call it inside their own kernels.
 
         ``None`` where masks or variables of one state have to be taken out first.
         """
-        if self._single or self.program.allowed is not None:
+        if self.compact or self.program.allowed is not None:
             return None
         from ssvm_backends.cuts.cut_oracle import OF_GRAPH, cut_oracle
 
@@ -101,31 +101,3 @@ class GraphCutSession:
         size = self.graph.n_variables + self.graph.n_factors
         work = CALL + LINKED * size / max(self.program.n_examples, 1)
         return CompiledOracle(cut_oracle, *pack(*arrays, *self._cut), 0, work, finite=True)
-
-    def _labels(self, reduced: Reduced, ids: I64, clock: Clock, lost: F64) -> tuple[I32, int, Stop]:
-        """Return (packed labels of the reduced instance, examples that are finished, why not more).
-
-        How far the best scores may be above those of the labels goes to ``lost``.
-        """
-        from ssvm_backends.cuts.graph import build_cut_graph
-        from ssvm_backends.cuts.kernels import STATE_SIZE, cut_batch
-        from ssvm_backends.cuts.maxflow import CONTROL_SIZE, workspace
-
-        instance, ptr = reduced.instance, reduced.label_ptr
-        cut = self._cut if reduced.kept is None else build_cut_graph(instance.graph)
-        node, arc = workspace(*cut.extent(reduced.ids))
-        labels = np.zeros(int(ptr[-1]), dtype=np.int32)
-        control, state = np.zeros(CONTROL_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
-        state[2] = -1
-        try:
-            while not clock.over:
-                if cut_batch(
-                    instance.graph, cut, instance.node, instance.pool, reduced.ids, ptr, labels, lost, node, arc,
-                    control, state, BUDGET,
-                ):  # fmt: skip
-                    return labels, len(ids), Stop.FINISHED
-                if state[2] >= 0:
-                    raise lacking("graph-cut", _WANTED, _HINT, self.program, ids, reduced, int(state[2]))
-        except KeyboardInterrupt:
-            return labels, int(state[0]), Stop.INTERRUPTED
-        return labels, int(state[0]), Stop.TIME

@@ -7,10 +7,12 @@ of (low, high) and (high, low), where an open variable is low in one state and h
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_backends.graphs.graph import Graph, factor_origin
+from ssvm_backends.graphs.graph import Graph, Instance, factor_origin, instance_of
 from ssvm_dsl.ir import F64, I32, I64, Marginals, Primal, Program, Theta, pointers
 from ssvm_dsl.kernels import borrow, njit
 
@@ -56,44 +58,58 @@ class Halves:
         n = len(ids)
         ptr = pointers(self.sizes[:, ids].ravel())
         mu, score, primal = np.zeros(ptr[-1]), np.empty(n), np.empty(n, np.int8)
-        write_halves(
-            self.graph, self.group, self.offset, theta.node, theta.pool, theta.const, ids, decided, reached, ptr, mu,
-            score, bound, primal,
-        )  # fmt: skip
+        out = HalfIntegral(ptr, mu, score, bound, primal)
+        write_halves(instance_of(self.graph, theta), self.group, self.offset, ids, decided, reached, out)
         ends = ptr[n::n].tolist() if n else [0] * len(self.sizes)
         parts = zip(ends[:-1], ends[1:], self.program.groups, strict=True)
         tables = tuple(mu[first:end].reshape(-1, one.n_configs) for first, end, one in parts)
         return Marginals(mu[: ends[0]], tables), score, primal
 
 
+class HalfIntegral(NamedTuple):
+    """What is written about the optima of n local polytopes.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n + n_groups n + 1,)
+        Where the marginals of the variables of each example start, then of its factors of the first group, and so on.
+    mu : ndarray of float64
+        Marginals; zero before.
+    score, bound : ndarray of float64, shape (n,)
+        Scores, and bounds that are lifted to them.
+    primal : ndarray of int8, shape (n,)
+    """
+
+    ptr: I64
+    mu: F64
+    score: F64
+    bound: F64
+    primal: NDArray[np.int8]
+
+
 @njit(cache=True, nogil=True)
 def write_halves(
-    graph: Graph, group: I64, offset: I64, node: F64, pool: F64, const: F64, ids: I64, decided: I32,
-    reached: NDArray[np.bool_], ptr: I64, mu: F64, score: F64, bound: F64, primal: NDArray[np.int8],
-) -> None:  # fmt: skip
+    instance: Instance, group: I64, offset: I64, ids: I64, decided: I32, reached: NDArray[np.bool_], out: HalfIntegral
+) -> None:
     """Write marginals and scores, and lift bounds to them.
 
     Parameters
     ----------
-    graph : Graph
+    instance : Instance
         Factors of two variables.
     group, offset : ndarray of int64, shape (F,)
         See :class:`Halves`.
-    node, pool, const : ndarray of float64
-        Scores.
     ids : ndarray of int64, shape (n,)
     decided : ndarray of int32
         Packed over ``ids``.
     reached : ndarray of bool, shape (n,)
-    ptr : ndarray of int64, shape (n + n_groups n + 1,)
-        Where the marginals of the variables of each example start, then of its factors of the first group, and so on.
-    mu : ndarray of float64
-        Result, zero before.
-    score, bound, primal : ndarray, shape (n,)
-        Result.
+    out : HalfIntegral
+        Written.
     """
-    graph, group, offset, node, pool = borrow(graph), borrow(group), borrow(offset), borrow(node), borrow(pool)
-    decided, ptr, mu = borrow(decided), borrow(ptr), borrow(mu)
+    instance, group, offset, decided = borrow(instance), borrow(group), borrow(offset), borrow(decided)
+    out = borrow(out)
+    graph, node, pool, const = instance.graph, instance.node, instance.pool, instance.const
+    ptr, mu, score, bound, primal = out.ptr, out.mu, out.score, out.bound, out.primal
     at, n = 0, len(ids)
     for k in range(n):
         i, to = ids[k], ptr[k]

@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_backends.cuts.graph import CutGraph, add_pair, add_triple, whole, whole_scale
-from ssvm_backends.cuts.maxflow import Arcs, Nodes, advance, load, on_source_side, start
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.cuts.maxflow import Flow, advance, load, on_source_side, start
+from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 
-#: Numbers of ``state``: examples finished, whether the flow of the next one is under way, offending factor or -1.
-STATE_SIZE = 3
+#: Where a batch is: examples finished, whether the flow of the next one is under way, the factor that is refused or -1.
+CUT_STATE = np.dtype([("finished", np.int64), ("under_way", np.int64), ("refused", np.int64)])
+
+
+class CutBatch(NamedTuple):
+    """Minimum cuts of some examples.
+
+    Parameters
+    ----------
+    instance : Instance
+        Every variable has two states.
+    cut : CutGraph
+    ids : ndarray of int64, shape (n,)
+        Examples.
+    label_ptr : ndarray of int64, shape (n + 1,)
+        Where their labels go.
+    labels : ndarray of int32
+        Result.
+    lost : ndarray of float64, shape (n,)
+        Result: how far the best score may be above that of the labels, where tables miss submodularity by rounding.
+    """
+
+    instance: Instance
+    cut: CutGraph
+    ids: I64
+    label_ptr: I64
+    labels: I32
+    lost: F64
+
+
+def cut_state() -> NDArray[np.void]:
+    """Return the state of a batch that has not begun."""
+    state = np.zeros(1, CUT_STATE)
+    state["refused"] = -1
+    return state
 
 
 @njit(cache=True, nogil=True)
-def price(graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, node: Nodes, arc: Arcs, lost: F64) -> int:
+def price(instance: Instance, cut: CutGraph, example: int, flow: Flow, lost: F64) -> int:
     """Write one example's capacities; return a factor that is not submodular, -1 when all are.
 
     Parameters
     ----------
-    graph, cut : Graph, CutGraph
-        Structure; read only.
-    score, pool : ndarray of float64
-        Scores of states (two for each variable) and tables.
+    instance, cut
+        As for :class:`CutBatch`; read only.
     example : int
         The example.
-    node, arc : ndarray of NODE, ndarray of ARC
+    flow : Flow
         Written: the network, its nodes and arcs numbered from 0.
     lost : ndarray of float64, shape (1,)
         Written: what the scores of labellings may be above those of the network.  Not touched when a factor is refused.
     """
+    graph, score, pool, node, arc = instance.graph, instance.node, instance.pool, flow.node, flow.arc
     lo, nodes = graph.var_ptr[example], cut.node_ptr[example]
     base = cut.first[nodes]
     load(cut.first, cut.head, cut.sister, nodes, cut.node_ptr[example + 1], node, arc)
@@ -59,52 +94,39 @@ def price(graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, node
 
 
 @njit(cache=True, nogil=True)
-def cut_batch(
-    graph: Graph, cut: CutGraph, score: F64, pool: F64, ids: I64, ptr: I64, labels: I32, lost: F64,
-    node: Nodes, arc: Arcs, control: I64, state: I64, budget: int,
-) -> bool:  # fmt: skip
+def cut_batch(batch: CutBatch, flow: Flow, state: NDArray[np.void], budget: int) -> bool:
     """Go on with a batch until it is done (return True), the budget is spent or a table is not submodular (False).
 
     Parameters
     ----------
-    graph, cut : Graph, CutGraph
-        Structure; read only.
-    score, pool : ndarray of float64
-        Scores of states and tables; every variable has two states.
-    ids : ndarray of int64, shape (n,)
-        Examples.
-    ptr : ndarray of int64, shape (n + 1,)
-        Where their labels go.
-    labels : ndarray of int32
-        Result.
-    lost : ndarray of float64, shape (n,)
-        Result: how far the best score may be above that of the labels, where tables miss submodularity by rounding.
-    node, arc, control
-        Work space for the largest example, see :mod:`ssvm_backends.cuts.maxflow`; between calls it holds the flow that
-        is under way.
-    state : ndarray of int64, shape (STATE_SIZE,)
-        Where the batch is, in and out; zeros and a last -1 at first.
+    batch : CutBatch
+        ``labels`` and ``lost`` are written.
+    flow : Flow
+        Work space for the largest example; between calls it holds the flow that is under way.
+    state : ndarray of CUT_STATE, shape (1,)
+        Where the batch is, in and out.
     budget : int
         About how many arcs to look at.
     """
-    graph, cut, score, pool = borrow(graph), borrow(cut), borrow(score), borrow(pool)
-    node, arc = borrow(node), borrow(arc)
-    while state[0] < len(ids):
-        i = ids[state[0]]
+    instance, cut, flow = borrow(batch.instance), borrow(batch.cut), borrow(flow)
+    graph, at = instance.graph, state[0]
+    while at.finished < len(batch.ids):
+        k = at.finished
+        i = batch.ids[k]
         n = cut.node_ptr[i + 1] - cut.node_ptr[i]
-        if state[1] == 0:
-            state[2] = price(graph, cut, score, pool, i, node, arc, lost[state[0] : state[0] + 1])
-            if state[2] >= 0:
+        if at.under_way == 0:
+            at.refused = price(instance, cut, i, flow, batch.lost[k : k + 1])
+            if at.refused >= 0:
                 return False
-            start(node, n, control)
-            state[1] = 1
+            start(flow.node, n, flow.control)
+            at.under_way = 1
             budget -= 2 * n
-        if budget <= 0 or not advance(node, arc, control, budget):
+        if budget <= 0 or not advance(flow.node, flow.arc, flow.control, budget):
             return False
-        budget -= control[0]
-        at, first = ptr[state[0]], graph.var_ptr[i]
+        budget -= flow.control[0].time
+        to, first = batch.label_ptr[k], graph.var_ptr[i]
         for v in range(first, graph.var_ptr[i + 1]):
-            labels[at + v - first] = on_source_side(node, cut.var_node[v] - cut.node_ptr[i])
-        state[0] += 1
-        state[1] = 0
+            batch.labels[to + v - first] = on_source_side(flow.node, cut.var_node[v] - cut.node_ptr[i])
+        at.finished += 1
+        at.under_way = 0
     return True

@@ -20,6 +20,8 @@ The state of a search is in the records and in ``control``, so that it can be in
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,7 @@ from ssvm_dsl.kernels import assign, borrow, njit
 
 Nodes = NDArray[np.void]
 Arcs = NDArray[np.void]
+Control = NDArray[np.void]
 
 #: ``first``: where the arcs of a node start (those of the next node end them).  ``excess``: what can still flow from
 #: the source to the node, or (negative) from the node to the sink.  ``parent``: the arc to the parent in a search
@@ -47,8 +50,13 @@ ARC = np.dtype([("cap", np.int64), ("head", np.int32), ("sister", np.int32)], al
 #: Capacity of links that are never cut; all finite capacities together stay below it.
 UNBOUNDED = 1 << 61
 
-#: Numbers of ``control``: time, node at hand, first and last active node, first and last orphan.
-CONTROL_SIZE = 6
+#: Where a search is: its time, the node at hand, the first and last active node, the first and last orphan (-1: none).
+CONTROL = np.dtype(
+    [
+        ("time", np.int64), ("node", np.int64), ("first_active", np.int64), ("last_active", np.int64),
+        ("first_orphan", np.int64), ("last_orphan", np.int64),
+    ]
+)  # fmt: skip
 
 _FREE, _ROOT, _ORPHAN = -1, -2, -3
 
@@ -57,21 +65,23 @@ _UNKNOWN, _CUT_OFF = -1, -2
 
 
 @njit(cache=True, nogil=True)
-def _activate(node: Nodes, v: int, control: I64) -> None:
+def _activate(node: Nodes, v: int, control: Control) -> None:
     """Append a node to the list of active nodes, if it is not there."""
     if node[v].active < 0:
         node[v].active = v
-        if control[3] >= 0:
-            node[control[3]].active = v
+        if control[0].last_active >= 0:
+            node[control[0].last_active].active = v
         else:
-            control[2] = v
-        control[3] = v
+            control[0].first_active = v
+        control[0].last_active = v
 
 
 @njit(cache=True, nogil=True)
-def start(node: Nodes, n: int, control: I64) -> None:
+def start(node: Nodes, n: int, control: Control) -> None:
     """Begin with nodes ``0 .. n - 1``: those with excess are the roots of the two trees."""
-    control[0], control[1:] = 0, -1
+    control[0].time, control[0].node = 0, -1
+    control[0].first_active, control[0].last_active = -1, -1
+    control[0].first_orphan, control[0].last_orphan = -1, -1
     for v in range(n):
         node[v].active, node[v].orphan, node[v].parent = -1, -1, _FREE
         node[v].stamp, node[v].dist = 0, 1
@@ -81,14 +91,14 @@ def start(node: Nodes, n: int, control: I64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _next_active(node: Nodes, control: I64) -> int:
+def _next_active(node: Nodes, control: Control) -> int:
     """Return the first active node that is in a tree, taken off the list; -1 when there is none."""
-    while control[2] >= 0:
-        v = control[2]
+    while control[0].first_active >= 0:
+        v = control[0].first_active
         after = node[v].active
-        control[2] = -1 if after == v else after
+        control[0].first_active = -1 if after == v else after
         if after == v:
-            control[3] = -1
+            control[0].last_active = -1
         node[v].active = -1
         if node[v].parent != _FREE:
             return v
@@ -96,7 +106,7 @@ def _next_active(node: Nodes, control: I64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _grow(node: Nodes, arc: Arcs, v: int, control: I64) -> int:
+def _grow(node: Nodes, arc: Arcs, v: int, control: Control) -> int:
     """Grow a tree from one node; return an arc from the source's tree to the sink's, -1 when there is none."""
     sink = node[v].sink_side
     for a in range(node[v].first, node[v + 1].first):
@@ -116,26 +126,26 @@ def _grow(node: Nodes, arc: Arcs, v: int, control: I64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _orphan_first(node: Nodes, v: int, control: I64) -> None:
+def _orphan_first(node: Nodes, v: int, control: Control) -> None:
     node[v].parent = _ORPHAN
-    node[v].orphan = v if control[4] < 0 else control[4]
-    if control[4] < 0:
-        control[5] = v
-    control[4] = v
+    node[v].orphan = v if control[0].first_orphan < 0 else control[0].first_orphan
+    if control[0].first_orphan < 0:
+        control[0].last_orphan = v
+    control[0].first_orphan = v
 
 
 @njit(cache=True, nogil=True)
-def _orphan_last(node: Nodes, v: int, control: I64) -> None:
+def _orphan_last(node: Nodes, v: int, control: Control) -> None:
     node[v].parent, node[v].orphan = _ORPHAN, v
-    if control[5] >= 0:
-        node[control[5]].orphan = v
+    if control[0].last_orphan >= 0:
+        node[control[0].last_orphan].orphan = v
     else:
-        control[4] = v
-    control[5] = v
+        control[0].first_orphan = v
+    control[0].last_orphan = v
 
 
 @njit(cache=True, nogil=True)
-def _augment(node: Nodes, arc: Arcs, middle: int, control: I64) -> None:
+def _augment(node: Nodes, arc: Arcs, middle: int, control: Control) -> None:
     """Push as much as fits along the path through arc ``middle``; whoever lost its parent is an orphan."""
     flow = arc[middle].cap
     v = arc[arc[middle].sister].head
@@ -191,9 +201,9 @@ def _distance(node: Nodes, arc: Arcs, w: int, now: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _adopt(node: Nodes, arc: Arcs, v: int, control: I64) -> int:
+def _adopt(node: Nodes, arc: Arcs, v: int, control: Control) -> int:
     """Find the orphan v a new parent close to the root, or let it and its children go; return the arcs looked at."""
-    sink, now, best, nearest = node[v].sink_side, control[0], -1, 1 << 62
+    sink, now, best, nearest = node[v].sink_side, control[0].time, -1, 1 << 62
     for a in range(node[v].first, node[v + 1].first):
         w = arc[a].head
         open_arc = (arc[a].cap if sink else arc[arc[a].sister].cap) > 0
@@ -217,31 +227,31 @@ def _adopt(node: Nodes, arc: Arcs, v: int, control: I64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def advance(node: Nodes, arc: Arcs, control: I64, budget: int) -> bool:
+def advance(node: Nodes, arc: Arcs, control: Control, budget: int) -> bool:
     """Go on until no path is left (return True) or about ``budget`` arcs have been looked at (return False).
 
     At the end the nodes that residual arcs reach from the source are those in the source's tree.
     """
     node, arc, control = borrow(node), borrow(arc), borrow(control)
     while budget > 0:
-        v = control[1]
+        v = control[0].node
         if v < 0 or node[v].parent == _FREE:
             v = _next_active(node, control)
             if v < 0:
                 return True
         budget -= node[v + 1].first - node[v].first
         found = _grow(node, arc, v, control)
-        control[0] += 1
-        control[1] = -1
+        control[0].time += 1
+        control[0].node = -1
         if found >= 0:
-            control[1] = v
+            control[0].node = v
             _augment(node, arc, found, control)
-            while control[4] >= 0:
-                w = control[4]
+            while control[0].first_orphan >= 0:
+                w = control[0].first_orphan
                 after = node[w].orphan
-                control[4] = -1 if after == w else after
+                control[0].first_orphan = -1 if after == w else after
                 if after == w:
-                    control[5] = -1
+                    control[0].last_orphan = -1
                 node[w].orphan = -1
                 budget -= _adopt(node, arc, w, control)
     return False
@@ -363,9 +373,24 @@ def link(tail: I32, head: I32, first: I64, arc_head: I32, sister: I32, number: I
         number[e] = a
 
 
-def workspace(n_nodes: int, n_arcs: int) -> tuple[Nodes, Arcs]:
+class Flow(NamedTuple):
+    """A network, its flow, and where the search for more is.
+
+    Parameters
+    ----------
+    node : ndarray of NODE
+    arc : ndarray of ARC
+    control : ndarray of CONTROL, shape (1,)
+    """
+
+    node: Nodes
+    arc: Arcs
+    control: Control
+
+
+def workspace(n_nodes: int, n_arcs: int) -> Flow:
     """Return records for a network of up to so many nodes (and one for the end) and arcs, contents undefined."""
-    return np.empty(n_nodes + 1, NODE), np.empty(n_arcs, ARC)
+    return Flow(np.empty(n_nodes + 1, NODE), np.empty(n_arcs, ARC), np.zeros(1, CONTROL))
 
 
 @njit(cache=True, nogil=True)

@@ -20,17 +20,73 @@ as long as gco.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_backends.cuts.graph import CutGraph, add_pair, whole
-from ssvm_backends.cuts.maxflow import UNBOUNDED, Arcs, Nodes, advance, load, on_source_side, start
-from ssvm_backends.graphs.graph import Graph
-from ssvm_dsl.ir import F64, I32, I64
+from ssvm_backends.cuts.maxflow import UNBOUNDED, Flow, Nodes, advance, load, on_source_side, start
+from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import assign, borrow, njit
 
-#: Numbers of ``state``: whether a flow is under way, the move, moves since the last improvement, score (whole number),
-#: moves tried, offending factor or -1.
-STATE_SIZE = 6
+#: Where a search is: whether a flow is under way, the move, moves since the last improvement, the score (whole number),
+#: moves tried, the factor that is refused or -1.
+MOVE_STATE = np.dtype(
+    [
+        ("under_way", np.int64), ("move", np.int64), ("idle", np.int64), ("score", np.int64), ("tried", np.int64),
+        ("refused", np.int64),
+    ]
+)  # fmt: skip
+MoveState = NDArray[np.void]
+
+
+class MoveProblem(NamedTuple):
+    """One example to be searched by moves.
+
+    Parameters
+    ----------
+    instance : Instance
+        Pairs only, all scores finite.
+    cut : CutGraph
+        Its structure; the first nodes are variables.
+    example : int
+    scale : float
+        Power of two that makes scores whole numbers: ``whole_scale(graph, node, pool, example)``.
+    place : ndarray of int32, shape (n, L)
+        For each variable of the example and each label the state that stands for it, -1 without one.
+    free : ndarray of int32, shape (n,)
+        The free state of auxiliary variables, which have two nodes; -1 for others.
+    moves : ndarray of int32, shape (m, 2)
+        Labels (alpha, beta); beta is -1 for expansions.
+    """
+
+    instance: Instance
+    cut: CutGraph
+    example: int
+    scale: float
+    place: I32
+    free: I32
+    moves: I32
+
+
+class Move(NamedTuple):
+    """The states that a move offers the variables of an example.
+
+    Parameters
+    ----------
+    zero : ndarray of int32, shape (n,)
+        The state on side 0; after the move, the outcome.
+    mid : ndarray of int32, shape (n,)
+        The third choice, -1 where there are two.
+    one : ndarray of int32, shape (n,)
+        The state on side 1, -1 where there is no choice.
+    """
+
+    zero: I32
+    mid: I32
+    one: I32
 
 
 @njit(cache=True, nogil=True)
@@ -63,7 +119,7 @@ def settle_auxiliary(graph: Graph, score: F64, pool: F64, example: int, free: I3
     Parameters
     ----------
     graph, score, pool, example
-        As for :func:`improve_by_moves`.
+        As for :func:`whole_score`.
     free : ndarray of int32, shape (n,)
         The free state of auxiliary variables, -1 for others.
     labels : ndarray of int32, shape (n,)
@@ -85,20 +141,10 @@ def settle_auxiliary(graph: Graph, score: F64, pool: F64, example: int, free: I3
 
 
 @njit(cache=True, nogil=True)
-def _offer(
-    place: I32, free: I32, labels: I32, alpha: int, beta: int, zero: I32, mid: I32, one: I32
-) -> int:
-    """Write the two or three states a move offers; return how many variables may choose.
-
-    Parameters
-    ----------
-    place, free, labels
-        As for :func:`improve_by_moves`.
-    alpha, beta : int
-        The labels of the move; beta is -1 for expansions.
-    zero, mid, one : ndarray of int32, shape (n,)
-        Written: the states; ``one`` is -1 where there is no choice, ``mid`` where there are two.
-    """
+def _offer(problem: MoveProblem, number: int, labels: I32, move: Move) -> int:
+    """Write the two or three states that a move (by its number) offers; return how many variables may choose."""
+    place, free, zero, mid, one = problem.place, problem.free, move.zero, move.mid, move.one
+    alpha, beta = problem.moves[number, 0], problem.moves[number, 1]
     count = 0
     for v in range(len(labels)):
         now, a = labels[v], place[v, alpha]
@@ -121,10 +167,7 @@ def _offer(
 
 
 @njit(cache=True, nogil=True)
-def _price(
-    graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, zero: I32, mid: I32, one: I32, scale: float,
-    node: Nodes, arc: Arcs,
-) -> int:  # fmt: skip
+def _price(problem: MoveProblem, move: Move, flow: Flow) -> int:
     """Write the network of a move; return a factor that is not submodular, -1 when all are.
 
     Side 1 of a variable (that of the source) stands for the state ``one``, side 0 for ``zero``.  Tables of which one
@@ -133,22 +176,10 @@ def _price(
         t(zero, y) + s (t(m, y) - t(zero, y)) + u (t(one, y) - t(m, y)),    u <= s,
 
     two tables less ``t(m, y)``.
-
-    Parameters
-    ----------
-    graph, cut : Graph, CutGraph
-        Structure; read only.  All factors are pairs, so that the first nodes are variables.
-    score, pool : ndarray of float64
-        Scores of states and tables, all finite.
-    example : int
-        The example.
-    zero, mid, one : ndarray of int32, shape (n,)
-        The states offered to each variable of the example, see :func:`_offer`.
-    scale : float
-        Power of two that makes scores whole numbers, the same for all moves.
-    node, arc : ndarray of NODE, ndarray of ARC
-        Written: the network, its nodes and arcs numbered from 0.
     """
+    graph, score, pool, cut = problem.instance.graph, problem.instance.node, problem.instance.pool, problem.cut
+    example, scale, node, arc = problem.example, problem.scale, flow.node, flow.arc
+    zero, mid, one = move.zero, move.mid, move.one
     lo, hi, nodes = graph.var_ptr[example], graph.var_ptr[example + 1], cut.node_ptr[example]
     base = cut.first[nodes]
     load(cut.first, cut.head, cut.sister, nodes, cut.node_ptr[example + 1], node, arc)
@@ -194,105 +225,84 @@ def _price(
 
 @njit(cache=True, nogil=True)
 def improve_by_moves(
-    graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, scale: float, place: I32, free: I32,
-    moves: I32, labels: I32, zero: I32, mid: I32, one: I32, node: Nodes, arc: Arcs, control: I64, state: I64,
-    most: int, budget: int,
-) -> bool:  # fmt: skip
+    problem: MoveProblem, labels: I32, move: Move, flow: Flow, state: MoveState, most: int, budget: int
+) -> bool:
     """Go on until no move helps (return True), the budget is spent or a table is not submodular (return False).
 
     Parameters
     ----------
-    graph, cut : Graph, CutGraph
-        Structure; read only.
-    score, pool : ndarray of float64
-        Scores of states and tables (pairs only, all finite).
-    example : int
-        The example.
-    scale : float
-        ``whole_scale(graph, score, pool, example)``.
-    place : ndarray of int32, shape (n, L)
-        For each variable of the example and each label the state that stands for it, -1 without one.
-    free : ndarray of int32, shape (n,)
-        The free state of auxiliary variables, which have two nodes; -1 for others.
-    moves : ndarray of int32, shape (m, 2)
-        Labels (alpha, beta); beta is -1 for expansions.
+    problem : MoveProblem
+        Read only.
     labels : ndarray of int32, shape (n,)
         The states to improve, in place; auxiliary variables are settled (:func:`settle_auxiliary`).
-    zero, mid, one : ndarray of int32, shape (n,)
-        Work space: the move under way.
-    node, arc, control
-        Work space of :mod:`ssvm_backends.cuts.maxflow`; between calls it holds the flow that is under way.
-    state : ndarray of int64, shape (STATE_SIZE,)
-        Where the search is, in and out.  At first zeros, but for the score of ``labels`` and a last -1.
+    move, flow
+        Work space: the move and the flow that are under way between two calls.
+    state : ndarray of MOVE_STATE, shape (1,)
+        Where the search is, in and out.  At first zeros, but for the score of ``labels`` and a refused factor of -1.
     most : int
         Moves to try at most.
     budget : int
         About how many arcs to look at.
     """
-    graph, cut, score, pool = borrow(graph), borrow(cut), borrow(score), borrow(pool)
-    node, arc, labels, zero, one = borrow(node), borrow(arc), borrow(labels), borrow(zero), borrow(one)
-    mid, free = borrow(mid), borrow(free)
-    nodes, beyond = cut.node_ptr[example], cut.node_ptr[example + 1]
+    p, move, flow, labels, at = borrow(problem), borrow(move), borrow(flow), borrow(labels), state[0]
+    cut, n_moves = p.cut, len(p.moves)
+    nodes, beyond = cut.node_ptr[p.example], cut.node_ptr[p.example + 1]
     n = beyond - nodes
-    while state[2] < len(moves):
-        if state[0] == 0:
-            if state[4] >= most:
+    while at.idle < n_moves:
+        if at.under_way == 0:
+            if at.tried >= most:
                 return False
-            state[4] += 1
+            at.tried += 1
             budget -= n
-            if _offer(place, free, labels, moves[state[1], 0], moves[state[1], 1], zero, mid, one) == 0:
-                state[1] = (state[1] + 1) % len(moves)
-                state[2] += 1
+            if _offer(p, at.move, labels, move) == 0:
+                at.move = (at.move + 1) % n_moves
+                at.idle += 1
                 continue
-            state[5] = _price(graph, cut, score, pool, example, zero, mid, one, scale, node, arc)
-            if state[5] >= 0:
+            at.refused = _price(p, move, flow)
+            if at.refused >= 0:
                 return False
             budget -= 2 * (cut.first[beyond] - cut.first[nodes])
-            start(node, n, control)
-            state[0] = 1
-        if not advance(node, arc, control, max(budget, 1000)):
+            start(flow.node, n, flow.control)
+            at.under_way = 1
+        if not advance(flow.node, flow.arc, flow.control, max(budget, 1000)):
             return False
-        budget -= 2 * control[0]
-        state[0] = 0
-        state[1] = (state[1] + 1) % len(moves)
-        state[2] += 1
-        _accept(graph, cut, score, pool, example, scale, labels, zero, mid, one, node, state)
+        budget -= 2 * flow.control[0].time
+        at.under_way = 0
+        at.move = (at.move + 1) % n_moves
+        at.idle += 1
+        _accept(p, labels, move, flow.node, state)
         if budget < 0:
-            return state[2] >= len(moves)
+            return at.idle >= n_moves
     return True
 
 
 @njit(cache=True, nogil=True)
-def _accept(
-    graph: Graph, cut: CutGraph, score: F64, pool: F64, example: int, scale: float, labels: I32, zero: I32,
-    mid: I32, one: I32, node: Nodes, state: I64,
-) -> None:  # fmt: skip
+def _accept(problem: MoveProblem, labels: I32, move: Move, node: Nodes, state: MoveState) -> None:
     """Take the outcome of a finished move if it is better.
 
     Parameters
     ----------
-    graph, cut, score, pool, example, scale
-        As for :func:`improve_by_moves`.
+    problem : MoveProblem
+        Read only.
     labels : ndarray of int32, shape (n,)
         The labelling, replaced by the outcome if that has a higher score.
-    zero : ndarray of int32, shape (n,)
-        In: the states offered; out: the outcome of the move.
-    mid, one : ndarray of int32, shape (n,)
-        The other states offered, -1 where there is no choice; read only.
+    move : Move
+        ``zero`` becomes the outcome.
     node : ndarray of NODE
         The network after its flow; read only.
-    state : ndarray of int64, shape (STATE_SIZE,)
+    state : ndarray of MOVE_STATE, shape (1,)
         On success the score and the number of moves since the last improvement are written.
     """
-    changed, lo = False, graph.var_ptr[example]
+    instance, cut, zero, example = problem.instance, problem.cut, move.zero, problem.example
+    changed, lo = False, instance.graph.var_ptr[example]
     for v in range(len(labels)):
-        if one[v] >= 0 and on_source_side(node, v):
-            zero[v] = one[v]
-        elif mid[v] >= 0 and on_source_side(node, cut.second[lo + v] - cut.node_ptr[example]):
-            zero[v] = mid[v]
+        if move.one[v] >= 0 and on_source_side(node, v):
+            zero[v] = move.one[v]
+        elif move.mid[v] >= 0 and on_source_side(node, cut.second[lo + v] - cut.node_ptr[example]):
+            zero[v] = move.mid[v]
         changed = changed or zero[v] != labels[v]
     if changed:
-        total = whole_score(graph, score, pool, example, zero, scale)
-        if total > state[3]:
+        total = whole_score(instance.graph, instance.node, instance.pool, example, zero, problem.scale)
+        if total > state[0].score:
             assign(labels, zero)
-            state[2], state[3] = 1, total  # 1: the move itself, which cannot help again before another one does
+            state[0].idle, state[0].score = 1, total  # 1: the move itself, which cannot help before another one does

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ssvm_backends.cuts.score_errors import lacking
-from ssvm_backends.graphs.by_example import pack
-from ssvm_backends.graphs.graph import Graph, Instance, build_graph
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import (
-    AUXILIARY,
-    I32,
-    I64,
-    Bools,
-    Primal,
-    Program,
-    Question,
-    Solution,
-    Stop,
-    label_ptr,
-    members,
-)
-from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
+from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall, labels_by_example
+from ssvm_dsl.ir import AUXILIARY, I32, Bools, Primal, Program, Question, Solution, Stop, label_ptr, members
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer
 
 if TYPE_CHECKING:
     from ssvm_backends.cuts.graph import CutGraph
@@ -35,7 +24,7 @@ BUDGET = 1_000_000
 _HINT = "use 'trws' or 'combi', or keep the weights of such factors non-negative (form=POTTS, nonneg=True)"
 
 
-class MoveSession:
+class MoveSession(ExampleGraphSession):
     """Local search by moves that are cuts.
 
     Parameters
@@ -45,13 +34,19 @@ class MoveSession:
     wanted : str
         What tables must satisfy, for errors.
     program : Program
+    options : mapping
     moves : ndarray of int32, shape (m, 2)
         Labels (alpha, beta), beta -1 for expansions.
+
+    Raises
+    ------
+    ScoreError
+        When a question is asked: a table lacks what a move relies on, or holds ``-inf`` where masks do not rule it out.
     """
 
-    def __init__(self, backend: str, wanted: str, program: Program, moves: I32) -> None:
-        self.backend, self.wanted, self.program, self.moves = backend, wanted, program, moves
-        self.graph = build_graph(program)
+    def __init__(self, backend: str, wanted: str, program: Program, options: Mapping[str, Any], moves: I32) -> None:
+        super().__init__(program, options)
+        self.backend, self.wanted, self.moves = backend, wanted, moves
         none = np.zeros(program.n_variables, dtype=bool)
         self._auxiliary = none if program.role is None else (program.role == AUXILIARY) & (program.card > 2)
         self._n_labels = int(program.card.max(initial=1))
@@ -62,92 +57,81 @@ class MoveSession:
 
         return build_cut_graph(self.graph, self._auxiliary)
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`.
-
-        Raises
-        ------
-        ScoreError
-            A table lacks what a move relies on, or holds ``-inf`` where masks do not rule it out.
-        """
+    def begin(self, question: Question) -> GraphCall:
+        """Return the call of a question, with the networks of what is left of its examples."""
         from ssvm_backends.cuts.graph import build_cut_graph
 
-        ids, clock = question.ids(self.program), Clock.start(question.limits)
-        reduced = reduce_problem(self.program, self.graph, question)
-        auxiliary = self._auxiliary if reduced.kept is None else self._kept_auxiliary(reduced, ids)
-        cut = self._cut if reduced.kept is None else build_cut_graph(reduced.instance.graph, auxiliary)
-        starts = question.warm if isinstance(question.warm, dict) else {}
+        call = super().begin(question)
+        auxiliary, cut, kept = self._auxiliary, None, call.reduced.kept
+        if kept is not None:  # auxiliary are those that still have a choice of three
+            asked = auxiliary[members(self.program.var_ptr, call.ids)]
+            auxiliary = np.asarray(asked[kept] & (call.instance.graph.card > 2))
+            cut = build_cut_graph(call.instance.graph, auxiliary)
+        call.state = self._cut if cut is None else cut, auxiliary
+        return call
 
-        def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
-            return self._one(reduced, cut, auxiliary, place, ids, mine, starts.get(example))
-
-        answers = answer_each(ids, clock, one, lambda why: ExampleAnswer(stop=why))
-        solution = pack(self.program, question.theta, ids, reduced, answers)
-        ptr = question.label_ptr(self.program)
-        there = np.flatnonzero(solution.primal == Primal.FEASIBLE)
-        solution.warm = {int(ids[i]): solution.labels[ptr[i] : ptr[i + 1]].copy() for i in there}
+    def solve(self, question: Question) -> Solution:
+        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        solution = super().solve(question)
+        there = solution.primal == Primal.FEASIBLE
+        solution.warm = labels_by_example(self.program, question.ids(self.program), solution.labels, there)
         return solution
 
-    def _kept_auxiliary(self, reduced: Reduced, ids: I64) -> Bools:
-        """Return which variables that are left are auxiliary: those that still have a choice of three."""
-        assert reduced.kept is not None
-        asked = self._auxiliary[members(self.program.var_ptr, ids)]
-        return np.asarray(asked[reduced.kept] & (reduced.instance.graph.card > 2))
-
-    def _one(
-        self, reduced: Reduced, cut: CutGraph, auxiliary: Bools, number: int, ids: I64, clock: Clock, warm: I32 | None
-    ) -> ExampleAnswer:
+    def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the answer for one example."""
         from ssvm_backends.cuts.graph import whole_scale
-        from ssvm_backends.cuts.maxflow import CONTROL_SIZE, workspace
+        from ssvm_backends.cuts.maxflow import workspace
         from ssvm_backends.cuts.move_kernels import (
-            STATE_SIZE,
+            MOVE_STATE,
+            Move,
+            MoveProblem,
             forbidding,
             improve_by_moves,
             settle_auxiliary,
             whole_score,
         )
 
-        if not reduced.feasible[number]:
-            return ExampleAnswer(bound=-np.inf)
-        instance, here = reduced.instance, int(reduced.ids[number])
+        instance, here, (cut, auxiliary) = call.instance, int(call.reduced.ids[place]), call.state
         graph, node, pool = instance.graph, instance.node, instance.pool
         bad = forbidding(graph, pool, here)
         if bad >= 0:
-            raise self._error(reduced, ids, bad)
-        place = places(reduced, number, self._n_labels)
-        if warm is not None and reduced.kept is not None:
-            left = slice(*reduced.label_ptr[number : number + 2])
-            warm = warm[reduced.kept[left] - label_ptr(self.program, ids)[number]]
-        labels, free = first_states(instance, here, place, warm), free_states(graph, here, auxiliary)
+            raise self._error(call, bad)
+        states = places(call.reduced, place, self._n_labels)
+        free = free_states(graph, here, auxiliary)
+        labels = first_states(instance, here, states, self._start(call, place))
         settle_auxiliary(graph, node, pool, here, free, labels)
         scale = whole_scale(graph, node, pool, here)
-        work = workspace(*cut.extent(reduced.ids[number : number + 1]))
-        control, state = np.zeros(CONTROL_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
-        state[3], state[5] = whole_score(graph, node, pool, here, labels, scale), -1
-        rounds = clock.limits.iterations
+        problem = MoveProblem(instance, cut, here, scale, states, free, self.moves)
+        flow, move = workspace(*cut.extent(call.reduced.ids[place : place + 1])), Move(*np.tile(labels, (3, 1)))
+        state = np.zeros(1, MOVE_STATE)
+        state["score"], state["refused"] = whole_score(graph, node, pool, here, labels, scale), -1
+        at, rounds, stop = state[0], clock.limits.iterations, Stop.FINISHED
         most = 1 << 62 if rounds is None else rounds * len(self.moves)
-        offered = labels.copy(), labels.copy(), labels.copy()
-        reported, stop = int(state[3]) - 1, Stop.FINISHED
+        reported = int(at["score"]) - 1
         try:
-            while not improve_by_moves(
-                graph, cut, node, pool, here, scale, place, free, self.moves, labels, *offered, *work, control, state,
-                most, BUDGET,
-            ):  # fmt: skip
-                if state[5] >= 0:
-                    raise self._error(reduced, ids, int(state[5]))
-                if state[3] > reported:
-                    reported = int(state[3])
+            while not improve_by_moves(problem, labels, move, flow, state, most, BUDGET):
+                if at["refused"] >= 0:
+                    raise self._error(call, int(at["refused"]))
+                if at["score"] > reported:
+                    reported = int(at["score"])
                     clock.tell(reported / scale + float(instance.const[here]), np.inf)
-                if clock.over or (state[4] >= most and not state[0]):
+                if clock.over or (at["tried"] >= most and not at["under_way"]):
                     stop = Stop.TIME if clock.over else Stop.ITERATIONS
                     break
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
-        return ExampleAnswer(labels, stop=stop, stats={"moves": int(state[4])})
+        return ExampleAnswer(labels, stop=stop, stats={"moves": int(at["tried"])})
 
-    def _error(self, reduced: Reduced, ids: I64, factor: int) -> Exception:
-        return lacking(self.backend, self.wanted, _HINT, self.program, ids, reduced, factor)
+    def _start(self, call: GraphCall, place: int) -> I32 | None:
+        """Return the labels of an earlier answer for what is left of an example."""
+        labels, kept = call.starts.get(int(call.ids[place])), call.reduced.kept
+        if labels is None or kept is None:
+            return labels
+        mine = slice(*call.label_ptr[place : place + 2])
+        return np.asarray(labels[kept[mine] - label_ptr(self.program, call.ids)[place]])
+
+    def _error(self, call: GraphCall, factor: int) -> Exception:
+        return lacking(self.backend, self.wanted, _HINT, self.program, call.ids, call.reduced, factor)
 
 
 def places(reduced: Reduced, number: int, n_labels: int) -> I32:

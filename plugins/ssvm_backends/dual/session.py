@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
-from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import Graph, Instance, build_graph, factor_origin, graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_backends.graphs.session import pack_arrays
 from ssvm_dsl.ir import (
     F64,
     I64,

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.elimination.plan_cache import MAX_ENTRIES, PlanCache, too_large
-from ssvm_backends.graphs.by_example import pack_arrays
 from ssvm_backends.graphs.graph import graph_bytes
 from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_backends.graphs.session import pack_arrays
 from ssvm_dsl.errors import OutOfTime, TooLargeError
 from ssvm_dsl.ir import I64, Need, Program, Question, Solution, Stop, Task, Theta
 from ssvm_dsl.plugin_api import Clock, CompiledOracle, Verdict

@@ -6,16 +6,15 @@ A subspace is the same graph with fewer states, so that one plan serves them all
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from ssvm_backends.elimination.max import maximise
 from ssvm_backends.elimination.plan import Compiled
 from ssvm_backends.elimination.plan_cache import PlanCache
-from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.ir import I64, Solution, Stop, Theta
@@ -33,7 +32,7 @@ class _Elimination(SubspaceSolver):
         self.compiled, self.clock, self.ids = compiled, clock, np.array([example], dtype=np.int64)
         self.mine, self.n = slice(int(ends[0]), int(ends[-1])), int(last - first)
         self.clean = instance.node[self.mine].copy()
-        self.instance = replace(instance, node=instance.node.copy())
+        self.instance = instance._replace(node=instance.node.copy())
 
     def whole(self) -> Subspace:
         """Return the set of all labellings."""

@@ -12,7 +12,6 @@ every state that is left has, in each of its factors, a joint state that is allo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -85,8 +84,7 @@ class Graph(NamedTuple):
         return int(np.diff(self.slot_ptr).max(initial=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Instance:
+class Instance(NamedTuple):
     """A graph with scores: ``const + sum_v node[v, y_v] + sum_f pool[table_ptr[f] + config(y, f)]``.
 
     Parameters

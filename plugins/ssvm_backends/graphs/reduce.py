@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph, Instance, instance_of, make_graph
-from ssvm_dsl.ir import I32, I64, Bools, Program, Question, members, pointers, runs
+from ssvm_dsl.ir import I32, I64, Bools, Program, Question, Theta, members, pointers, runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +91,14 @@ def reduce_problem(program: Program, graph: Graph, question: Question, always: b
     # fmin: scores of examples that are not asked for may be nan
     lowest = min(np.fmin.reduce(node, initial=0.0), np.fmin.reduce(theta.pool, initial=0.0))
     if not (always or lowest == -np.inf):
-        none = np.zeros(0, np.int32)
-        return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64))
+        return everything(graph, theta, ids)
     return condition(instance, ids, node > -np.inf)
+
+
+def everything(graph: Graph, theta: Theta, ids: I64) -> Reduced:
+    """Return examples from which nothing is taken out."""
+    none = np.zeros(0, np.int32)
+    return Reduced(instance_of(graph, theta), ids, np.ones(len(ids), bool), None, none, none, none.astype(np.int64))
 
 
 def condition(instance: Instance, ids: I64, alive: Bools) -> Reduced:

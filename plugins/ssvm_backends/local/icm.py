@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.graph import graph_bytes
-from ssvm_backends.local.session import BUDGET, Batch, HeuristicSession
+from ssvm_backends.graphs.session import GraphCall
+from ssvm_backends.local.session import BUDGET, HeuristicSession, SearchBatch
 from ssvm_dsl.ir import Need, Program, Stop
-from ssvm_dsl.plugin_api import Clock, Verdict
+from ssvm_dsl.plugin_api import Verdict
 
 
 class ICM:
@@ -37,18 +38,17 @@ class ICM:
 class ICMSession(HeuristicSession):
     """Local search from several starting points."""
 
-    def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
+    def improve(self, batch: SearchBatch, call: GraphCall, iterations: int) -> None:
         """Improve the labels; ``iterations`` limits the runs from other starting points."""
-        from ssvm_backends.local.icm_kernel import icm_steps
+        from ssvm_backends.local.icm_kernel import RUN_STATE, LocalRuns, icm_steps
 
-        runs, instance, n = 1 + min(int(self.options["restarts"]), iterations), batch.instance, len(batch.ids)
-        score, cursor = np.full(n, -np.inf), np.zeros(3, dtype=np.int64)
-        widest = batch.largest()[0]
-        now, stale = np.zeros(widest, dtype=np.int32), np.zeros(2 * widest, dtype=bool)
-        stopped = Stop.ITERATIONS if runs <= int(self.options["restarts"]) else Stop.FINISHED
-        while cursor[0] < n and not clock.over:
-            icm_steps(
-                instance.graph, instance.node, instance.pool, batch.ids, batch.numbers, batch.label_ptr, batch.labels,
-                score, runs, int(self.options["seed"]), bool(self.options["pairs"]), now, stale, cursor, BUDGET,
-            )  # fmt: skip
-            batch.stop[: cursor[0]] = stopped
+        most = 1 + min(int(self.options["restarts"]), iterations)
+        stopped = Stop.ITERATIONS if most <= int(self.options["restarts"]) else Stop.FINISHED
+        widest, state = batch.largest()[0], np.zeros(1, RUN_STATE)
+        runs = LocalRuns(
+            most, int(self.options["seed"]), bool(self.options["pairs"]), np.zeros(widest, dtype=np.int32),
+            np.zeros(2 * widest, dtype=bool), state,
+        )  # fmt: skip
+        while state[0]["example"] < len(batch.ids) and not call.clock.over:
+            icm_steps(batch, runs, BUDGET)
+            batch.stop[: state[0]["example"]] = stopped

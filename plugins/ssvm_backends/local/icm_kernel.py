@@ -2,70 +2,84 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_backends.graphs.graph import Graph
 from ssvm_backends.graphs.random_numbers import STEP, mixed
 from ssvm_backends.local.search import local_search, score_of
-from ssvm_dsl.ir import F64, I32, I64, Bools
+from ssvm_backends.local.session import SearchBatch
+from ssvm_dsl.ir import I32, Bools
 from ssvm_dsl.kernels import assign, njit
 
+#: Where a search is: the example, the run, whether the run has begun.
+RUN_STATE = np.dtype([("example", np.int64), ("run", np.int64), ("begun", np.int64)])
 
-@njit(cache=True, nogil=True)
-def icm_steps(
-    graph: Graph, node: F64, pool: F64, ids: I64, numbers: I64, label_ptr: I64, labels: I32, score: F64, runs: int,
-    seed: int, pairs: bool, now: I32, stale: Bools, cursor: I64, budget: int,
-) -> None:  # fmt: skip
-    """Go on from where ``cursor`` says until all examples are done or about the budget is spent.
+
+class LocalRuns(NamedTuple):
+    """Runs of the local search for each example: one from its labels, the others from random ones.
 
     Parameters
     ----------
-    graph : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples; ``-inf`` is forbidden.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    numbers : ndarray of int64, shape (n,)
-        What random labellings of each are drawn by, besides ``seed`` and the run: its number in the program.
-    label_ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of each start.
-    labels, score : ndarray
-        The best labellings and their scores so far; each example's first run starts from its labels.
-    runs : int
-        Runs of the local search for each example: one from its labels, the others from random ones.
+    most : int
+        How many for each example.
     seed : int
         Seed of the random labellings.
     pairs : bool
         Whether to try moves of two variables.
     now, stale : ndarray
         Work space: the labelling of the run at hand, and which variables it has yet to look at (two flags for each).
-    cursor : ndarray of int64, shape (3,)
-        (example, run, whether the run has begun); zeros at first, (n, 0, 0) when done.
+    state : ndarray of RUN_STATE, shape (1,)
+        Where the search is, in and out; zeros at first.
+    """
+
+    most: int
+    seed: int
+    pairs: bool
+    now: I32
+    stale: Bools
+    state: NDArray[np.void]
+
+
+@njit(cache=True, nogil=True)
+def icm_steps(batch: SearchBatch, runs: LocalRuns, budget: int) -> None:
+    """Go on from where ``runs.state`` says until all examples are done or about the budget is spent.
+
+    Parameters
+    ----------
+    batch : SearchBatch
+        ``labels`` and ``score`` are improved in place; each example's first run starts from its labels.
+    runs : LocalRuns
+        Continued in place.
     budget : int
         About how many table entries to look at.
     """
-    left = budget
-    while cursor[0] < len(ids) and left > 0:
-        i, run = cursor[0], cursor[1]
-        lo, hi = graph.var_ptr[ids[i]], graph.var_ptr[ids[i] + 1]
-        best = labels[label_ptr[i] : label_ptr[i + 1]]
-        mine = best if run == 0 else now[: hi - lo]  # the first run works in place: there is always its result so far
-        if cursor[2] == 0:
-            stale[: 2 * (hi - lo)] = True
+    instance, at, left = batch.instance, runs.state[0], budget
+    graph, label_ptr = instance.graph, batch.label_ptr
+    while at.example < len(batch.ids) and left > 0:
+        i, run = at.example, at.run
+        e = batch.ids[i]
+        lo, hi = graph.var_ptr[e], graph.var_ptr[e + 1]
+        best, stale = batch.labels[label_ptr[i] : label_ptr[i + 1]], runs.stale[: 2 * (hi - lo)]
+        # the first run works in place: there is always its result so far
+        mine = best if run == 0 else runs.now[: hi - lo]
+        if at.begun == 0:
+            stale[:] = True
             if run > 0:
-                draw(graph, lo, seed, numbers[i], run, mine)
-            cursor[2] = 1
+                draw(graph, lo, runs.seed, batch.numbers[i], run, mine)
+            at.begun = 1
         # always the same budget: where a long run is interrupted must not depend on the examples before it
-        if not local_search(graph, node, pool, ids[i], mine, stale[: 2 * (hi - lo)], pairs, budget):
+        if not local_search(graph, instance.node, instance.pool, e, mine, stale, runs.pairs, budget):
             return
-        reached = score_of(graph, node, pool, ids[i], mine)
-        if run == 0 or reached > score[i]:
-            score[i] = reached
+        reached = score_of(graph, instance.node, instance.pool, e, mine)
+        if run == 0 or reached > batch.score[i]:
+            batch.score[i] = reached
             assign(best, mine)
-        cursor[1], cursor[2] = run + 1, 0
-        if cursor[1] == runs:
-            cursor[0], cursor[1] = i + 1, 0
+        at.run, at.begun = run + 1, 0
+        if at.run == runs.most:
+            at.example, at.run = i + 1, 0
         slots = graph.touch_ptr[hi] - graph.touch_ptr[lo]
         left -= 8 * (graph.state_ptr[hi] - graph.state_ptr[lo]) * (1 + slots // max(hi - lo, 1))
 

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.graphs.graph import graph_bytes
-from ssvm_backends.local.session import BUDGET, Batch, HeuristicSession
+from ssvm_backends.graphs.session import GraphCall
+from ssvm_backends.local.session import BUDGET, HeuristicSession, SearchBatch
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Need, Program
-from ssvm_dsl.plugin_api import Clock, Verdict
+from ssvm_dsl.plugin_api import Verdict
 
 
 class MaxProduct:
@@ -53,24 +54,19 @@ class MaxProduct:
 class MaxProductSession(HeuristicSession):
     """Messages until they settle."""
 
-    def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
+    def improve(self, batch: SearchBatch, call: GraphCall, iterations: int) -> None:
         """Improve the labels in at most so many sweeps."""
-        from ssvm_backends.local.max_product_kernel import Search, bp_steps
+        from ssvm_backends.local.max_product_kernel import SWEEP_STATE, Sweeps, bp_steps
 
-        instance, n = batch.instance, len(batch.ids)
         variables, states, messages = batch.largest()
-        search = Search(
-            np.zeros(messages), np.zeros(states), np.zeros(2 * self._factor_states(instance.graph)),
-            np.zeros(variables, dtype=np.int32), np.zeros(2 * variables, dtype=bool), np.zeros(2),
-            np.zeros(3, dtype=np.int64),
+        sweeps = Sweeps(
+            float(self.options["damping"]), min(int(self.options["sweeps"]), iterations),
+            bool(self.options["local_search"]), np.zeros(messages), np.zeros(states),
+            np.zeros(2 * self._factor_states(batch.instance.graph)), np.zeros(variables, dtype=np.int32),
+            np.zeros(2 * variables, dtype=bool), np.zeros(1, SWEEP_STATE),
         )  # fmt: skip
-        sweeps = min(int(self.options["sweeps"]), iterations)
-        score = np.full(n, -np.inf)
-        while search.cursor[0] < n and not clock.over:
-            bp_steps(
-                instance.graph, instance.node, instance.pool, batch.ids, batch.label_ptr, batch.labels, score,
-                batch.stop, float(self.options["damping"]), sweeps, bool(self.options["local_search"]), search, BUDGET,
-            )  # fmt: skip
+        while sweeps.state[0]["example"] < len(batch.ids) and not call.clock.over:
+            bp_steps(batch, sweeps, BUDGET)
 
     @staticmethod
     def _factor_states(graph: Any) -> int:

@@ -5,21 +5,39 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ssvm_backends.graphs.graph import Graph
 from ssvm_backends.local.search import local_search, score_of
-from ssvm_dsl.ir import F64, I8, I32, I64, Bools
+from ssvm_backends.local.session import SearchBatch
+from ssvm_dsl.ir import F64, I32, Bools
 from ssvm_dsl.kernels import assign, borrow, njit
 
 #: Messages have settled when none changes by more than this part of the largest.
 _SETTLED = 1e-7
 
 
-class Search(NamedTuple):
-    """Where the search is, and its work space.
+#: Where a search is: the example, its sweep (-1: local search), factors done in this sweep; the largest change and the
+#: largest message of the sweep.
+SWEEP_STATE = np.dtype(
+    [
+        ("example", np.int64), ("sweep", np.int64), ("factors", np.int64), ("change", np.float64),
+        ("largest", np.float64),
+    ]
+)  # fmt: skip
+
+
+class Sweeps(NamedTuple):
+    """How to sweep, where the search is, and its work space.
 
     Parameters
     ----------
+    damping : float
+        Share of the old message in a new one, in [0, 1).
+    most : int
+        Sweeps over the factors for each example at most, there and back in turn.
+    polish : bool
+        Whether local search improves the best labelling in the end.
     message : ndarray of float64
         Messages of the example at hand, from each slot to its variable.
     belief : ndarray of float64
@@ -30,81 +48,61 @@ class Search(NamedTuple):
         A labelling.
     stale : ndarray of bool
         For the local search in the end.
-    change : ndarray of float64, shape (2,)
-        Largest change, and largest message, of the sweep at hand.
-    cursor : ndarray of int64, shape (3,)
-        Example, sweep (-1: local search), factors done in this sweep.
+    state : ndarray of SWEEP_STATE, shape (1,)
+        Zeros at first.
     """
 
+    damping: float
+    most: int
+    polish: bool
     message: F64
     belief: F64
     work: F64
     now: I32
     stale: Bools
-    change: F64
-    cursor: I64
+    state: NDArray[np.void]
 
 
 @njit(cache=True, nogil=True)
-def bp_steps(
-    graph: Graph, node: F64, pool: F64, ids: I64, label_ptr: I64, labels: I32, score: F64, stop: I8, damping: float,
-    sweeps: int, polish: bool, search: Search, budget: int,
-) -> None:  # fmt: skip
-    """Go on from where ``search.cursor`` says until about the budget is spent; improve labels and scores.
+def bp_steps(batch: SearchBatch, sweeps: Sweeps, budget: int) -> None:
+    """Go on from where ``sweeps.state`` says until about the budget is spent; improve labels and scores.
 
     Parameters
     ----------
-    graph : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores (finite) and tables, which may hold ``-inf`` but allow every state.
-    ids : ndarray of int64, shape (n,)
-        The examples.
-    label_ptr : ndarray of int64, shape (n + 1,)
-        Where the labels of each start.
-    labels : ndarray of int32
-        The best labellings so far, replaced by better ones.
-    score : ndarray of float64, shape (n,)
-        Written: their scores without the constants.
-    stop : ndarray of int8, shape (n,)
-        Becomes 0 where messages settled and 1 where the sweeps were used up.
-    damping : float
-        Share of the old message in a new one, in [0, 1).
-    sweeps : int
-        Sweeps over the factors for each example at most, there and back in turn.
-    polish : bool
-        Whether local search improves the best labelling in the end.
-    search : Search
-        Where the search is, in and out, and its work space.
+    batch : SearchBatch
+        ``labels`` and ``score`` are improved; ``stop`` becomes 0 where messages settled, 1 where sweeps were used up.
+    sweeps : Sweeps
+        Continued in place.
     budget : int
         About how many table entries to look at.
     """
-    g, z, node, pool = borrow(graph), borrow(search), borrow(node), borrow(pool)
-    cursor, left = z.cursor, budget
-    while cursor[0] < len(ids) and left > 0:
-        i = cursor[0]
-        e = ids[i]
+    instance, z, label_ptr = borrow(batch.instance), borrow(sweeps), batch.label_ptr
+    g, node, pool, score = instance.graph, instance.node, instance.pool, batch.score
+    at, left = z.state[0], budget
+    while at.example < len(batch.ids) and left > 0:
+        i = at.example
+        e = batch.ids[i]
         lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
-        best, now = labels[label_ptr[i] : label_ptr[i + 1]], z.now[: hi - lo]
+        best, now = batch.labels[label_ptr[i] : label_ptr[i + 1]], z.now[: hi - lo]
         first, n_factors = g.factor_ptr[e], g.factor_ptr[e + 1] - g.factor_ptr[e]
-        if cursor[1] < 0:
+        if at.sweep < 0:
             if not local_search(g, node, pool, e, best, z.stale[: 2 * (hi - lo)], np.bool_(True), budget):
                 return
             score[i] = score_of(g, node, pool, e, best)
-            cursor[0], cursor[1] = i + 1, 0
+            at.example, at.sweep = i + 1, 0
             left -= g.state_ptr[hi] - g.state_ptr[lo]
             continue
-        if cursor[2] == 0:
-            if cursor[1] == 0:
+        if at.factors == 0:
+            if at.sweep == 0:
                 z.message[: _n_messages(g, e)] = 0.0
                 score[i] = score_of(g, node, pool, e, best)
             _begin(g, node, e, z)
-        while cursor[2] < n_factors and left > 0 and sweeps > 0:
-            at = cursor[2] if cursor[1] % 2 == 0 else n_factors - 1 - cursor[2]
-            _update(g, pool, first + at, g.slot_ptr[first], g.state_ptr[lo], damping, z)
-            left -= g.table_size[first + at] * (g.slot_ptr[first + at + 1] - g.slot_ptr[first + at])
-            cursor[2] += 1
-        if cursor[2] < n_factors and sweeps > 0:
+        while at.factors < n_factors and left > 0 and z.most > 0:
+            f = first + (at.factors if at.sweep % 2 == 0 else n_factors - 1 - at.factors)
+            _update(g, pool, f, g.slot_ptr[first], g.state_ptr[lo], z)
+            left -= g.table_size[f] * (g.slot_ptr[f + 1] - g.slot_ptr[f])
+            at.factors += 1
+        if at.factors < n_factors and z.most > 0:
             return
         _decode(g, e, z.belief, now)
         reached = score_of(g, node, pool, e, now)
@@ -112,13 +110,13 @@ def bp_steps(
             score[i] = reached
             assign(best, now)
         left -= g.state_ptr[hi] - g.state_ptr[lo] + n_factors
-        settled = z.change[0] <= _SETTLED * z.change[1] and (sweeps > 0 or n_factors == 0)
-        cursor[1], cursor[2] = cursor[1] + 1, 0
-        if settled or cursor[1] >= sweeps:
-            stop[i] = 0 if settled else 1  # changes are zeros, too, where there was nothing to send
+        settled = at.change <= _SETTLED * at.largest and (z.most > 0 or n_factors == 0)
+        at.sweep, at.factors = at.sweep + 1, 0
+        if settled or at.sweep >= z.most:
+            batch.stop[i] = 0 if settled else 1  # changes are zeros, too, where there was nothing to send
             z.stale[: 2 * (hi - lo)] = True
-            cursor[1] = -1 if polish else 0
-            cursor[0] = i if polish else i + 1
+            at.sweep = -1 if z.polish else 0
+            at.example = i if z.polish else i + 1
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +127,7 @@ def _n_messages(g: Graph, e: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _begin(g: Graph, node: F64, e: int, z: Search) -> None:
+def _begin(g: Graph, node: F64, e: int, z: Sweeps) -> None:
     """Add up beliefs anew (no rounding errors pile up)."""
     lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
     base, start = g.message_ptr[g.slot_ptr[g.factor_ptr[e]]], g.state_ptr[lo]
@@ -140,11 +138,11 @@ def _begin(g: Graph, node: F64, e: int, z: Search) -> None:
             at = g.message_ptr[g.touch_slot[t]] - base
             for s in range(g.card[v]):
                 z.belief[g.state_ptr[v] - start + s] += z.message[at + s]
-    z.change[0], z.change[1] = 0.0, 0.0
+    z.state[0].change, z.state[0].largest = 0.0, 0.0
 
 
 @njit(cache=True, nogil=True)
-def _update(g: Graph, pool: F64, f: int, first_slot: int, start: int, damping: float, z: Search) -> None:
+def _update(g: Graph, pool: F64, f: int, first_slot: int, start: int, z: Sweeps) -> None:
     """Send the messages of one factor to all its variables.
 
     With d the damping, for each slot k of the factor and each state s of its variable::
@@ -166,14 +164,12 @@ def _update(g: Graph, pool: F64, f: int, first_slot: int, start: int, damping: f
         The example's first slot: messages are numbered from there.
     start : int
         The example's first state: beliefs are numbered from there.
-    damping : float
-        Share of the old message in a new one.
-    z : Search
-        ``message``, ``belief`` and ``change`` are updated in place; ``work`` is overwritten.
+    z : Sweeps
+        ``message``, ``belief`` and the largest change and message are updated in place; ``work`` is overwritten.
     """
     lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
     base, mine = g.message_ptr[first_slot], g.message_ptr[lo]
-    half = len(z.work) // 2
+    half, change, largest = len(z.work) // 2, 0.0, 0.0
     for k in range(lo, hi):
         at, belief = g.message_ptr[k] - mine, g.state_ptr[g.scope[k]] - start
         for s in range(g.card[g.scope[k]]):
@@ -191,11 +187,12 @@ def _update(g: Graph, pool: F64, f: int, first_slot: int, start: int, damping: f
             top = max(top, z.work[at + s])
         for s in range(c):
             old = z.message[to + s]
-            new = damping * old + (1.0 - damping) * (z.work[at + s] - top)
+            new = z.damping * old + (1.0 - z.damping) * (z.work[at + s] - top)
             z.message[to + s] = new
             z.belief[belief + s] += new - old
-            z.change[0] = max(z.change[0], abs(new - old))
-            z.change[1] = max(z.change[1], abs(new))
+            change, largest = max(change, abs(new - old)), max(largest, abs(new))
+    at_end = z.state[0]
+    at_end.change, at_end.largest = max(at_end.change, change), max(at_end.largest, largest)
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,8 @@ look at the clock in between, as :func:`improve_within` does.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
@@ -34,6 +36,40 @@ _WIDEST_PAIR = 65536
 
 #: Changes of each variable after which a search is taken to go round in rounding errors.
 _MAX_CHANGES = 1000
+
+
+class Neighbourhood(NamedTuple):
+    """One example's labelling, what is left to look at, and work space for the states of one or two variables.
+
+    Parameters
+    ----------
+    graph : Graph
+    node, pool : ndarray of float64
+        Unary scores and tables.
+    lo : int
+        The example's first variable.
+    labels : ndarray of int32, shape (n,)
+        The labelling.
+    stale : ndarray of bool, shape (2 n,)
+        See :func:`local_search`.
+    value : ndarray of float64
+        Sums of finite terms for each state of a variable, or of two.
+    bad : ndarray of int64
+        Numbers of forbidden terms.
+    joint, joint_bad : ndarray
+        The same for joint states of two variables.
+    """
+
+    graph: Graph
+    node: F64
+    pool: F64
+    lo: int
+    labels: I32
+    stale: Bools
+    value: F64
+    bad: I64
+    joint: F64
+    joint_bad: I64
 
 
 @njit(cache=True, nogil=True)
@@ -122,14 +158,16 @@ def local_search(
     budget : int
         About how many table entries to look at.
     """
-    g, node, pool = borrow(graph), borrow(node), borrow(pool)
+    g = borrow(graph)
     lo, n = g.var_ptr[example], g.var_ptr[example + 1] - g.var_ptr[example]
     widest = 1
     for v in range(lo, lo + n):
         widest = max(widest, g.card[v])
-    work, bad = np.empty(2 * widest), np.empty(2 * widest, np.int64)
-    joint = np.empty(min(widest * widest, _WIDEST_PAIR) if pairs else 1)
-    joint_bad = np.empty(len(joint), np.int64)
+    size = min(widest * widest, _WIDEST_PAIR) if pairs else 1
+    here = Neighbourhood(
+        g, borrow(node), borrow(pool), lo, labels, stale, np.empty(2 * widest), np.empty(2 * widest, np.int64),
+        np.empty(size), np.empty(size, np.int64),
+    )  # fmt: skip
     changes, again = 0, True
     while again and changes < _MAX_CHANGES * n:
         again = False
@@ -137,7 +175,7 @@ def local_search(
             if stale[v - lo]:
                 stale[v - lo] = False
                 budget -= g.card[v] * (1 + g.touch_ptr[v + 1] - g.touch_ptr[v])
-                if _move(g, node, pool, v, lo, labels, stale, work, bad):
+                if _move(here, v):
                     again = True
                     changes += 1
                 if budget < 0:
@@ -152,11 +190,11 @@ def local_search(
                     for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
                         u = np.int64(g.scope[k])  # as v is: each type of argument is compiled anew
                         # of two stale variables the later one looks at the pair
-                        if u == v or stale[n + u - lo] or g.card[u] * g.card[v] > len(joint):
+                        if u == v or stale[n + u - lo] or g.card[u] * g.card[v] > size:
                             continue
                         budget -= g.card[u] * g.card[v] + g.card[u] * (g.touch_ptr[u + 1] - g.touch_ptr[u])
                         budget -= g.card[v] * (g.touch_ptr[v + 1] - g.touch_ptr[v])
-                        if _move_pair(g, node, pool, v, u, lo, labels, stale, work, bad, joint, joint_bad):
+                        if _move_pair(here, v, u):
                             again = True
                             changes += 1
                 if budget < 0:
@@ -165,30 +203,23 @@ def local_search(
 
 
 @njit(cache=True, nogil=True)
-def _local(g: Graph, node: F64, pool: F64, v: int, other: int, lo: int, labels: I32, value: F64, bad: I64) -> None:
+def _local(here: Neighbourhood, v: int, other: int, value: F64, bad: I64) -> None:
     """Write for each state of v the sum of its finite terms and the number of ``-inf``; skip factors with ``other``.
 
     The equation is that of ``gain_v`` in the module, with forbidden terms counted apart.
 
     Parameters
     ----------
-    g : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores and tables.
+    here : Neighbourhood
+        Read only.
     v : int
-        The variable.
+        The variable; its own label does not matter.
     other : int
         A variable whose factors are left out, -1 for none.
-    lo : int
-        The example's first variable.
-    labels : ndarray of int32, shape (n,)
-        The example's labelling; v's own label does not matter.
-    value : ndarray of float64, shape (at least the states of v,)
-        Written: sums of finite terms.
-    bad : ndarray of int64, shape (at least the states of v,)
-        Written: numbers of forbidden terms.
+    value, bad : ndarray, shape (at least the states of v,)
+        Written.
     """
+    g, node, pool, labels, lo = here.graph, here.node, here.pool, here.labels, here.lo
     for s in range(g.card[v]):
         x = node[g.state_ptr[v] + s]
         forbidden = x == -np.inf
@@ -235,58 +266,33 @@ def _wake(g: Graph, v: int, lo: int, stale: Bools) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _move(g: Graph, node: F64, pool: F64, v: int, lo: int, labels: I32, stale: Bools, value: F64, bad: I64) -> bool:
-    """Set v to its best state given all others; return whether it changed.
-
-    Parameters
-    ----------
-    g, node, pool, v, lo
-        As for :func:`_local`.
-    labels : ndarray of int32, shape (n,)
-        The example's labelling, changed in place.
-    stale : ndarray of bool, shape (2 n,)
-        As for :func:`local_search`; after a change all neighbours are marked.
-    value, bad : ndarray
-        Work space for the states of v.
-    """
-    _local(g, node, pool, v, np.int64(-1), lo, labels, value, bad)
+def _move(here: Neighbourhood, v: int) -> bool:
+    """Set v to its best state given all others, and mark its neighbours; return whether it changed."""
+    labels, value, bad, lo = here.labels, here.value, here.bad, here.lo
+    _local(here, v, np.int64(-1), value, bad)
     now = labels[v - lo]
     best = now
-    for s in range(g.card[v]):
+    for s in range(here.graph.card[v]):
         if _better(value[s], bad[s], value[best], bad[best]):
             best = s
     if best == now:
         return False
     labels[v - lo] = best
-    _wake(g, v, lo, stale)
+    _wake(here.graph, v, lo, here.stale)
     return True
 
 
 @njit(cache=True, nogil=True)
-def _move_pair(
-    g: Graph, node: F64, pool: F64, v: int, u: int, lo: int, labels: I32, stale: Bools, value: F64, bad: I64,
-    joint: F64, joint_bad: I64,
-) -> bool:  # fmt: skip
-    """Set v and u to their best joint state given all others; return whether they changed.
+def _move_pair(here: Neighbourhood, v: int, u: int) -> bool:
+    """Set two variables that share a factor to their best joint state given all others; return whether they changed.
 
-    Parameters
-    ----------
-    g, node, pool, lo
-        As for :func:`_local`.
-    v, u : int
-        Two variables that share a factor.
-    labels : ndarray of int32, shape (n,)
-        The example's labelling, changed in place.
-    stale : ndarray of bool, shape (2 n,)
-        As for :func:`local_search`; after a change the neighbours of the variables that changed are marked.
-    value, bad : ndarray
-        Work space for the states of both variables, those of v first.
-    joint, joint_bad : ndarray
-        Work space for their joint states.
+    The neighbours of the variables that changed are marked.
     """
+    g, pool, lo, labels, stale = here.graph, here.pool, here.lo, here.labels, here.stale
+    value, bad, joint, joint_bad = here.value, here.bad, here.joint, here.joint_bad
     c_v, c_u = g.card[v], g.card[u]
-    _local(g, node, pool, v, u, lo, labels, value, bad)
-    _local(g, node, pool, u, v, lo, labels, value[c_v:], bad[c_v:])
+    _local(here, v, u, value, bad)
+    _local(here, u, v, value[c_v:], bad[c_v:])
     for s in range(c_v):
         for t in range(c_u):
             joint[s * c_u + t] = value[s] + value[c_v + t]

@@ -7,30 +7,28 @@ allowed.  The search improves it example by example; what time or the user cut s
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.graphs.by_example import pack_arrays
-from ssvm_backends.graphs.graph import Instance, build_graph
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_dsl.ir import I8, I32, I64, Program, Question, Solution, Stop, label_ptr, members, pointers
-from ssvm_dsl.plugin_api import Clock
+from ssvm_backends.graphs.graph import Instance
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.graphs.session import GraphCall, GraphSession, labels_by_example
+from ssvm_dsl.ir import F64, I8, I32, I64, Program, Question, Solution, label_ptr, members, pointers
 
 #: Table entries between two looks at the clock; some 10 to 40 ms.
 BUDGET = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What a search works on.
+class SearchBatch(NamedTuple):
+    """What a search works on, and where it writes.
 
     Parameters
     ----------
     instance : Instance
+        Unary scores are finite; tables may hold ``-inf`` but allow every state.
     ids : ndarray of int64, shape (n,)
         The examples, as numbered in the instance.
     numbers : ndarray of int64, shape (n,)
@@ -39,6 +37,8 @@ class Batch:
         Where the labels of each start.
     labels : ndarray of int32
         The best labellings so far, to be improved in place.
+    score : ndarray of float64, shape (n,)
+        Written: their scores without the constants.
     stop : ndarray of int8, shape (n,)
         Why the search ended; to be set where it is not for lack of time.
     """
@@ -48,6 +48,7 @@ class Batch:
     numbers: I64
     label_ptr: I64
     labels: I32
+    score: F64
     stop: I8
 
     def largest(self) -> tuple[int, int, int]:
@@ -61,43 +62,31 @@ class Batch:
         return variables, states, numbers
 
 
-class HeuristicSession(ABC):
-    """Improves labellings of the examples asked for.
-
-    Parameters
-    ----------
-    program : Program
-    options : mapping
-        The backend's options.
-    """
-
-    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
-        self.program, self.options = program, options
-        self.graph = build_graph(program)
+class HeuristicSession(GraphSession):
+    """Improves labellings of the examples asked for."""
 
     @abstractmethod
-    def search(self, batch: Batch, clock: Clock, iterations: int) -> None:
+    def improve(self, batch: SearchBatch, call: GraphCall, iterations: int) -> None:
         """Improve ``batch.labels`` and set ``batch.stop``; ``iterations`` is the limit asked for (or very large)."""
+
+    def search(self, call: GraphCall) -> None:
+        """Improve what there is to start from."""
+        limit, reduced = call.clock.limits.iterations, call.reduced
+        call.labels[:] = start_labels(self.program, reduced, call.ids, call.starts)
+        call.there[:] = True
+        score = np.full(call.n_examples, -np.inf)
+        batch = SearchBatch(call.instance, reduced.ids, call.ids, call.label_ptr, call.labels, score, call.stop)
+        self.improve(batch, call, np.iinfo(np.int32).max if limit is None else limit)
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        ids, clock, limits = question.ids(self.program), Clock.start(question.limits), question.limits
-        reduced = reduce_problem(self.program, self.graph, question)
-        labels = start_labels(self.program, reduced, ids, question.warm)
-        stop = np.full(len(ids), Stop.TIME, dtype=np.int8)
-        batch = Batch(reduced.instance, reduced.ids, ids, reduced.label_ptr, labels, stop)
-        try:
-            self.search(batch, clock, np.iinfo(np.int32).max if limits.iterations is None else limits.iterations)
-        except KeyboardInterrupt:
-            stop[stop == Stop.TIME] = Stop.INTERRUPTED
-        bound = np.full(len(ids), np.nan)
-        solution = pack_arrays(self.program, question.theta, ids, reduced, labels, reduced.feasible.copy(), bound, stop)
-        ptr = label_ptr(self.program, ids)
-        solution.warm = {e: solution.labels[ptr[i] : ptr[i + 1]] for i, e in enumerate(ids.tolist())}
+        solution = super().solve(question)
+        everywhere = np.ones(len(solution.stop), np.bool_)
+        solution.warm = labels_by_example(self.program, question.ids(self.program), solution.labels, everywhere)
         return solution
 
 
-def start_labels(program: Program, reduced: Reduced, ids: I64, warm: Any) -> I32:
+def start_labels(program: Program, reduced: Reduced, ids: I64, warm: Mapping[int, I32]) -> I32:
     """Return labels of what is left: those of ``warm`` (by example) where they are open, else the best unary scores."""
     graph = reduced.instance.graph
     variables = members(graph.var_ptr, reduced.ids)
@@ -110,7 +99,7 @@ def start_labels(program: Program, reduced: Reduced, ids: I64, warm: Any) -> I32
     owner = np.repeat(np.arange(len(card)), card)[hits]
     labels = np.zeros(len(card), dtype=np.int32)
     labels[owner[::-1]] = (hits - ptr[owner])[::-1]
-    if not isinstance(warm, dict) or not warm:
+    if not warm:
         return labels
     empty = [np.full(int(n), -1, np.int32) for n in np.diff(label_ptr(program, ids))]
     full = np.concatenate([warm.get(e, none) for e, none in zip(ids.tolist(), empty, strict=True)] or [labels])

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.programs.cp_models import empty_model
 from ssvm_backends.programs.local_polytope import LocalPolytope, Priced, first_incumbent
 from ssvm_backends.programs.session import Kept, ProgramAnswer, run_interruptibly
 from ssvm_backends.programs.side_rows import SideRows
@@ -136,7 +135,9 @@ class CpSat:
         return _answer(priced, integers, solver, stop, start)
 
     def _model(self, polytope: LocalPolytope, integers: IntegerLosses, closed: Any, start: I32, clock: Clock) -> Any:
-        model, frame = empty_model(), self._frame(polytope, clock)
+        from ortools.sat.python import cp_model
+
+        model, frame = cp_model.CpModel(), self._frame(polytope, clock)
         clock.afford(SEARCH_SECONDS * polytope.nnz)
         model.proto.copy_from(frame.proto)
         for column in np.flatnonzero(closed).tolist():
@@ -170,7 +171,9 @@ def _frame(polytope: LocalPolytope, clock: Clock) -> Any:
     ------
     OutOfTime
     """
-    model, matrix = empty_model(), polytope.matrix
+    from ortools.sat.python import cp_model
+
+    model, matrix = cp_model.CpModel(), polytope.matrix
     for column in range(polytope.n_columns):
         model.proto.variables.add().domain.extend([0, 1])
         if column % LOOK_EVERY == 0:

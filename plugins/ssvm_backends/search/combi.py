@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.graphs.by_example import ReducedSession
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance, graph_bytes
-from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.graphs.session import ExampleGraphSession, GraphCall
 from ssvm_dsl.ir import I32, Need, Program, Question, Solution, Stop, Task
 from ssvm_dsl.plugin_api import Clock, ExampleAnswer, Verdict
 
@@ -57,7 +56,7 @@ class Combi:
         return CombiSession(program, options)
 
 
-class CombiSession(ReducedSession):
+class CombiSession(ExampleGraphSession):
     """Solves example by example; see :mod:`ssvm_backends.search.solve`."""
 
     def solve(self, question: Question) -> Solution:
@@ -68,7 +67,7 @@ class CombiSession(ReducedSession):
             return k_best(self.program, self.graph, question, self.options)
         return super().solve(question)
 
-    def first_labels(self, reduced: Reduced, clock: Clock) -> list[I32]:
+    def first_labels(self, call: GraphCall) -> list[I32]:
         """Return a labelling of each of the first examples, as many as a part of the time allows; none without limit.
 
         So none of them is left empty-handed where the search of those before it takes longer than its share.
@@ -76,21 +75,21 @@ class CombiSession(ReducedSession):
         from ssvm_backends.search.solve import quick_labelling
 
         found: list[I32] = []
+        reduced, clock = call.reduced, call.clock
         end = clock.end if clock.end == np.inf else perf_counter() + FIRST_SHARE * clock.left
         for place, here in enumerate(reduced.ids.tolist() if end < np.inf else ()):
             if perf_counter() >= end:
                 break
-            found.append(quick_labelling(reduced.instance, here) if reduced.feasible[place] else np.zeros(0, np.int32))
+            found.append(quick_labelling(call.instance, here) if reduced.feasible[place] else np.zeros(0, np.int32))
         return found
 
-    def solve_one(
-        self, instance: Instance, example: int, clock: Clock, warm: Any, start: I32 | None = None
-    ) -> ExampleAnswer:
+    def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the optimum, or the best labelling and bound at the time limit."""
         from ssvm_backends.search.solve import quick_labelling, solve_task
         from ssvm_backends.search.split import single
         from ssvm_backends.search.subproblem import MOVES, Setup, accuracy, terms_of, trivial_bound
 
+        instance, example = call.instance, int(call.reduced.ids[place])
         if clock.left < LAYING_OUT * n_entries(instance, example):
             return hasty(instance, example, start)
         alone = single(instance, example)

@@ -20,10 +20,10 @@ import numpy as np
 from ssvm_backends.dual.answers.state_bounds import reparametrised
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.dual.sequential import trws
-from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Graph, Instance, make_graph
 from ssvm_backends.graphs.neighbours import given_others
+from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_backends.graphs.reduce import Reduced, condition, reduce_problem
 from ssvm_backends.local.search import score_of
 from ssvm_backends.search.solve import solve_task

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ssvm_backends.graphs.by_example import check_lists, pack_ranked
 from ssvm_backends.graphs.deadline import TimeUp
+from ssvm_backends.graphs.ranked_lists import check_lists, pack_ranked
 from ssvm_dsl.ir import F64, I32, I64, Program, Question, Solution
 from ssvm_dsl.plugin_api import Clock, Ranked, Subspace, SubspaceSolver, answer_each, k_best_of
 

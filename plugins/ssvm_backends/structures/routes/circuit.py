@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_backends.programs.cp_models import empty_model
 from ssvm_backends.programs.ortools_modules import import_ortools
 from ssvm_backends.programs.session import run_interruptibly
 from ssvm_backends.structures.verdicts import verdict
@@ -115,7 +114,7 @@ class CircuitSession(ExampleSession):
         if (forced & (tail == head)).any() or (group.meta["all_nodes"][k] and min(map(len, ways)) < n_nodes):
             return Found(None, -np.inf)
         whole, unit, excess = whole_gains(np.where(forced | ~open_, 0.0, gain))
-        model = empty_model()
+        model = cp_model.CpModel()
         arcs = [(int(t), int(h), model.new_bool_var("")) for t, h in zip(tail[open_], head[open_], strict=True)]
         literals = [literal for _, _, literal in arcs]
         for place in np.flatnonzero(forced[open_]):

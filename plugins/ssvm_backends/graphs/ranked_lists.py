@@ -1,0 +1,80 @@
+"""The k best labellings of each example of a batch: how many fit, and the solution made of their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ssvm_backends.graphs.session import FEASIBLE, FINISHED, INFEASIBLE, NONE
+from ssvm_dsl.errors import TooLargeError
+from ssvm_dsl.ir import F64, I8, I32, I64, Program, Solution, Theta, label_ptr, score_labels
+
+#: Bytes that the parts of one example may take when labellings are listed, and what a part takes besides its labels.
+MEMORY, PART = 2.0**31, 500.0
+
+
+def pack_ranked(
+    program: Program, theta: Theta, ids: I64, ptr: I64, lift: Callable[[I32], I32], found: list[list[I32]], stop: I8,
+    k: int,
+) -> Solution:  # fmt: skip
+    """Return a solution of the task ``kbest`` from labellings of what was left of the examples.
+
+    Parameters
+    ----------
+    ptr : ndarray of int64, shape (n + 1,)
+        Where the labels of what was left of each example start.
+    lift : callable
+        Makes packed labels of the examples of packed labels of what was left.
+    found : list of list of ndarray of int32
+        The best labellings of each example, best first up to rounding; they are put in the order of their scores
+        computed anew.
+    stop : ndarray of int8, shape (n,)
+        Lists of examples that were cut short may be incomplete.
+    k : int
+    """
+    full_ptr, n = label_ptr(program, ids), len(ids)
+    left, there = np.zeros((k, int(ptr[-1])), dtype=np.int32), np.zeros((k, n), dtype=bool)
+    for i, listed in enumerate(found):
+        there[: len(listed), i] = True
+        for rank, labels in enumerate(listed):
+            left[rank, ptr[i] : ptr[i + 1]] = labels
+    labels = np.stack([lift(row) for row in left]) if k else np.zeros((0, int(full_ptr[-1])), np.int32)
+    score = np.stack([score_labels(program, theta, row, ids) for row in labels])
+    score[~there] = -np.inf
+    _sort(labels, score, full_ptr)
+    missing = np.where(stop == FINISHED, INFEASIBLE, NONE)
+    primal = np.where(there[0], FEASIBLE, missing).astype(np.int8)
+    bound = np.where((stop == FINISHED) | there[0], score[0], np.nan)
+    return Solution(labels, score, bound, stop, primal)
+
+
+def check_lists(n_variables: I64, k: int) -> None:
+    """Refuse a k whose parts do not fit: in Lawler's method each labelling splits off one for each variable.
+
+    Parameters
+    ----------
+    n_variables : ndarray of int64, shape (n,)
+        Of each example.
+    k : int
+
+    Raises
+    ------
+    TooLargeError
+    """
+    longest = float(n_variables.max(initial=1))
+    each = max(longest, 1.0) * (4.0 * longest + PART)
+    if k * each > MEMORY:
+        text = f"the {k} best labellings of {longest:.0f} variables may need {k * each / 2**30:.1f} GiB"
+        text += f" ({MEMORY / 2**30:g} are allowed); ask for at most {int(MEMORY // each)}"
+        raise TooLargeError(text)
+
+
+def _sort(labels: I32, score: F64, ptr: I64) -> None:
+    """Put labellings of equal score up to rounding in the order of their scores computed anew."""
+    for i in np.flatnonzero((score[1:] > score[:-1]).any(axis=0)):
+        order: NDArray[np.intp] = np.argsort(-score[:, i], kind="stable")
+        score[:, i] = score[order, i]
+        mine = slice(int(ptr[i]), int(ptr[i + 1]))
+        labels[:, mine] = labels[order, mine]

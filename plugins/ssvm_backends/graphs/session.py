@@ -1,0 +1,279 @@
+"""The base of sessions that work on graphs: states that are ruled out are taken out, what is left is solved, labels
+are lifted back and scored again.
+
+A backend fills in :meth:`GraphSession.search`, which works on a :class:`GraphCall` in place: everything that it has
+written there by the time limit, or by Ctrl-C, is the answer.  A kernel over the whole batch runs in slices
+(:meth:`GraphCall.run`); a solver that looks at one example at a time fills in :meth:`ExampleGraphSession.solve_one`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ssvm_backends.graphs.graph import Instance, build_graph
+from ssvm_backends.graphs.reduce import Reduced, reduce_problem
+from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.ir import (
+    F64,
+    I8,
+    I32,
+    I64,
+    Bools,
+    Primal,
+    Program,
+    Question,
+    Solution,
+    Stop,
+    Theta,
+    label_ptr,
+    score_labels,
+)
+from ssvm_dsl.plugin_api import Clock, ExampleAnswer, answer_each
+
+#: Codes as plain numbers: looking at a member of an enumeration costs more than comparing a small array.
+FINISHED, TIME, INTERRUPTED = int(Stop.FINISHED), int(Stop.TIME), int(Stop.INTERRUPTED)
+FEASIBLE, NONE, INFEASIBLE = int(Primal.FEASIBLE), int(Primal.NONE), int(Primal.INFEASIBLE)
+
+
+@dataclass(eq=False)
+class GraphCall:
+    """One question, what is left of its examples, and the answer as far as it is known.
+
+    Parameters
+    ----------
+    program : Program
+    question : Question
+    clock : Clock
+        Started with the call.
+    reduced : Reduced
+        What is left of the examples.
+    labels : ndarray of int32
+        The best labellings of what is left, packed over ``label_ptr``.
+    there : ndarray of bool, shape (n,)
+        Whether an example has a labelling.
+    bound : ndarray of float64, shape (n,)
+        Upper bounds; ``nan`` where there are none, ``-inf`` proves that there is no labelling, or leaves the bound of
+        an exact answer to the score of its labels.
+    excess : ndarray of float64, shape (n,)
+        How far the best score may be above that bound.
+    stop : ndarray of int8, shape (n,)
+        Why the search ended: for lack of time, unless said otherwise.
+    warm : object
+        What to start from next time.
+    stats : dict
+    state : object
+        What the session has prepared for this call.
+    """
+
+    program: Program
+    question: Question
+    clock: Clock
+    reduced: Reduced
+    label_ptr: I64
+    labels: I32
+    there: Bools
+    bound: F64
+    excess: F64
+    stop: I8
+    warm: Any = None
+    stats: dict[str, Any] = field(default_factory=dict)
+    state: Any = None
+
+    @classmethod
+    def start(cls, program: Program, question: Question, reduced: Reduced, clock: Clock) -> GraphCall:
+        """Return a call about which nothing is known."""
+        n, ptr = len(reduced.ids), reduced.label_ptr
+        return cls(
+            program, question, clock, reduced, ptr, np.zeros(int(ptr[-1]), np.int32), np.zeros(n, np.bool_),
+            np.full(n, np.nan), np.zeros(n), np.full(n, TIME, np.int8),
+        )  # fmt: skip
+
+    def retake(self, reduced: Reduced) -> None:
+        """Begin again with something else left of the examples."""
+        fresh = GraphCall.start(self.program, self.question, reduced, self.clock)
+        self.reduced, self.label_ptr, self.labels = reduced, fresh.label_ptr, fresh.labels
+        self.bound, self.stop = fresh.bound, fresh.stop
+
+    @property
+    def ids(self) -> I64:
+        """The examples asked for, as the program numbers them."""
+        return self.question.ids(self.program)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples asked for."""
+        return len(self.stop)
+
+    @property
+    def instance(self) -> Instance:
+        """What is left."""
+        return self.reduced.instance
+
+    @property
+    def starts(self) -> Mapping[int, Any]:
+        """What earlier answers left for each example."""
+        return self.question.warm if isinstance(self.question.warm, dict) else {}
+
+    def run(self, step: Callable[[], bool]) -> bool:
+        """Repeat a slice of work until it returns True or time is up; return whether it did."""
+        while not self.clock.over:
+            if step():
+                return True
+        return False
+
+    def take(self, answers: list[ExampleAnswer]) -> None:
+        """Take over the answers for the examples, in their order."""
+        ptr = self.label_ptr
+        for i, answer in enumerate(answers):
+            self.there[i], self.bound[i], self.stop[i] = answer.labels is not None, answer.bound, answer.stop
+            if answer.labels is not None:
+                self.labels[ptr[i] : ptr[i + 1]] = answer.labels
+            for key, value in answer.stats.items():
+                self.stats[key] = self.stats.get(key, 0) + value
+        warm = zip(self.ids.tolist(), answers, strict=True)
+        self.warm = {number: answer.warm for number, answer in warm if answer.warm is not None} or None
+
+    def solution(self) -> Solution:
+        """Return the solution; a bound that rounding left below its labelling's score is lifted to it."""
+        found = pack_arrays(
+            self.program, self.question.theta, self.ids, self.reduced, self.labels, self.there & self.reduced.feasible,
+            self.bound, self.stop,
+        )  # fmt: skip
+        found.bound += self.excess
+        found.warm, found.stats = self.warm, self.stats
+        return found
+
+
+class GraphSession(ABC):
+    """Answers questions about the graphs of a program.
+
+    Parameters
+    ----------
+    program : Program
+    options : mapping
+        The backend's options.
+
+    Attributes
+    ----------
+    compact : bool
+        Whether variables of a single state are always taken out; the solver does not take them.
+    """
+
+    compact = False
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        self.program, self.options = program, options
+        self.graph = build_graph(program)
+
+    @abstractmethod
+    def search(self, call: GraphCall) -> None:
+        """Fill in the answer of a call, in place, until all is done or its clock is over.
+
+        Raises
+        ------
+        OutOfTime, KeyboardInterrupt
+            What is filled in by then is the answer; where ``stop`` was not set, time or Ctrl-C is the reason.
+        """
+
+    def solve(self, question: Question) -> Solution:
+        """Answer a question about labellings; see :class:`~ssvm_dsl.plugin_api.Session`."""
+        return self.searched(question).solution()
+
+    def searched(self, question: Question) -> GraphCall:
+        """Return the call of a question after the search."""
+        call = self.begin(question)
+        try:
+            with suppress(OutOfTime):
+                self.search(call)
+        except KeyboardInterrupt:
+            call.stop[call.stop == TIME] = INTERRUPTED
+        return call
+
+    def begin(self, question: Question) -> GraphCall:
+        """Return the call of a question, with what is left of its examples."""
+        clock = Clock.start(question.limits)
+        reduced = reduce_problem(self.program, self.graph, question, always=self.compact)
+        return GraphCall.start(self.program, question, reduced, clock)
+
+
+class ExampleGraphSession(GraphSession):
+    """Solves example by example."""
+
+    @abstractmethod
+    def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
+        """Answer for one example, of which at least one variable is left.
+
+        Parameters
+        ----------
+        call : GraphCall
+        place : int
+            Which of the examples asked for.
+        clock : Clock
+            Its share of the time.
+        start : ndarray of int32, optional
+            Its first labelling, where there is one.
+        """
+
+    def first_labels(self, call: GraphCall) -> list[I32]:
+        """Return labellings of the first examples, before any of them is solved: what they have in any case."""
+        return []
+
+    def search(self, call: GraphCall) -> None:
+        """Answer one example after the other, each with its share of the time; trivial ones need no solver."""
+        first, left = self.first_labels(call), call.instance.graph
+
+        def one(place: int, example: int, mine: Clock) -> ExampleAnswer:
+            here = int(call.reduced.ids[place])
+            if not call.reduced.feasible[place]:
+                return ExampleAnswer(bound=-np.inf)
+            if left.var_ptr[here] == left.var_ptr[here + 1]:
+                return ExampleAnswer(np.zeros(0, np.int32), bound=float(call.instance.const[here]))
+            return self.solve_one(call, place, mine, first[place] if place < len(first) else None)
+
+        def missing(why: Stop) -> ExampleAnswer:
+            return ExampleAnswer(stop=why)
+
+        call.take(answer_each(call.ids, call.clock, one, missing))
+        for place, labels in enumerate(first):
+            if not call.there[place] and np.isnan(call.bound[place]):
+                call.there[place] = True
+                call.labels[call.label_ptr[place] : call.label_ptr[place + 1]] = labels
+
+
+def pack_arrays(
+    program: Program, theta: Theta, ids: I64, reduced: Reduced, labels: I32, there: Bools, bound: F64, stop: I8
+) -> Solution:
+    """Return a solution from labels and bounds of what was left of the examples.
+
+    Scores are computed again from the full labels; a bound that rounding left below its labelling's score is lifted to
+    it.
+
+    Parameters
+    ----------
+    labels : ndarray of int32
+        Packed over ``reduced.ids``.
+    there : ndarray of bool, shape (n,)
+        Whether there is a labelling.
+    bound : ndarray of float64, shape (n,)
+        Upper bounds, ``nan`` where there are none; ``-inf`` proves that there is no labelling.
+    stop : ndarray of int8, shape (n,)
+    """
+    full = reduced.lift(labels)
+    score = np.where(there, score_labels(program, theta, full, ids), -np.inf)
+    there = there & (score > -np.inf)
+    bound = np.where(reduced.feasible, bound, -np.inf)
+    bound = np.where(bound < score, score, bound)
+    primal = np.where(there, FEASIBLE, np.where(bound == -np.inf, INFEASIBLE, NONE))
+    return Solution(full, score, bound, stop, primal.astype(np.int8))
+
+
+def labels_by_example(program: Program, ids: I64, labels: I32, there: Bools) -> dict[int, I32]:
+    """Return the labels of the examples that have some, by their numbers: what a later call may start from."""
+    ptr = label_ptr(program, ids)
+    return {int(ids[i]): labels[ptr[i] : ptr[i + 1]] for i in np.flatnonzero(there).tolist()}
