@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.literals import Literals
+from ssvm_backends.structures.literals import Literals, best_states
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import njit, pack, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels import borrow, njit, pack, packed_flags, packed_ints, packed_longs
 from ssvm_dsl.plugin_api import CompiledOracle
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def structure_oracle(
     Parameters
     ----------
     function : numba cfunc
+        In a module of its own, because numba compiles what is called by its address as soon as it is defined.
     session : StructureSession
     records : sequence of tuple of ndarray
         For each group of constraints what its kernel reads besides literals: the same arrays in all groups.
@@ -43,15 +44,62 @@ def structure_oracle(
     return CompiledOracle(function, *pack(*arrays), 0, operations)
 
 
-@njit
-def n_groups_in(longs: I64) -> int:
-    """Return the number of groups of constraints."""
-    return int(packed_longs(longs, 0)[0])
+class OracleCall(NamedTuple):
+    """One call of a compiled oracle: one example as kernels of batches take it.
+
+    Parameters
+    ----------
+    ints, longs : ndarray of int32 and of int64
+        As :func:`structure_oracle` packs them.
+    node : ndarray of float64, shape (S,)
+        Unary scores, ``-inf`` at states that are ruled out.
+    ids, ptr : ndarray of int64, shape (1,)
+        The example, and where its labels start.
+    labels : ndarray of int32
+        Written.
+    feasible : ndarray of bool, shape (1,)
+        Set to false where nothing satisfies a constraint.
+    """
+
+    ints: I32
+    longs: I64
+    node: F64
+    ids: I64
+    ptr: I64
+    labels: I32
+    feasible: Bools
+
+
+@njit(inline="always")
+def begin_call(ints: I32, longs: I64, example: int, node: F64, labels: I32) -> OracleCall:
+    """Return the record of a call; the variables that are in no constraint have their best states already."""
+    ints, longs, node, labels = borrow(ints), borrow(longs), borrow(node), borrow(labels)
+    ids, ptr, feasible = np.full(1, example), np.zeros(1, np.int64), np.ones(1, dtype=np.bool_)
+    best_states(places_in(ints, longs), packed_flags(ints, longs, 3), node, ids, ptr, labels, feasible)
+    return OracleCall(ints, longs, node, ids, ptr, labels, feasible)
 
 
 @njit
-def literals_in(ints: I32, longs: I64, first: int) -> Literals:
+def end_call(call: OracleCall) -> float:
+    """Return the score of the labels, without the constant; ``-inf`` where a constraint is not satisfied."""
+    total, places = 0.0, places_in(call.ints, call.longs)
+    lo = places.var_ptr[call.ids[0]]
+    for v in range(lo, places.var_ptr[call.ids[0] + 1]):
+        total += call.node[places.state_ptr[v] + call.labels[v - lo]]
+    return total if call.feasible[0] else -np.inf
+
+
+@njit(inline="always")
+def group_arrays(longs: I64, n_arrays: int) -> range:
+    """Return the number of the first array of each group of constraints, which has n arrays besides its literals."""
+    size = OF_LITERALS + n_arrays
+    return range(SHARED, SHARED + size * packed_longs(longs, 0)[0], size)
+
+
+@njit
+def literals_in(call: OracleCall, first: int) -> Literals:
     """Return the literals of the group whose arrays begin at number ``first``."""
+    ints, longs = call.ints, call.longs
     return Literals(
         packed_longs(longs, 1),
         packed_longs(longs, 2),
@@ -69,18 +117,3 @@ def places_in(ints: I32, longs: I64) -> Literals:
     none, nothing = longs[:0], ints[:0]
     flags = packed_flags(ints, longs, 3)[:0]
     return Literals(packed_longs(longs, 1), packed_longs(longs, 2), none, none, nothing, nothing, flags)
-
-
-@njit
-def free_in(ints: I32, longs: I64) -> Bools:
-    """Return which variables are in no constraint."""
-    return packed_flags(ints, longs, 3)
-
-
-@njit
-def score_of(places: Literals, example: int, node: F64, labels: I32) -> float:
-    """Return the sum of the unary scores of a labelling."""
-    total, lo = 0.0, places.var_ptr[example]
-    for v in range(lo, places.var_ptr[example + 1]):
-        total += node[places.state_ptr[v] + labels[v - lo]]
-    return total
