@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
-from ssvm_backends.structures.spanning_trees.projective import sum_projective
+from ssvm_backends.structures.spanning_trees.projective import sum_projective, tree_items
 from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, StructuredSVM, chain
 
 
@@ -59,8 +59,10 @@ def test_tied_arcs_share_their_probability(scale, n, single):
     np.fill_diagonal(w, -np.inf)
     for add_up in (sum_projective, sum_arborescences):
         probability = np.zeros((n + 1) ** 2)
-        work = (np.zeros((3, (n + 1) ** 2)),) if add_up is sum_projective else ()
-        total = add_up(n, single, w.ravel().copy(), *work, probability)
+        items = tree_items(n, True)
+        total = add_up(n, single, w.ravel().copy(), items if add_up is sum_projective else probability)
+        if add_up is sum_projective:
+            probability = items.outer[(n + 1) ** 2 : 2 * (n + 1) ** 2]
         assert total == pytest.approx(n * scale, rel=1e-12, abs=4.0 * n)
         by_token = probability.reshape(n + 1, n + 1)[:, 1:].sum(axis=0)
         assert np.allclose(by_token, 1.0)

@@ -8,7 +8,7 @@ import pytest
 
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.matrix_tree import by_forests, sum_arborescences
-from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective
+from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
 from structures.trees_by_hand import all_trees, is_projective, is_tree, sums, tree_score
 
 KINDS = ["normal", "integer", "sparse", "huge", "two-cycles"]
@@ -32,9 +32,9 @@ def arcs(rng, n, kind):
 
 def best(w, single, projective):
     n = len(w) - 1
-    heads, work = np.zeros(n + 1, np.int32), np.zeros((2, (n + 1) ** 2))
+    heads = np.zeros(n + 1, np.int32)
     if projective:
-        found = best_projective(n, single, w.ravel().copy(), work[0], work[1], heads)
+        found = best_projective(n, single, w.ravel().copy(), tree_items(n, True), heads)
     else:
         found = best_arborescence(n, single, w.ravel().copy(), heads)
     return tuple(heads.tolist()) if found else None
@@ -44,7 +44,9 @@ def totals(w, single, projective):
     n = len(w) - 1
     probability = np.zeros((n + 1) ** 2)
     if projective:
-        log_z = sum_projective(n, single, w.ravel().copy(), np.zeros((3, (n + 1) ** 2)), probability)
+        items = tree_items(n, True)
+        log_z = sum_projective(n, single, w.ravel().copy(), items)
+        probability = items.outer[(n + 1) ** 2 : 2 * (n + 1) ** 2]
     else:
         log_z = sum_arborescences(n, single, w.ravel().copy(), probability)
     return log_z, probability.reshape(n + 1, n + 1)

@@ -10,7 +10,7 @@ from ssvm_backends.structures.arcs import arc_matrix, choose_arcs
 from ssvm_backends.structures.literals import Literals, set_literals, spread_marginals, write_gains
 from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arborescence
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
-from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective
+from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
 from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit, packed_flags, packed_ints, packed_longs
 
@@ -59,14 +59,23 @@ def largest(literals: Literals, n: I64, ids: I64) -> tuple[int, int]:
     return tokens, most
 
 
-@njit(cache=True, nogil=True)
-def best_trees(
-    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+@njit(cache=True, nogil=True, inline="always")
+def choose_trees(
+    projective: bool,
+    literals: Literals,
+    trees: Trees,
+    node: F64,
+    ids: I64,
+    label_ptr: I64,
+    labels: I32,
+    feasible: Bools,
 ) -> None:
     """Write the labels of the best tree of every constraint of some examples.
 
     Parameters
     ----------
+    projective : bool
+        Whether trees have to be projective: a constant, so that the one algorithm is compiled.
     literals, trees
         Read only.
     node : ndarray of float64, shape (S,)
@@ -80,54 +89,43 @@ def best_trees(
     feasible : ndarray of bool, shape (n,)
         Set to false where there is no tree.
     """
-    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
     tokens, most = largest(literals, trees.n, ids)
     gain, chosen, heads = np.empty(most), np.empty(most, dtype=np.bool_), np.empty(tokens + 1, dtype=np.int32)
     matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
+    items = tree_items(tokens if projective else 0, False)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
-            first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
+            first, stop, n = literals.literal_ptr[k], literals.literal_ptr[k + 1], trees.n[k]
             write_gains(literals, node, lo, k, False, gain)
-            head, dependent = trees.head[first:stop], trees.dependent[first:stop]
-            found = arc_matrix(trees.n[k], head, dependent, gain, False, matrix, literal)
-            found = found and best_arborescence(trees.n[k], trees.single_root[k], matrix, heads)
+            found = arc_matrix(n, trees.head[first:stop], trees.dependent[first:stop], gain, False, matrix, literal)
+            if projective:
+                found = found and best_projective(n, trees.single_root[k], matrix, items, heads)
+            else:
+                found = found and best_arborescence(n, trees.single_root[k], matrix, heads)
             if found:
-                choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
+                choose_arcs(n, heads, literal, chosen[: stop - first])
                 set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
             else:
                 feasible[e] = False
 
 
 @njit(cache=True, nogil=True)
+def best_trees(
+    literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
+) -> None:
+    """Write the labels of the best trees; arguments as of :func:`choose_trees`."""
+    literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
+    choose_trees(False, literals, trees, node, ids, label_ptr, labels, feasible)
+
+
+@njit(cache=True, nogil=True)
 def best_projective_trees(
     literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
 ) -> None:
-    """Write the labels of the best projective tree of every constraint of some examples.
-
-    Parameters
-    ----------
-    literals, trees, node, ids, label_ptr, labels, feasible
-        As for :func:`best_trees`.
-    """
+    """Write the labels of the best projective trees; arguments as of :func:`choose_trees`."""
     literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
-    tokens, most = largest(literals, trees.n, ids)
-    gain, chosen, heads = np.empty(most), np.empty(most, dtype=np.bool_), np.empty(tokens + 1, dtype=np.int32)
-    matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
-    span, arc = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2)
-    for e in range(len(ids)):
-        lo = literals.var_ptr[ids[e]]
-        for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
-            first, stop = literals.literal_ptr[k], literals.literal_ptr[k + 1]
-            write_gains(literals, node, lo, k, False, gain)
-            head, dependent = trees.head[first:stop], trees.dependent[first:stop]
-            found = arc_matrix(trees.n[k], head, dependent, gain, False, matrix, literal)
-            found = found and best_projective(trees.n[k], trees.single_root[k], matrix, span, arc, heads)
-            if found:
-                choose_arcs(trees.n[k], heads, literal, chosen[: stop - first])
-                set_literals(literals, node, lo, k, chosen, labels[label_ptr[e] :])
-            else:
-                feasible[e] = False
+    choose_trees(True, literals, trees, node, ids, label_ptr, labels, feasible)
 
 
 @njit(cache=True, nogil=True)
@@ -153,7 +151,7 @@ def sum_trees(
     tokens, most = largest(literals, trees.n, ids)
     gain, share = np.empty(most), np.empty(most)
     matrix, literal = np.empty((tokens + 1) ** 2), np.empty((tokens + 1) ** 2, dtype=np.int32)
-    work, probability = np.empty((3, (tokens + 1) ** 2)), np.empty((tokens + 1) ** 2)
+    items, probability = tree_items(tokens if projective else 0, True), np.empty((tokens + 1) ** 2)
     for e in range(len(ids)):
         lo = literals.var_ptr[ids[e]]
         for k in range(literals.ptr[ids[e]], literals.ptr[ids[e] + 1]):
@@ -162,7 +160,8 @@ def sum_trees(
             head, dependent = trees.head[first:stop], trees.dependent[first:stop]
             if arc_matrix(n, head, dependent, gain, True, matrix, literal):
                 if projective:
-                    total = sum_projective(n, trees.single_root[k], matrix, work, probability)
+                    total = sum_projective(n, trees.single_root[k], matrix, items)
+                    probability[: (n + 1) ** 2] = items.outer[(n + 1) ** 2 : 2 * (n + 1) ** 2]
                 else:
                     total = sum_arborescences(n, trees.single_root[k], matrix, probability)
             log_z[e] += base + total
