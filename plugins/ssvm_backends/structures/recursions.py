@@ -162,7 +162,13 @@ def best_way(value: F64, left: int, left_step: int, right: int, right_step: int,
 
 @njit(cache=True, nogil=True, borrowed=True)
 def share_ways(items: Items, out: int, left: int, left_step: int, right: int, right_step: int, n: int) -> None:
-    """Share out the probability of an item among its ways; arguments as of :func:`join`."""
+    """Share out the probability of an item among its ways.
+
+    Parameters
+    ----------
+    items, out, left, left_step, right, right_step, n
+        As for :func:`join`.
+    """
     value, terms, whole = items.value, items.terms, 0.0
     for k in range(n):
         terms[k] = np.exp(value[left + k * left_step] + value[right + k * right_step] - value[out])

@@ -11,9 +11,12 @@ from ssvm_dsl.kernels import SIGNATURE, cfunc
 
 @cfunc(SIGNATURE)
 def path_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
-    """Return the best score of one example; see :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """Write the best labels of one example; return their score, ``nan`` where a cycle of positive score can be reached.
 
-    It is ``nan`` where a cycle of positive score can be reached.
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
     """
     call = begin_call(ints, longs, example, node, labels)
     state = np.zeros(1, np.int64)

@@ -9,7 +9,13 @@ from ssvm_dsl.kernels import SIGNATURE, cfunc
 
 @cfunc(SIGNATURE)
 def eisner_oracle(ints, longs, example, pool, node, labels, work):  # type: ignore[no-untyped-def]
-    """Return the best score of one example; see :class:`~ssvm_dsl.plugin_api.CompiledOracle`."""
+    """Write the best labels of one example; return their score, without the constant.
+
+    Parameters
+    ----------
+    ints, longs, example, pool, node, labels, work
+        As of :class:`~ssvm_dsl.plugin_api.CompiledOracle`.
+    """
     call = begin_call(ints, longs, example, node, labels)
     for first in group_arrays(longs, N_ARRAYS):
         trees = trees_in(call.ints, call.longs, first + OF_LITERALS)

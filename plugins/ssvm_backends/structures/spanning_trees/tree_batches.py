@@ -114,7 +114,13 @@ def choose_trees(
 def best_trees(
     literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
 ) -> None:
-    """Write the labels of the best trees; arguments as of :func:`choose_trees`."""
+    """Write the labels of the best trees of some examples.
+
+    Parameters
+    ----------
+    literals, trees, node, ids, label_ptr, labels, feasible
+        As for :func:`choose_trees`.
+    """
     literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
     choose_trees(False, literals, trees, node, ids, label_ptr, labels, feasible)
 
@@ -123,7 +129,13 @@ def best_trees(
 def best_projective_trees(
     literals: Literals, trees: Trees, node: F64, ids: I64, label_ptr: I64, labels: I32, feasible: Bools
 ) -> None:
-    """Write the labels of the best projective trees; arguments as of :func:`choose_trees`."""
+    """Write the labels of the best projective trees of some examples.
+
+    Parameters
+    ----------
+    literals, trees, node, ids, label_ptr, labels, feasible
+        As for :func:`choose_trees`.
+    """
     literals, trees, node, labels = borrow(literals), borrow(trees), borrow(node), borrow(labels)
     choose_trees(True, literals, trees, node, ids, label_ptr, labels, feasible)
 
@@ -137,7 +149,7 @@ def sum_trees(
     Parameters
     ----------
     literals, trees, node, ids
-        As for :func:`best_trees`.
+        As for :func:`choose_trees`.
     projective : bool
         Whether to add up projective trees only.
     out_ptr : ndarray of int64, shape (at least n,)
