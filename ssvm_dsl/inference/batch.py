@@ -14,7 +14,7 @@ from ssvm_dsl.errors import DataError
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
 from ssvm_dsl.inference.diagnosis.conflicts import conflict
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
-from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.parameters import ParameterMap

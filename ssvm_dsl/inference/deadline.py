@@ -114,7 +114,7 @@ def answer_within(
     question : Question
         Its limits are without a time.
     known : ndarray of float64, shape (n,), optional
-        Scores that labellings are known to have; see :class:`~ssvm_dsl.inference.session.PlannedSession`.
+        Scores that labellings are known to have; see :class:`~ssvm_dsl.inference.layers.base.PlannedSession`.
     """
     if deadline.limit == np.inf:
         return session.solve(question, known)

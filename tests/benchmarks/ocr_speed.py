@@ -107,7 +107,7 @@ def decoding(data: Split) -> None:
     grounded = ground(OCR, X)
     program, parameters = grounded.program, grounded.parameters
     session = open_plan(plan(Need.of(program)), program)
-    raw, theta = session._session, Theta.zeros(program)
+    raw, theta = session.inner, Theta.zeros(program)
     features, node = parameters.maps[0].features, theta.node.reshape(-1, 26)
     weights, ids = np.ascontiguousarray(svm.weights_["emit"]), np.arange(program.n_examples)
     labels, score = np.zeros(program.n_variables, np.int32), np.zeros(program.n_examples)

@@ -8,8 +8,9 @@ import numpy as np
 
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
 from ssvm_dsl.inference.diagnosis.missing_answers import require_answers
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import plan
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Guarantee, Limits, Need, Primal, Question, Solution, Task, Topology
 from ssvm_dsl.ir.solution import NO_STATE, score_labels
 from ssvm_dsl.testing.problems import Problem, Recipe, Scores, seeded

@@ -33,7 +33,7 @@ def small(monkeypatch):
 def solve(program, question, backend, chunked, monkeypatch=None):
     need = Need.of(program, frozenset({question.task}), Guarantee.HEURISTIC)
     session = open_plan(plan_program(program, need, backend), program, outwards=False)
-    assert (type(session._session).__name__ == "ChunkedSession") == chunked
+    assert (type(session.inner).__name__ == "ChunkedSession") == chunked
     return session.solve(question)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ssvm_dsl.inference.layers.by_component import ComponentSession
 from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.layers.components import ComponentSession
 from ssvm_dsl.inference.planning.components import by_component, component_groups
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ssvm_dsl.errors import BackendFault, TooLargeError
-from ssvm_dsl.inference.layers.foreign import read_only
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.ir import Ability, Caps, Guarantee, Marginals, Need, Question, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, CompiledOracle, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry

@@ -399,7 +399,7 @@ def test_where_the_backend_of_auto_refuses_to_count_the_next_one_answers(monkeyp
     def refuses(*args):
         raise TooLargeError("it wants 9 GB; allowed are 2")
 
-    monkeypatch.setattr(session._session, "best_by_count", refuses)
+    monkeypatch.setattr(session.inner, "best_by_count", refuses)
     found = session.best_by_count(asked, tables)
     assert session.plan.backend != made.backend
     assert "refused (TooLargeError: it wants 9 GB" in session.plan.reason
@@ -418,7 +418,7 @@ def test_the_next_backend_answers_the_task_that_was_refused(monkeypatch):
         def refuses(question):
             raise TooLargeError("so many labellings want 9 GB; allowed are 2")
 
-        monkeypatch.setattr(session._session, "solve", refuses)
+        monkeypatch.setattr(session.inner, "solve", refuses)
         expected = open_plan(plan(Need.of(program, frozenset({Task.KBEST}))), program).solve(asked)
         np.testing.assert_allclose(session.solve(asked).score, expected.score)
         assert Task.KBEST in specs[session.plan.backend].caps.tasks

@@ -399,7 +399,7 @@ def test_the_slope_of_a_dual_bound(backend):
 
 def bounds_of(session, theta, ids, messages):
     """The dual bound of given messages for other scores, added up without the kernels."""
-    graph, out = session._session.graph, []
+    graph, out = session.inner.graph, []
     for i, example in enumerate(ids):
         moved = messages.values[messages.ptr[i] : messages.ptr[i + 1]]
         first = graph.message_ptr[graph.slot_ptr[graph.factor_ptr[example]]]

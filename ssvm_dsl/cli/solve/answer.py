@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.io.graph_problem import GraphProblem
 from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.question import Question

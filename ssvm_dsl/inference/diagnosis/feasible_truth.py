@@ -15,10 +15,11 @@ from ssvm_dsl.compiler.ground import Grounded
 from ssvm_dsl.compiler.inputs.validate import position_words
 from ssvm_dsl.compiler.labels.ruled_out import SHOWN, ruled_out_error
 from ssvm_dsl.errors import DataError, OutOfTime
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.constraints import ConstraintGroup
 from ssvm_dsl.ir.need import Limits, Need, Task
 from ssvm_dsl.ir.program import Program

@@ -1,44 +1,50 @@
-"""A session on a lowered program that answers questions about the original one."""
+"""A layer on a lowered program that answers questions about the original one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.bridging.lowering import Lowering
+from ssvm_dsl.inference.layers.base import Layer
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
 
 
-class BridgedSession:
+class BridgedSession(Layer):
     """Answers through bridges, the last of which leads to the program that the backend was opened on.
 
     Parameters
     ----------
-    session : Session
-        Of the backend.
+    inner : Session
+        On that program.
     lowerings : sequence of Lowering
         From the original program on.
     """
 
-    def __init__(self, session: Any, lowerings: Sequence[Lowering]) -> None:
-        self._session, self._lowerings = session, tuple(lowerings)
+    def __init__(self, inner: Any, lowerings: Sequence[Lowering]) -> None:
+        self.inner, self._lowerings = inner, tuple(lowerings)
 
-    def solve(self, question: Question) -> Solution:
+    def pass_on(self, ability: str, *given: Any) -> Any:
+        """Return ``None``: scores, messages and sums of the lowered program are not those of the original one."""
+        return None
+
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question about the original program."""
         asked = [question]
         for one in self._lowerings:
             asked.append(one.question(asked[-1]))
-        return self._lifted(asked, self._session.solve(asked[-1]))
+        return self._lifted(asked, self.inner.solve(asked[-1]))
 
-    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
         """Answer by counts; auxiliary states count nothing."""
         asked = [question]
         for one in self._lowerings:
             asked.append(one.question(asked[-1]))
             tables = one.counts(tables)
-        return self._lifted(asked, self._session.best_by_count(asked[-1], tables))
+        return self._lifted(asked, self.inner.best_by_count(asked[-1], tables))
 
     def _lifted(self, asked: list[Question], solution: Solution) -> Solution:
         for one, question in zip(reversed(self._lowerings), reversed(asked[:-1]), strict=True):

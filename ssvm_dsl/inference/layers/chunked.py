@@ -1,4 +1,4 @@
-"""A session for large batches of few shapes: chunks are answered one after the other, by sessions they share."""
+"""A layer for large batches of few shapes: chunks are answered one after the other, by sessions they share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.array_types import I64
+from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import OutOfTime
+from ssvm_dsl.inference.layers.base import Layer
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
-from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import Marginals, Primal, Solution, Stop, join_solutions
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages
+from ssvm_dsl.ir.solution import Primal, Solution, Stop, join_solutions
 from ssvm_dsl.plugin_api.protocols import Backend
 
 #: Sessions that are kept: chunks of one size, and what is left over.
@@ -35,11 +34,10 @@ def open_session(backend: Backend, program: Program, options: Mapping[str, Any])
     return ChunkedSession(backend, program, options)
 
 
-class ChunkedSession:
+class ChunkedSession(Layer):
     """Answers for some examples at a time, so that memory does not grow with the factors of all.
 
-    What has an entry for every factor by its nature (slopes of dual bounds, compiled message passing, tables of counts)
-    is asked of one session on all examples.
+    Everything but ``solve`` is asked of one session on all examples: by its nature it has an entry for every factor.
 
     Parameters
     ----------
@@ -52,10 +50,9 @@ class ChunkedSession:
         self._backend, self.program, self._options = backend, program, options
         self._sessions: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._lock = Lock()
-        self._all: Any = None
         self._session(Chunk.of(program, next(_first(program))))  # a backend that refuses does so now
 
-    def solve(self, question: Question) -> Solution:
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question chunk by chunk; the time that is left is shared among those to come."""
         ids, limits = question.ids(self.program), question.limits
         end = None if limits.time is None else perf_counter() + limits.time
@@ -99,27 +96,12 @@ class ChunkedSession:
             self._sessions.move_to_end(key)
             return self._sessions[key]
 
-    def slope(self, question: Question) -> Marginals | None:
-        """Return where the dual bound is attained, if the backend says so; from a session on all examples."""
-        slope: Marginals | None = self._whole().slope(question)
-        return slope
-
-    def compiled_messages(self) -> CompiledMessages | None:
-        """Return compiled message passing on all examples, if the backend offers it."""
-        offer: CompiledMessages | None = self._whole().compiled_messages()
-        return offer
-
-    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
-        """Answer by counts; from a session on all examples."""
-        solution: Solution = self._whole().best_by_count(question, tables)
-        return solution
-
-    def _whole(self) -> Any:
-        """Return a session on all examples, which is opened when it is first asked for."""
+    def pass_on(self, ability: str, *given: Any) -> Any:
+        """Ask a session on all examples, which is opened when it is first needed."""
         with self._lock:
-            if self._all is None:
-                self._all = self._backend.open(self.program, self._options)
-            return self._all
+            if self.inner is None:
+                self.inner = self._backend.open(self.program, self._options)
+        return super().pass_on(ability, *given)
 
 
 def _first(program: Program) -> Any:

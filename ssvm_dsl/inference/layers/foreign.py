@@ -1,4 +1,4 @@
-"""Sessions of foreign backends: they see read-only arrays, and what they return is copied.
+"""The gate to foreign backends: they see read-only arrays, and what they return is copied.
 
 Bundled backends are not wrapped: they are tested with this package, and a read-only array is another type to numba, so
 that every kernel would be compiled twice.
@@ -6,43 +6,26 @@ that every kernel would be compiled twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, cast
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.inference.layers.base import Layer
 from ssvm_dsl.inference.verification.form import Fault
+from ssvm_dsl.inference.verification.read_only import read_only
+from ssvm_dsl.inference.verification.sums import wrong_sums
 from ssvm_dsl.ir.counts import CountTables
+from ssvm_dsl.ir.need import Caps
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members
 from ssvm_dsl.ir.solution import Marginals, Solution, Stop
 from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
-from ssvm_dsl.plugin_api.protocols import Session
-
-#: Accuracy of what ``expect`` adds, relative to the coefficients.
-EXPECT_ATOL = 1e-6
-
-
-def read_only(value: Any) -> Any:
-    """Return arrays, and records and tuples of them, as views that cannot be written through."""
-    if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
-    if isinstance(value, tuple):
-        return tuple(map(read_only, value))
-    if isinstance(value, dict):
-        return {name: read_only(one) for name, one in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        made = replace(value, **{one.name: read_only(getattr(value, one.name)) for one in fields(value) if one.init})
-        cached = {name: read_only(one) for name, one in vars(value).items() if name not in vars(made)}
-        vars(made).update(cached)  # what the record has computed once, such as pointers
-        return made
-    return value
+from ssvm_dsl.plugin_api.protocols import Backend, Session, missing_methods
 
 
 def _shown(question: Question) -> Question:
@@ -51,12 +34,24 @@ def _shown(question: Question) -> Question:
     return question.replace(theta=theta, examples=examples, clamp=clamp)
 
 
-class ForeignSession:
+def open_foreign(
+    make: Callable[[], Backend], program: Program, caps: Caps, options: Mapping[str, Any], fault: Fault, whose: str
+) -> ForeignSession:
+    """Open a foreign backend, and refuse a session that lacks what its ``Caps`` announce."""
+    told = set[str]()
+    with kept_surroundings(whose, told, thorough=True):
+        opened = make().open(read_only(program), dict(options))
+    if lacking := missing_methods(opened, caps):
+        raise fault(lacking)
+    return ForeignSession(opened, program, fault, whose, told)
+
+
+class ForeignSession(Layer):
     """A session of a foreign backend, for its host, which calls only what the backend announces.
 
     Parameters
     ----------
-    session : Session
+    inner : Session
     program : Program
         The host's.
     fault : callable
@@ -67,19 +62,19 @@ class ForeignSession:
         What users were told of that it changes in its process.
     """
 
-    def __init__(self, session: Session, program: Program, fault: Fault, whose: str, told: set[str]) -> None:
-        self._session, self._program, self._fault = cast(Any, session), program, fault
+    def __init__(self, inner: Session, program: Program, fault: Fault, whose: str, told: set[str]) -> None:
+        self.inner, self._program, self._fault = inner, program, fault
         self._whose, self._told = whose, told
 
-    def _kept(self) -> kept_surroundings:
-        """Return what puts back what a call changes in its process."""
-        return kept_surroundings(self._whose, self._told)
+    def pass_on(self, ability: str, *given: Any) -> Any:
+        """Call it: the question cannot be written through, and what a call changes in its process is put back."""
+        shown = [_shown(one) if isinstance(one, Question) else one for one in given]
+        with kept_surroundings(self._whose, self._told):
+            return getattr(self.inner, ability)(*shown)
 
-    def solve(self, question: Question) -> Solution:
+    def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a question."""
-        shown = _shown(question)
-        with self._kept():
-            solution = self._session.solve(shown)
+        solution = super().solve(question)
         self._refuse_a_limit_that_is_none(question, solution)
         return _copied(solution)
 
@@ -91,21 +86,20 @@ class ForeignSession:
             text = f"it says that a time limit ended answer {i}, and was given none"
             raise self._fault(f"{text} (so does a score that is nan in Solution.exact)")
 
-    def best_by_count(self, question: Question, tables: CountTables) -> Solution:
+    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> Solution:
         """Answer by counts."""
-        with self._kept():
-            return _copied(self._session.best_by_count(_shown(question), read_only(tables)))
+        return _copied(super().best_by_count(question, read_only(tables)))
 
     def compiled(self) -> CompiledOracle | None:
         """Return its compiled oracle, of the right types."""
-        found: CompiledOracle | None = self._offered(self._session.compiled(), "compiled", CompiledOracle)
+        found: CompiledOracle | None = self._offered(super().compiled(), "compiled", CompiledOracle)
         if found is None:
             return None
         return replace(found, ints=self._array(found.ints, np.int32), longs=self._array(found.longs, np.int64))
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return its compiled message passing, of the right types."""
-        offer = self._session.compiled_messages()
+        offer = super().compiled_messages()
         found: CompiledMessages | None = self._offered(offer, "compiled_messages", CompiledMessages)
         if found is None:
             return None
@@ -117,8 +111,7 @@ class ForeignSession:
 
     def slope(self, question: Question) -> Marginals | None:
         """Return where the dual bound is attained: a state of each variable and a joint state of each factor."""
-        with self._kept():
-            found = self._session.slope(_shown(question))
+        found = super().slope(question)
         if found is None:
             return None
         if not isinstance(found, Marginals):
@@ -136,11 +129,12 @@ class ForeignSession:
             raise self._fault("slope returned something else than one state for each variable and each factor")
         return Marginals(node, tables)
 
-    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64]) -> F64 | None:
+    def expect(
+        self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None
+    ) -> F64 | None:
         """Let it add marginals to arrays of its own, look at their sums, and add those."""
         mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
-        with self._kept():
-            log_z = self._session.expect(_shown(question), read_only(coef), mine, others)
+        log_z = super().expect(question, read_only(coef), mine, others)
         if log_z is None:
             return None
         ids = question.ids(self._program)
@@ -165,32 +159,6 @@ class ForeignSession:
         if not isinstance(value, np.ndarray) or value.dtype != dtype or value.ndim != 1:
             raise self._fault(f"compiled code needs a flat array of {np.dtype(dtype).name}, got {value!r:.60}")
         return value.copy()
-
-
-def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> str:
-    """Return what is wrong with sums of weighted marginals, in words; empty where nothing is.
-
-    Those of a variable sum to the coefficient of its example.  Those of all factors that share a row of a table add up,
-    state by state, to those of the variables they have there.
-    """
-    card, first = program.card, program.state_ptr[:-1]
-    sums = np.add.reduceat(node, first) if len(card) else np.zeros(0)
-    expected = np.zeros(len(card))
-    expected[members(program.var_ptr, ids)] = np.repeat(coef, program.var_ptr[ids + 1] - program.var_ptr[ids])
-    if not (np.abs(sums - expected) <= EXPECT_ATOL * np.maximum(1.0, np.abs(expected))).all():
-        return "sum to one"
-    for group, table in zip(program.groups, tables, strict=True):
-        factors = members(group.ptr, ids)
-        joint = table.reshape(-1, *group.cards)
-        size = np.bincount(group.table[factors], np.repeat(np.abs(coef), np.diff(group.ptr)[ids]), group.n_tables)
-        for r, n_states in enumerate(group.cards):
-            found = joint.sum(axis=tuple(axis + 1 for axis in range(group.arity) if axis != r))
-            of_variables = np.zeros_like(found)
-            given = node[first[group.scope[factors, r]][:, None] + np.arange(n_states)]
-            np.add.at(of_variables, group.table[factors], given)
-            if not (np.abs(found - of_variables) <= EXPECT_ATOL * np.maximum(1.0, size)[:, None]).all():
-                return f"agree: those of the factors of '{group.name}' do not add up to those of their variables"
-    return ""
 
 
 def _copied(solution: Any) -> Solution:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.layers.checked import round_outwards
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.rules.constraint_rules import with_rules
 from ssvm_dsl.inference.starting.fill_in import unanswered
+from ssvm_dsl.inference.verification.outwards import round_outwards
 from ssvm_dsl.inference.verification.verify import Verifier
-from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.need import Ability, Caps, Guarantee, Task
+from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
 from ssvm_dsl.registry import Registry, registry
 
 
-class StartingSession:
+class StartingSession(PlannedSession):
     """Answers at once, with ``stop = TIME``; what it shows is verified.
 
     Parameters
@@ -40,7 +38,7 @@ class StartingSession:
         self._outwards = outwards
         self.program = with_rules(program, registry() if plugins is None else plugins)
         reason = "time was up before a backend was opened: labellings are those that a search begins with"
-        self.plan = Plan(backend, "", reason)
+        self._plan = Plan(backend, "", reason)
         self._verify = Verifier(self.program, backend, Caps(tasks=self.tasks, guarantee=self.guarantee))
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
@@ -55,6 +53,11 @@ class StartingSession:
         return round_outwards(self.program, question, found) if self._outwards else found
 
     @property
+    def plan(self) -> Plan:
+        """Which says why there is no backend."""
+        return self._plan
+
+    @property
     def guarantee(self) -> Guarantee:
         """What an answer is worth."""
         return Guarantee.BOUND
@@ -63,23 +66,3 @@ class StartingSession:
     def tasks(self) -> frozenset[Task]:
         """The questions that may be asked."""
         return frozenset(Task) - {Task.RELAXED}
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """Nothing beyond ``solve``."""
-        return frozenset()
-
-    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> None:
-        """Return ``None``: not offered."""
-
-    def compiled(self) -> None:
-        """Return ``None``: not offered."""
-
-    def compiled_messages(self) -> None:
-        """Return ``None``: not offered."""
-
-    def slope(self, question: Question) -> None:
-        """Return ``None``: not offered."""
-
-    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None) -> None:
-        """Return ``None``: not offered."""

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ssvm_dsl.inference.layers.by_component import ComponentSession
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.analysis.properties import doubts
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
@@ -71,7 +71,7 @@ class OpenedPlan:
     def holds(self, plugins: Registry) -> bool:
         """Whether it would be planned and opened like that again."""
         same = self.plugins is plugins and self.generation == plugins.generation
-        return same and _as_planned(self.session, self.plan)
+        return same and self.session.answers_by(self.plan)
 
     @classmethod
     def of(
@@ -133,19 +133,12 @@ class OpenedPlan:
         """Whether the session answers tomorrow as it does today, and has room."""
         plans = self.plan.components or (self.plan,)
         caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
-        if not all(one.deterministic and one.thread_safe for one in caps) or not _as_planned(self.session, self.plan):
+        if not all(one.deterministic and one.thread_safe for one in caps) or not self.session.answers_by(self.plan):
             return False
         considered = [one.n_bytes for plan in (self.plan, *plans) for one in plan.candidates]
         if max(considered, default=0.0) >= SMALL:  # who fits depends on what is free
             return False
         return kept.reserve(self.plan.n_bytes + SLOT_BYTES * self.need.n_slots + SESSION_BYTES)
-
-
-def _as_planned(session: PlannedSession, plan: Plan) -> bool:
-    """Whether no backend has refused, so that another answers in its place."""
-    if isinstance(session, ComponentSession):
-        return all(one.plan is inner for one, inner in zip(session.sessions, plan.components, strict=True))
-    return session.plan is plan
 
 
 def _key(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import Registry
 from ssvm_dsl.values import Value
@@ -91,16 +91,19 @@ class Plan(Value):
         """The backend, and the bridges on the way to it."""
         return through(self.backend, self.bridges)
 
-    def following(self, err: Exception, plugins: Registry, task: Task | None = None) -> Plan | None:
+    def following(
+        self, err: Exception, plugins: Registry, task: Task | None = None, ability: Ability | None = None
+    ) -> Plan | None:
         """Return the plan for the next backend that fits, after this one's has refused; ``None`` without another.
 
         A plan whose backend was named considered no other, so that there is none.  Where a question was refused, the
-        next backend must answer its task, which may be none of those that were planned for.
+        next backend must answer its task, which may be none of those that were planned for, and have the ability that
+        was asked for.
         """
         refusal = f"{type(err).__name__}: {err}".splitlines()[0]
         tried = Candidate(self.backend, False, np.inf, (f"fits, but refused: {refusal}",), bridges=self.bridges)
         candidates = tuple(tried if one.title == self.title else one for one in self.candidates)
-        fitting = by_cost(one for one in candidates if task is None or _answers(one, task, plugins))
+        fitting = by_cost(one for one in candidates if _answers(one, task, ability, plugins))
         if not fitting:
             return None
         best = fitting[0]
@@ -164,8 +167,9 @@ def _stored_candidate(title: str, text: str) -> Candidate:
     return Candidate(name, ok, np.nan, told, bridges=tuple(bridges.split(AND)) if bridges else ())
 
 
-def _answers(candidate: Candidate, task: Task, plugins: Registry) -> bool:
-    return task in plugins.find(BackendSpec, candidate.name).caps.tasks
+def _answers(candidate: Candidate, task: Task | None, ability: Ability | None, plugins: Registry) -> bool:
+    caps = plugins.find(BackendSpec, candidate.name).caps
+    return task in (None, *caps.tasks) and ability in (None, *caps.abilities)
 
 
 def joined_plan(need: str, plans: Sequence[Plan], n_components: Sequence[int]) -> Plan:

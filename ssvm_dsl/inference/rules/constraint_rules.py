@@ -8,8 +8,8 @@ import numpy as np
 
 from ssvm_dsl.array_types import I32, Bools
 from ssvm_dsl.errors import OptionError, PluginError
-from ssvm_dsl.inference.layers.foreign import read_only
 from ssvm_dsl.inference.rules.custom_rules import CustomRules
+from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.ir.constraints import ConstraintGroup, LinearRows
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.theta import Theta

@@ -103,12 +103,12 @@ class Verifier:
             if score is not None:
                 solution.score = score
                 return solution
-        check_form(self.program, solution, question, self._fault)
+        check_form(self.program, solution, question, self.fault)
         solution = filled_in(self.program, question, solution, self.caps.guarantee, self.completes)
         task = question.task
         if task in LABELS_OPTIONAL:
             most = np.inf if self.foreign else SPOT
-            check_probabilities(self.program, question, solution, self.caps, most, self._fault)
+            check_probabilities(self.program, question, solution, self.caps, most, self.fault)
         if task is Task.RELAXED and not solution.labels.size:
             self._value(question, solution)
         if task not in LABELS_OPTIONAL or solution.labels.size:
@@ -117,13 +117,13 @@ class Verifier:
             scores = np.empty((len(rows), len(solution.bound)))
             for row, labels in enumerate(rows):
                 scores[row] = self._check_labels(question, labels, claimed[row], solution.primal)
-            check_consistent(solution, task, self.caps, self._fault)
+            check_consistent(solution, task, self.caps, self.fault)
             solution.score = scores if solution.labels.ndim == 2 else scores[0]
             self._clear(solution, scores, question)
             exact = self.caps.guarantee is Guarantee.EXACT and task not in LABELS_OPTIONAL
             self._bounds(solution, scores[0], close, exact)
             if task is Task.KBEST:
-                check_ranking(self.program, question, rows, scores, solution.stop == Stop.FINISHED, close, self._fault)
+                check_ranking(self.program, question, rows, scores, solution.stop == Stop.FINISHED, close, self.fault)
         self._contradict(question, solution, known)
         return solution
 
@@ -137,7 +137,7 @@ class Verifier:
             known = np.where(barred, -np.inf, known)
         if known is not None:
             close = slack(self.program, question, self.caps.score_atol)
-            check_witness(solution, known, question.task, close, self._fault)
+            check_witness(solution, known, question.task, close, self.fault)
 
     def counted(
         self, question: Question, solution: Solution, tables: CountTables, known: F64 | None = None
@@ -151,18 +151,18 @@ class Verifier:
         BackendFault
             The answer breaks the contract.
         """
-        check_form(self.program, solution, question, self._fault)
+        check_form(self.program, solution, question, self.fault)
         score = self._scores(question, solution.labels, solution.score, solution.primal)
         offset, scale = tables.terms(self.program, solution.labels, question.examples)
         value = worth(offset, scale, score)
         close = slack(self.program, question, self.caps.score_atol, offset, scale)
         self._agree(value, solution.score, (solution.score > -np.inf) & (solution.primal == Primal.FEASIBLE), close)
-        check_consistent(solution, Task.MAP, self.caps, self._fault)
+        check_consistent(solution, Task.MAP, self.caps, self.fault)
         solution.score = value
         self._clear(solution, value[None], question)
         self._bounds(solution, value, close, exact=self.caps.guarantee is Guarantee.EXACT)
         if known is not None:
-            check_witness(solution, known, Task.MAP, close, self._fault)
+            check_witness(solution, known, Task.MAP, close, self.fault)
         return solution
 
     def compiled(self, question: Question, solution: Solution, known: F64) -> None:
@@ -175,28 +175,34 @@ class Verifier:
         """
         try:
             if solution.stop.any():  # how a score that is nan comes to be read
-                raise self._fault("a score is nan")
+                raise self.fault("a score is nan")
             score = self._scores(question, solution.labels, solution.score, solution.primal)
             close = slack(self.program, question, self.caps.score_atol)
             self._agree(score, solution.score, score > -np.inf, close)
-            check_witness(solution, known, Task.MAP, close, self._fault)
+            check_witness(solution, known, Task.MAP, close, self.fault)
         except BackendFault as fault:
-            raise self._fault(f"of its compiled oracle: {fault.fault}") from None
+            raise self.fault(f"of its compiled oracle: {fault.fault}") from None
 
-    def log_partitions(self, question: Question, log_z: F64, known: F64) -> None:
-        """Refuse log partitions below the scores ``known`` of labellings.
+    def log_partitions(self, question: Question, log_z: F64, coef: F64, known: F64 | None = None) -> F64:
+        """Return log partitions as they are, one for each of ``coef``.
 
         Raises
         ------
         BackendFault
+            One is no number, or below the score ``known`` of a labelling.
         """
+        if log_z.shape != coef.shape or np.isnan(log_z).any() or (log_z == np.inf).any():
+            raise self.fault(f"expect returned log partitions of shape {log_z.shape}, nan or inf")
+        if known is None:
+            return log_z
         with np.errstate(invalid="ignore"):
             missing = np.maximum(np.where(known > -np.inf, known - log_z, 0.0), 0.0)
         wrong = ~slack(self.program, question, self.caps.score_atol)(np.where(known > -np.inf, known, 0.0), missing)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(log_z[i]), float(known[i])
-            raise self._fault(f"its log partition {said} is below the score {true} of a labelling (answer {i})")
+            raise self.fault(f"its log partition {said} is below the score {true} of a labelling (answer {i})")
+        return log_z
 
     def _value(self, question: Question, solution: Solution) -> None:
         """Compute the values of fractional solutions anew: they are as reported (if they are) and not above the bounds.
@@ -215,10 +221,11 @@ class Verifier:
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(solution.bound[i]), float(value[i])
-            raise self._fault(f"its bound {said} is below the value {true} of its own fractional solution (answer {i})")
+            raise self.fault(f"its bound {said} is below the value {true} of its own fractional solution (answer {i})")
         solution.score = value
 
-    def _fault(self, text: str) -> BackendFault:
+    def fault(self, text: str) -> BackendFault:
+        """Return the error that names the backend, and says what is wrong."""
         return BackendFault(self.backend, text, self.foreign)
 
     def _check_labels(self, question: Question, labels: I32, claimed: F64, primal: NDArray[np.int8]) -> F64:
@@ -236,14 +243,14 @@ class Verifier:
         if not there.all():  # nobody is to look at labels where none are claimed
             labels = np.where(self._of_variables(there, question), labels, np.int32(0))
         if labels.min(initial=0) < 0 or (labels >= program.card[variables]).any():
-            raise self._fault("a label is outside the states of its variable")
+            raise self.fault("a label is outside the states of its variable")
         scores = score_labels(program, question.theta, labels, question.examples)
         if np.isnan(claimed).any():
-            raise self._fault("a score is nan")
+            raise self.fault("a score is nan")
         if (there & ((scores == -np.inf) | self._hurt(labels, question))).any():
-            raise self._fault("a labelling breaks a mask or a clamp, or has score -inf")
+            raise self.fault("a labelling breaks a mask or a clamp, or has score -inf")
         if program.constraints and (broken := self._first_broken(labels, question, there)):
-            raise self._fault(f"a labelling breaks the constraint {broken}")
+            raise self.fault(f"a labelling breaks the constraint {broken}")
         return np.where(there, scores, -np.inf)
 
     def _clear(self, solution: Solution, scores: F64, question: Question) -> None:
@@ -266,7 +273,7 @@ class Verifier:
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             said, true = float(claimed[i]), float(scores[i])
-            raise self._fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
+            raise self.fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
 
     def _hurt(self, labels: I32, question: Question) -> NDArray[np.bool_]:
         """Return which examples' labellings break a hard fact."""
@@ -308,8 +315,8 @@ class Verifier:
         if low.any():
             i = int(np.flatnonzero(low)[0])
             said, true = float(solution.bound[i]), float(best[i])
-            raise self._fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
+            raise self.fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
         if loose.any():
             i = int(np.flatnonzero(loose)[0])
             said, true = float(solution.bound[i]), float(best[i])
-            raise self._fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")
+            raise self.fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")

@@ -16,9 +16,10 @@ from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError, OptionError, OutOfTime, TrainingError, memory_for
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.unplanned import UnplannedSession
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import PlannedSession, open_plan
+from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
@@ -404,7 +405,7 @@ class Learner(Predictor):
                 estimate = fit_cost_estimate(need, chosen, risk, loss, spec, self.power, self.max_passes)
                 return open_plan(chosen, parameters.program, outwards=False), estimate
         except OutOfTime:
-            session = UnplannedSession.of(parameters.program, need, chosen)
+            session = UnplannedSession(parameters.program, need, chosen)
             return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
 
     def _checkpoint(

@@ -19,11 +19,11 @@ from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
 from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.inference.planning.plans import Plan
-from ssvm_dsl.inference.session import PlannedSession
 from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.solution import TIME, Solution

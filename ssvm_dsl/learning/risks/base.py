@@ -17,7 +17,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64, Bools
 from ssvm_dsl.errors import OptionError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted, work_seconds
-from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.starting.bounds import trivial_bound
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.features import Block

@@ -15,14 +15,17 @@ to some accuracy only, and a point off L is no plane below the risk.  So margina
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TrainingError
+from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.analysis.local_polytope import consistent
 from ssvm_dsl.ir.analysis.rounding import rounded
+from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -58,6 +61,7 @@ class RelaxedProblem(MarginProblem):
     def _prepare(self) -> None:
         super()._prepare()
         self._given = Theta.zeros(self.program)  # zero between calls
+        self._made_by: WeakKeyDictionary[Messages, Plan] = WeakKeyDictionary()
 
     def compiled(self, tables: bool = False) -> None:
         """Return ``None``: compiled oracles return labellings."""
@@ -143,9 +147,8 @@ class RelaxedProblem(MarginProblem):
         begin = self.seconds()
         self.parameters.fill_shared(w, self._theta)
         shift = self._fill(w, ids)
-        limits = Limits(iterations=passes)
-        found = self.ask_all(Question(self._theta, ids, warm=warm, limits=limits), -shift)
-        marginals = self.session.slope(Question(self._theta, ids, warm=found.warm))
+        question = Question(self._theta, ids, warm=warm, limits=Limits(iterations=passes))
+        found, marginals = self._messages(question, shift)
         if marginals is None:
             backend = self.session.plan.backend
             text = f"backend '{backend}' does not expose dual messages here: some states or scores are ruled out"
@@ -154,6 +157,19 @@ class RelaxedProblem(MarginProblem):
         self.n_oracle_calls += len(ids)
         self.oracle_seconds += self.seconds() - begin
         return self._made(ids, marginals, value, value), found.warm
+
+    def _messages(self, question: Question, shift: F64) -> tuple[Solution, Marginals | None]:
+        """Return messages and the slope at them, of one backend: another one may take over at any call."""
+        plan, warm = self.session.plan, question.warm
+        if warm is not None and self._made_by.get(warm, plan) is not plan:
+            question = question.replace(warm=None)  # messages are laid out as the backend likes that made them
+        found = self.ask_all(question, -shift)
+        marginals = self.session.slope(question.replace(warm=found.warm, limits=Limits()))
+        if marginals is not None:
+            self._made_by[found.warm] = self.session.plan
+        elif self.session.plan is not plan:
+            return self._messages(question.replace(warm=None), shift)
+        return found, marginals
 
     def compiled_messages(self) -> CompiledMessages | None:
         """Return the backend's compiled message passing, ``None`` without it or where states are ruled out."""

@@ -16,7 +16,7 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import TrainingError
 from ssvm_dsl.inference.batch import split_examples
-from ssvm_dsl.ir.need import Task
+from ssvm_dsl.ir.need import Ability, Task
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import positions, slices
 from ssvm_dsl.ir.solution import add_labels, add_marginals, score_labels, select
@@ -103,18 +103,15 @@ class SmoothProblem(GradientProblem):
         self.parameters.fill_examples(w, theta, ids)
         truth = self.loss.truth[positions(program.var_ptr, ids)]
         of_truth = score_labels(program, theta, truth, ids)
-        states = positions(program.state_ptr[program.var_ptr], ids)
         self.loss.augment(program, theta, ids)
-        mu.node[states] = 0.0
-        tables = [np.zeros_like(t) if shared else t for t, shared in zip(mu.tables, self._shared, strict=True)]
-        for group, table, shared in zip(program.groups, tables, self._shared, strict=True):
-            if not shared:
-                table[group.table_rows(ids)] = 0.0
-        coef, shift = self.objective.weight[ids], self.loss.const[ids] - of_truth
-        log_z = self._expect(theta, ids, coef, tables, -shift) if self.objective.power == 1.0 else None
+        coef, shift, log_z = self.objective.weight[ids], self.loss.const[ids] - of_truth, None
+        if self.objective.power == 1.0 and Ability.SUMMED_MARGINALS in self.session.abilities:
+            tables = self._cleared(ids)
+            log_z = self._expect(theta, ids, coef, tables, -shift)
         if log_z is not None:
             risk = _checked(log_z + shift, ids)
         else:
+            tables = self._cleared(ids)  # again: a backend that ran out of memory may have added something
             solution = self.ask_all(Question(theta, ids, Task.MARGINALS), -shift)
             assert solution.log_partition is not None
             risk = _checked(solution.log_partition + shift, ids)
@@ -122,6 +119,16 @@ class SmoothProblem(GradientProblem):
             add_marginals(program, solution.needed_marginals(), coef, ids, mu.node, tables)
         add_labels(program, truth, -coef, ids, mu.node, tables)
         return risk, tables, self._size(ids)
+
+    def _cleared(self, ids: I64) -> list[F64]:
+        """Return where the sums for tables of some examples are added; these, and those for states, are zero."""
+        mu, program = self._mu, self.program
+        mu.node[positions(program.state_ptr[program.var_ptr], ids)] = 0.0
+        tables = [np.zeros_like(t) if shared else t for t, shared in zip(mu.tables, self._shared, strict=True)]
+        for group, table, shared in zip(program.groups, tables, self._shared, strict=True):
+            if not shared:
+                table[group.table_rows(ids)] = 0.0
+        return tables
 
     def _expect(self, theta: Theta, ids: I64, coef: F64, tables: list[F64], known: F64) -> F64 | None:
         """Let the session add weighted marginals, where it can; return log partitions."""

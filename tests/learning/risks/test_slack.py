@@ -212,7 +212,7 @@ def test_envelopes_on_random_points(unit):
 
 def test_an_answer_of_the_wrong_counts_is_caught():
     problem = Case(small.Word, n=3, ragged=(2, 3)).make(0).problem(risk="slack")
-    inner = problem.session._session
+    inner = problem.session.inner
     right = inner.best_by_count
 
     def other(question, tables):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -11,23 +10,25 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
-from ssvm_dsl.inference.layers.checked import CheckedSession, round_outwards
+from ssvm_dsl.inference.layers.base import PlannedSession
+from ssvm_dsl.inference.layers.checked import CheckedSession
 from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.planning.plans import Plan, joined_plan
+from ssvm_dsl.inference.verification.outwards import round_outwards
 from ssvm_dsl.inference.verification.verify import slack
 from ssvm_dsl.inference.verification.witness import check_witness
-from ssvm_dsl.ir.counts import CountTables
-from ssvm_dsl.ir.need import Ability, Guarantee, Limits, Task
+from ssvm_dsl.ir.need import Guarantee, Limits, Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
-from ssvm_dsl.plugin_api.kinds.compiled import CompiledOracle
 from ssvm_dsl.registry import Registry
 
 
-class ComponentSession:
+class ComponentSession(PlannedSession):
     """Solves every part with its backend and puts the answers together.
+
+    There are no abilities beyond that: counts, messages and compiled calls do not come apart.
 
     Parameters
     ----------
@@ -54,37 +55,20 @@ class ComponentSession:
         plans = [session.plan for session in self.sessions]
         return joined_plan(self._plan.need, plans, [part.program.n_examples for part in self.groups])
 
+    def answers_by(self, plan: Plan) -> bool:
+        """Whether no backend of a part has refused."""
+        return all(one.plan is inner for one, inner in zip(self.sessions, plan.components, strict=True))
+
     @property
     def guarantee(self) -> Guarantee:
         """What an answer is worth: the weakest of the parts."""
         found = {session.guarantee for session in self.sessions}
         return next(one for one in (Guarantee.HEURISTIC, Guarantee.BOUND, Guarantee.EXACT) if one in found)
 
-    def compiled(self) -> CompiledOracle | None:
-        """Return ``None``: there is no single oracle."""
-        return None
-
-    def compiled_messages(self) -> None:
-        """Return ``None``: each part has messages of its own."""
-
-    def slope(self, question: Question) -> None:
-        """Return ``None``: each part has messages of its own."""
-
-    def expect(self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None) -> None:
-        """Return ``None``: marginals come from ``solve``."""
-
     @property
     def tasks(self) -> frozenset[Task]:
         """The questions that every part answers and that come apart."""
         return SEPARABLE.intersection(*(session.tasks for session in self.sessions))
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """Return nothing: counts, messages and compiled calls do not come apart."""
-        return frozenset()
-
-    def best_by_count(self, question: Question, tables: CountTables, known: F64 | None = None) -> None:
-        """Return ``None``: counts do not come apart."""
 
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
@@ -110,7 +94,7 @@ class ComponentSession:
             kept[number] = solution.warm
         solution = joined.solution(kept if any(one is not None for one in kept.values()) else None)
         if known is not None:
-            atol = sum(session.spec.caps.score_atol for session in self.sessions)
+            atol = sum(session.backend.spec.caps.score_atol for session in self.sessions)
             check_witness(solution, known, question.task, slack(self.program, question, atol), self._fault)
         return round_outwards(self.program, question, solution) if self._outwards else solution
 

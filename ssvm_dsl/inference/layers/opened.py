@@ -1,0 +1,154 @@
+"""``OpenedBackend``: the backend of a plan, opened on a program, and all that its host must know to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from ssvm_dsl.inference.blas_threads import one_blas_thread
+from ssvm_dsl.inference.bridging.bridge_chains import bridge_chain_through
+from ssvm_dsl.inference.bridging.choices import ABILITIES, TASKS
+from ssvm_dsl.inference.layers.base import ABILITY_OF
+from ssvm_dsl.inference.layers.bridged import BridgedSession
+from ssvm_dsl.inference.layers.chunked import open_session
+from ssvm_dsl.inference.layers.foreign import open_foreign
+from ssvm_dsl.inference.planning.candidates import consider
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.rules.constraint_rules import with_rules
+from ssvm_dsl.inference.verification.verify import Verifier
+from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.question import Question
+from ssvm_dsl.pausing import within
+from ssvm_dsl.plugin_api.example_session import Clock
+from ssvm_dsl.plugin_api.hosting.contained import contained
+from ssvm_dsl.plugin_api.specs import BackendSpec, BridgeSpec
+from ssvm_dsl.registry import Registry
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBackend:
+    """A backend's session, behind what adapts questions to it.
+
+    Parameters
+    ----------
+    plan : Plan
+    spec : BackendSpec
+    session : Session
+    verify : Verifier
+    tasks : frozenset of Task
+        The questions it answers; under constraints, those it does not refuse for them.
+    abilities : frozenset of Ability
+        What it announces, as far as it may be used; under constraints, what it does not refuse for them.
+    guard : contained
+        Makes whatever it raises an error that names it.
+    call_lock : context manager
+        Held by each call to one that takes one call at a time.
+    """
+
+    plan: Plan
+    spec: BackendSpec
+    session: Any
+    verify: Verifier
+    tasks: frozenset[Task]
+    abilities: frozenset[Ability]
+    guard: contained
+    call_lock: Any
+
+    @classmethod
+    def of(cls, plan: Plan, given: Program, program: Program, plugins: Registry) -> OpenedBackend:
+        """Open the backend of a plan.
+
+        Parameters
+        ----------
+        plan : Plan
+            For a program without components.
+        given, program : Program
+            Without and with the rules of its constraints.
+        plugins : Registry
+        """
+        spec, chain, asked = plugins.find(BackendSpec, plan.backend), None, program
+        owner, whose = plugins.owner(spec), plugins.describe_owner(spec)
+        if plan.bridges:
+            chain = bridge_chain_through(given, plan.bridges, plugins)
+            asked = with_rules(chain.program, plugins)
+        owners = [owner, *(plugins.owner(plugins.find(BridgeSpec, name)) for name in plan.bridges)]
+        origin = ", ".join(str(one) for one in dict.fromkeys(owners) if not one.bundled)
+        rounded = "none" not in plan.options.values()
+        verify = Verifier(program, plan.title, spec.caps, foreign=origin, completes=rounded)
+        guard = contained(whose, verify.fault)
+        call_lock = nullcontext() if spec.caps.thread_safe else plugins.call_lock(spec)
+        with guard, call_lock, one_blas_thread():
+            make = plugins.load(spec)
+            if owner.bundled:
+                session = open_session(make(), asked, plan.options)
+            else:
+                session = open_foreign(make, asked, spec.caps, plan.options, verify.fault, whose)
+        tasks, abilities = spec.caps.tasks, spec.caps.abilities
+        if asked.constraints:
+            tasks, abilities = _answered(asked, spec, plan.options)
+        if chain is not None:
+            session = BridgedSession(session, chain.lowerings)
+            tasks, abilities = tasks & TASKS, abilities & ABILITIES
+        if not spec.caps.thread_safe:  # calls from within kernels of trainers cannot wait for their turn
+            abilities -= {Ability.COMPILED}
+        return cls(plan, spec, session, verify, tasks, abilities, guard, call_lock)
+
+    def ask(self, ability: str, given: Sequence[Any]) -> Any:
+        """Call a method of the session; ``None`` where that is not offered.
+
+        Waiting for its turn counts against the time limit of a question.
+
+        Parameters
+        ----------
+        ability : str
+            One of ``ABILITY_OF``.
+        given : sequence
+            A question and what goes with it; nothing for compiled calls.
+        """
+        needed = ABILITY_OF[ability]
+        if needed is not None and needed not in self.abilities:
+            return None
+        with self.guard, one_blas_thread():
+            method = getattr(self.session, ability)
+            if not given:
+                return method()
+            if self.spec.caps.thread_safe:
+                return _within_limit(method, given)
+            begin = perf_counter()
+            with self.call_lock:
+                return _within_limit(method, (left_of(given[0], begin), *given[1:]))
+
+
+def _within_limit(method: Callable[..., Any], given: Sequence[Any]) -> Any:
+    """Call a method with a question, and what goes with it, inside the time limit of the question."""
+    limits = given[0].limits
+    if limits.time is None:
+        return method(*given)
+    with within(Clock.start(limits)):
+        return method(*given)
+
+
+def left_of(question: Question, begin: float) -> Question:
+    """Return the question with what is left of its time, of which some has gone since ``begin``."""
+    limits = question.limits
+    if limits.time is None:
+        return question
+    return question.replace(limits=replace(limits, time=max(0.0, limits.time - (perf_counter() - begin))))
+
+
+def _answered(
+    program: Program, spec: BackendSpec, options: Mapping[str, Any]
+) -> tuple[frozenset[Task], frozenset[Ability]]:
+    """Return the tasks that a backend answers for a program with constraints, and the abilities that it has."""
+    need, given = Need.of(program, guarantee=Guarantee.HEURISTIC), dict(options)
+    tasks = frozenset(task for task in spec.caps.tasks if consider(need.asking(task), spec, given)[0].ok)
+    able = [
+        one
+        for one in spec.caps.constrained_abilities
+        if consider(replace(need, abilities=frozenset({one})), spec, given)[0].ok
+    ]
+    return tasks, frozenset(able)

@@ -1,0 +1,405 @@
+"""Layers between estimators and backends: every ability passes through all of them, and fails in the same way."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from time import perf_counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import AtMost, Dim, Factor, Input, Label, Model, chain, complete, ground
+from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.layers.base import ABILITY_OF, Layer, PlannedSession
+from ssvm_dsl.inference.layers.bridged import BridgedSession
+from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.layers.chunked import ChunkedSession
+from ssvm_dsl.inference.layers.components import ComponentSession
+from ssvm_dsl.inference.layers.foreign import ForeignSession
+from ssvm_dsl.inference.layers.starting import StartingSession
+from ssvm_dsl.inference.layers.unplanned import UnplannedSession
+from ssvm_dsl.inference.planning.components import component_groups
+from ssvm_dsl.inference.planning.planner import plan_program
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.verification.spot_checks import answer_of_oracle, pass_messages
+from ssvm_dsl.ir import CountTables, Guarantee, Limits, Need, Question, Task, Topology
+from ssvm_dsl.ir.analysis import chunks
+from ssvm_dsl.pausing import pause, within
+from ssvm_dsl.plugin_api import BackendSpec, Verdict, hookimpl
+from ssvm_dsl.registry import PluginInfo, registry
+from ssvm_dsl.testing.problems import Recipe, random_theta, seeded
+
+#: A backend that has each ability.
+HAS = dict.fromkeys(ABILITY_OF, "chain") | dict.fromkeys(("slope", "compiled_messages"), "msd")
+
+#: Chains as the sums of one backend want them: plainly numbered, of one table.
+PLAIN = Recipe(
+    topology=Topology.CHAIN, max_variables=4, n_templates=1, density=1.0, same_card=True, shuffled=False, turned=False,
+    repeats=False, tied=True, masks=False,
+)  # fmt: skip
+PROBLEM = seeded(PLAIN, 2)
+PROGRAM, THETA = PROBLEM.program, PROBLEM.theta
+N = PROGRAM.n_examples
+TABLES = CountTables.of_prices(
+    np.tile(np.arange(2), (PROGRAM.n_states, 1)), np.full((N, 2), 5, np.int64), np.zeros(N, np.int64), np.arange(25.0)
+)
+
+
+# -- every ability, asked and seen -------------------------------------------------------------------------
+
+
+def question_of(name, limits=None):
+    """What an ability is asked; nothing for compiled calls."""
+    task = Task.MARGINALS if name == "expect" else Task.MAP
+    return Question(THETA, np.arange(N), task, limits=limits or Limits())
+
+
+def ask(session, name, limits=None):
+    """Ask for an ability; return numbers that do not depend on who answers, or ``None``."""
+    question = question_of(name, limits)
+    if name == "solve":
+        return session.solve(question).score
+    if name == "best_by_count":
+        found = session.best_by_count(question, TABLES)
+        return None if found is None else found.score
+    if name == "expect":
+        node, tables = np.zeros(PROGRAM.n_states), [np.zeros_like(one) for one in THETA.tables]
+        log_z = session.expect(question, np.ones(N), node, tables)
+        return None if log_z is None else np.concatenate([log_z, node])
+    if name == "slope":
+        warm = session.solve(question_of("solve", Limits(iterations=200))).warm
+        found = session.slope(question.replace(warm=warm))
+        return None if found is None else found.node @ THETA.node
+    offer = getattr(session, name)()
+    if offer is None:
+        return None
+    if name == "compiled":
+        return np.array([answer_of_oracle(offer, PROGRAM, THETA, i)[1] for i in range(N)])
+    return pass_messages(offer, PROGRAM, THETA, 0, np.zeros(int(np.diff(offer.message_ptr)[0])))[1] > -np.inf
+
+
+class Strange:
+    """A bundled backend, of which one call fails; what is called is noted.
+
+    ``where`` is ``open`` or the ability whose call fails: after its work, so that it has added what it was to add.
+    """
+
+    def __init__(self, name, where="", fail=None, cost=1e-9):
+        self.of, self.where, self.fail, self.cost = registry().find(BackendSpec, name), where, fail, cost
+        self.calls = []
+
+    def check(self, need):
+        return Verdict(True, self.cost)
+
+    def open(self, program, options):
+        if self.where == "open":
+            self.fail()
+        inner = self.of.load()().open(program, self.of.resolve(None))
+        there = [name for name in ABILITY_OF if hasattr(inner, name)]
+        return SimpleNamespace(**{name: self._call(inner, name) for name in there})
+
+    def _call(self, inner, name):
+        def call(*given):
+            self.calls.append(name)
+            found = getattr(inner, name)(*given)
+            if name == self.where:
+                self.fail()
+            return found
+
+        return call
+
+
+def known_with(bundled, **backends):
+    """The installed plug-ins and these backends."""
+
+    class Plugin:
+        @hookimpl
+        def ssvm_backends(self):
+            for name in backends:
+                yield BackendSpec(name, f"{__name__}:made_{name}", caps=backends[name].of.caps)
+
+    for name, one in backends.items():
+        globals()[f"made_{name}"] = lambda one=one: one
+    known = registry().copy()
+    assert known.register(Plugin(), PluginInfo("toys", "toys 1.0", bundled, allowed=True))
+    return known
+
+
+def opened(known, name, backend="auto"):
+    needed = frozenset(filter(None, [ABILITY_OF[name]]))
+    tasks = frozenset({question_of(name).task, Task.MAP})
+    need = Need.of(PROGRAM, tasks, Guarantee.BOUND, abilities=needed)
+    return open_plan(plan_program(PROGRAM, need, backend, plugins=known), PROGRAM, known, outwards=False)
+
+
+def raising(error):
+    def fail():
+        raise error
+
+    return fail
+
+
+def stuck():
+    """Work on until the host says that time is up."""
+    begin = perf_counter()
+    while perf_counter() - begin < 20.0:
+        pause()
+    pytest.fail("nobody told it of the limit")
+
+
+WHO = pytest.mark.parametrize("bundled", [True, False], ids=["bundled", "foreign"])
+WHAT = pytest.mark.parametrize("name", ABILITY_OF)
+
+
+@WHO
+@WHAT
+@pytest.mark.parametrize("error", [MemoryError("no room"), TooLargeError("it wants 9 GB")], ids=["memory", "refusal"])
+def test_for_every_ability_one_without_room_is_followed_by_the_next(name, bundled, error):
+    strange, spare = Strange(HAS[name], name, raising(error)), Strange(HAS[name], cost=1e-6)
+    session = opened(known_with(bundled, strange=strange, spare=spare), name)
+    assert session.plan.backend == "strange"
+    found = ask(session, name)
+    assert session.plan.backend == "spare"
+    assert session.plan.reason.startswith("spare took over from strange, which refused (TooLargeError: ")
+    assert not session.answers_by(session.plan.of_summary(session.plan.summary()))
+    if name in ("expect", "slope"):  # what was begun is not gone on with
+        assert found is None
+        found = ask(session, name)
+    np.testing.assert_allclose(found, ask(opened(registry(), name, HAS[name]), name), rtol=1e-9, atol=1e-9)
+
+
+@WHO
+@WHAT
+def test_for_every_ability_the_last_one_without_room_is_an_error_that_names_it(name, bundled):
+    known = known_with(bundled, strange=Strange(HAS[name], name, raising(MemoryError("no room"))))
+    with pytest.raises(TooLargeError, match=r"backend 'strange' .*ran out of memory"):
+        ask(opened(known, name, "strange"), name)
+
+
+@WHO
+@WHAT
+def test_for_every_ability_one_that_cannot_be_opened_is_followed_by_the_next(name, bundled):
+    strange, spare = Strange(HAS[name], "open", raising(OSError("no licence"))), Strange(HAS[name], cost=1e-6)
+    session = opened(known_with(bundled, strange=strange, spare=spare), name)
+    assert session.plan.backend == "spare"
+    assert ask(session, name) is not None
+
+
+@WHO
+@WHAT
+def test_for_every_ability_the_limit_reaches_the_backend_and_ends_the_call(name, bundled):
+    session = opened(known_with(bundled, strange=Strange(HAS[name], name, stuck)), name, "strange")
+    limits = Limits(time=0.05)
+    if name == "solve":  # every search begins with a labelling
+        assert np.isfinite(ask(session, name, limits)).all()
+        return
+    of_call = 0.05 if name.startswith("compiled") else np.inf  # where no question tells the limit
+    with pytest.raises(OutOfTime), within(Deadline(of_call)):
+        ask(session, name, limits)
+
+
+@WHO
+@WHAT
+@pytest.mark.parametrize("where", ["call", "open"])
+def test_for_every_ability_ctrl_c_passes_with_a_note(name, bundled, where):
+    strange = Strange(HAS[name], name if where == "call" else where, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ask(opened(known_with(bundled, strange=strange, spare=Strange(HAS[name], cost=1e-6)), name), name)
+    whose = "" if bundled else " (plug-in 'toys', toys 1.0)"
+    assert caught.value.__notes__ == [f"interrupted in backend 'strange'{whose}"]
+
+
+@WHO
+@WHAT
+def test_for_every_ability_a_crash_is_the_fault_of_the_backend(name, bundled):
+    known = known_with(bundled, strange=Strange(HAS[name], name, raising(RuntimeError("out of cheese"))))
+    with pytest.raises(BackendFault, match=r"'strange'.* RuntimeError: out of cheese"):
+        ask(opened(known, name, "strange"), name)
+
+
+# -- every layer -------------------------------------------------------------------------------------------
+
+
+def noting():
+    """A session of a backend that notes which of its abilities was called with how many things."""
+    calls = []
+
+    def call(name):
+        return lambda *given: calls.append((name, len(given)))
+
+    return SimpleNamespace(**{name: call(name) for name in ABILITY_OF}), calls
+
+
+GIVEN = {
+    "solve": lambda: (question_of("solve"),),
+    "best_by_count": lambda: (question_of("best_by_count"), TABLES),
+    "expect": lambda: (question_of("expect"), np.ones(N), np.zeros(PROGRAM.n_states), list(THETA.tables)),
+    "slope": lambda: (question_of("slope"),),
+    "compiled": tuple,
+    "compiled_messages": tuple,
+}
+
+#: How each layer is made in front of a session, and what it does not pass on, with what it does instead.
+ADAPTERS = {
+    Layer: (lambda inner: _behind(Layer(), inner), ()),
+    ForeignSession: (lambda inner: ForeignSession(inner, PROGRAM, BackendFault, "it", set()), ()),
+    ChunkedSession: (lambda inner: ChunkedSession(SimpleNamespace(open=lambda *_: inner), PROGRAM, {}), ()),
+    BridgedSession: (
+        lambda inner: BridgedSession(inner, ()),
+        ("expect", "slope", "compiled", "compiled_messages"),  # of other scores: not offered
+    ),
+}
+
+
+def _behind(layer, inner):
+    layer.inner = inner
+    return layer
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@WHAT
+def test_every_layer_passes_every_ability_on(kind, name, monkeypatch):
+    inner, calls = noting()
+    make, withheld = ADAPTERS[kind]
+    if kind is ChunkedSession and name == "solve":
+        inner.solve = lambda question: calls.append((name, 1)) or registry_session().solve(question)
+    found = getattr(make(inner), name)(*GIVEN[name]())
+    assert calls == ([] if name in withheld else [(name, len(GIVEN[name]()))])
+    assert found is None or name == "solve"
+
+
+def registry_session():
+    return registry().find(BackendSpec, "chain").load()().open(PROGRAM, {})
+
+
+@WHO
+@WHAT
+def test_what_estimators_ask_reaches_the_backend(name, bundled):
+    strange = Strange(HAS[name])
+    session = opened(known_with(bundled, strange=strange), name, "strange")
+    assert ask(session, name) is not None
+    assert name in strange.calls
+
+
+def test_every_layer_is_looked_at():
+    def below(kind):
+        return {kind}.union(*(below(one) for one in kind.__subclasses__()))
+
+    planned = {PlannedSession, CheckedSession, ComponentSession, StartingSession, UnplannedSession}
+    assert {one for one in below(Layer) if one.__module__.startswith("ssvm_dsl")} == planned | set(ADAPTERS)
+
+
+@pytest.mark.parametrize("kind", [*ADAPTERS, CheckedSession, ComponentSession, StartingSession, UnplannedSession])
+@WHAT
+def test_every_layer_is_asked_in_the_same_words(kind, name):
+    assert inspect.signature(getattr(kind, name)).parameters.keys() == (
+        inspect.signature(getattr(Layer, name)).parameters.keys()
+    )
+
+
+@pytest.mark.parametrize("kind", [StartingSession, UnplannedSession, ComponentSession])
+@pytest.mark.parametrize("name", [name for name in ABILITY_OF if name != "solve"])
+def test_what_nobody_is_behind_of_is_not_offered(kind, name):
+    parts = tuple(Plan("brute-force", "", "") for _ in component_groups(PROGRAM))
+    session = {
+        StartingSession: lambda: StartingSession("chain", PROGRAM),
+        UnplannedSession: lambda: UnplannedSession(PROGRAM, None, None),
+        ComponentSession: lambda: ComponentSession(Plan("", "", "", components=parts), PROGRAM, registry()),
+    }[kind]()
+    if kind is UnplannedSession and name == "best_by_count":  # which cannot be gone without
+        with pytest.raises(OutOfTime):
+            session.best_by_count(*GIVEN[name]())
+        return
+    assert getattr(session, name)(*GIVEN[name]()) is None
+    assert not session.abilities
+
+
+# -- how many there are --------------------------------------------------------------------------------------
+
+
+def layers(session):
+    """The session objects of the host that a question passes, the longest way; the backend's own comes after them."""
+    if not isinstance(session, Layer):
+        return []
+    behind = session.sessions if isinstance(session, ComponentSession) else [session.inner]
+    return [type(session).__name__, *max((layers(one) for one in behind), key=len)]
+
+
+class Word(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, "abc")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+
+
+class FewA(Word):
+    few = AtMost(2, Word.y.is_("a"))
+
+
+class Six(Model):
+    K = Dim(6)
+    x = Input(3)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+
+
+def program_of(model, n=2):
+    rng = np.random.default_rng(0)
+    X = [{"x": rng.normal(size=(3,) if model is Six else (5, 2))} for _ in range(n)]
+    return ground(model, X).program
+
+
+def auto(program, backend="auto", known=None):
+    made = plan_program(program, Need.of(program, guarantee=Guarantee.EXACT), backend, plugins=known)
+    return open_plan(made, program, known)
+
+
+def in_components():
+    """A chain beside a cycle, each with a backend of its own."""
+    recipe = Recipe(max_arity=2, n_examples=4, max_variables=8, max_card=2, density=0.3, masks=False)
+    program = next(one for one in (seeded(recipe, k).program for k in range(99)) if len(component_groups(one)) > 1)
+    names = {Topology.CHAIN: "chain", Topology.FOREST: "tree", Topology.LOOPY: "brute-force"}
+    plans = tuple(Plan(names[part.program.hardest_topology], "", "") for part in component_groups(program))
+    return open_plan(Plan("", "", "", components=plans), program)
+
+
+COMMON = {
+    "a word": (lambda: auto(program_of(Word)), ["CheckedSession"]),
+    "six labels": (lambda: auto(program_of(Six)), ["CheckedSession"]),
+    "behind a bridge": (lambda: auto(program_of(FewA), "junction-tree"), ["CheckedSession", "BridgedSession"]),
+    "in components": (in_components, ["ComponentSession", "CheckedSession"]),
+    "a stranger's": (
+        lambda: auto(program_of(Word), "strange", known_with(False, strange=Strange("chain"))),
+        ["CheckedSession", "ForeignSession"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COMMON)
+def test_a_question_passes_at_most_three_session_objects(case):
+    """That is two of the host and the backend's own."""
+    make, expected = COMMON[case]
+    session = make()
+    assert layers(session) == expected
+    assert len(expected) + 1 <= 3
+
+
+def test_a_large_batch_passes_at_most_three_session_objects(monkeypatch):
+    monkeypatch.setattr(chunks, "LARGE", 1)
+    monkeypatch.setattr(chunks, "CHUNK", 60)
+    assert layers(auto(program_of(Six, 40))) == ["CheckedSession", "ChunkedSession"]
+
+
+def test_a_strangers_backend_behind_a_bridge_has_three_layers_before_it():
+    strange = Strange("junction-tree")
+    strange.of = replace(strange.of, caps=replace(strange.of.caps, abilities=frozenset()))
+    session = auto(program_of(FewA), "strange", known_with(False, strange=strange))
+    assert layers(session) == ["CheckedSession", "BridgedSession", "ForeignSession"]
+    theta = random_theta(np.random.default_rng(0), session.program, Recipe(masks=False))
+    assert session.solve(Question(theta)).optimal().all()
