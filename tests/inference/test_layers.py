@@ -13,7 +13,7 @@ import pytest
 from ssvm_dsl import AtMost, Dim, Factor, Input, Label, Model, chain, complete, ground
 from ssvm_dsl.errors import BackendFault, OutOfTime, TooLargeError
 from ssvm_dsl.inference.deadline import Deadline
-from ssvm_dsl.inference.layers.base import ABILITY_OF, Layer, PlannedSession
+from ssvm_dsl.inference.layers.base import ABILITY_OF, PlannedSession, SessionLayer
 from ssvm_dsl.inference.layers.bridged import BridgedSession
 from ssvm_dsl.inference.layers.checked import CheckedSession
 from ssvm_dsl.inference.layers.chunked import ChunkedSession
@@ -245,7 +245,7 @@ GIVEN = {
 
 #: How each layer is made in front of a session, and what it does not pass on, with what it does instead.
 ADAPTERS = {
-    Layer: (lambda inner: _behind(Layer(), inner), ()),
+    SessionLayer: (lambda inner: _behind(SessionLayer(), inner), ()),
     ForeignSession: (lambda inner: ForeignSession(inner, PROGRAM, BackendFault, "it", set()), ()),
     ChunkedSession: (lambda inner: ChunkedSession(SimpleNamespace(open=lambda *_: inner), PROGRAM, {}), ()),
     BridgedSession: (
@@ -290,14 +290,14 @@ def test_every_layer_is_looked_at():
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
 
     planned = {PlannedSession, CheckedSession, ComponentSession, StartingSession, UnplannedSession}
-    assert {one for one in below(Layer) if one.__module__.startswith("ssvm_dsl")} == planned | set(ADAPTERS)
+    assert {one for one in below(SessionLayer) if one.__module__.startswith("ssvm_dsl")} == planned | set(ADAPTERS)
 
 
 @pytest.mark.parametrize("kind", [*ADAPTERS, CheckedSession, ComponentSession, StartingSession, UnplannedSession])
 @WHAT
 def test_every_layer_is_asked_in_the_same_words(kind, name):
     assert inspect.signature(getattr(kind, name)).parameters.keys() == (
-        inspect.signature(getattr(Layer, name)).parameters.keys()
+        inspect.signature(getattr(SessionLayer, name)).parameters.keys()
     )
 
 
@@ -323,7 +323,7 @@ def test_what_nobody_is_behind_of_is_not_offered(kind, name):
 
 def layers(session):
     """The session objects of the host that a question passes, the longest way; the backend's own comes after them."""
-    if not isinstance(session, Layer):
+    if not isinstance(session, SessionLayer):
         return []
     behind = session.sessions if isinstance(session, ComponentSession) else [session.inner]
     return [type(session).__name__, *max((layers(one) for one in behind), key=len)]

@@ -1,7 +1,7 @@
 """One base for all sessions of the host: what may be asked, with one default for all of it.
 
 A layer stands in front of another session.  It passes on what it does not change, so that its file says only what it
-is there for: one that overrides :meth:`Layer.pass_on` changes how every ability is called (guarded, shown read-only),
+is there for: one that overrides :meth:`SessionLayer.pass_on` changes how every ability is called (guarded, shown read-only),
 one that overrides a method changes this ability alone.
 
 How many there are: a question passes the session that an estimator holds (:class:`PlannedSession`), then at most two
@@ -35,7 +35,7 @@ ABILITY_OF: dict[str, Ability | None] = {
 }
 
 
-class Layer:
+class SessionLayer:
     """A session that passes every call on to the one behind it; with nobody there nothing is offered.
 
     The methods are those of the protocols in :mod:`ssvm_dsl.plugin_api.protocols`.  ``known`` is what labellings are
@@ -100,7 +100,7 @@ class Layer:
         return offer
 
 
-class PlannedSession(Layer, ABC):
+class PlannedSession(SessionLayer, ABC):
     """What the rest of the package asks questions of: an opened plan, whose answers are verified.
 
     Attributes

@@ -7,13 +7,13 @@ from typing import Any
 
 from ssvm_dsl.array_types import F64
 from ssvm_dsl.inference.bridging.lowering import Lowering
-from ssvm_dsl.inference.layers.base import Layer
+from ssvm_dsl.inference.layers.base import SessionLayer
 from ssvm_dsl.ir.counts import CountTables
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import Solution
 
 
-class BridgedSession(Layer):
+class BridgedSession(SessionLayer):
     """Answers through bridges, the last of which leads to the program that the backend was opened on.
 
     Parameters

@@ -13,7 +13,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import OutOfTime
-from ssvm_dsl.inference.layers.base import Layer
+from ssvm_dsl.inference.layers.base import SessionLayer
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Task
@@ -34,7 +34,7 @@ def open_session(backend: Backend, program: Program, options: Mapping[str, Any])
     return ChunkedSession(backend, program, options)
 
 
-class ChunkedSession(Layer):
+class ChunkedSession(SessionLayer):
     """Answers for some examples at a time, so that memory does not grow with the factors of all.
 
     Everything but ``solve`` is asked of one session on all examples: by its nature it has an entry for every factor.

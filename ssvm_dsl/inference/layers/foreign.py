@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ssvm_dsl.array_types import F64
-from ssvm_dsl.inference.layers.base import Layer
+from ssvm_dsl.inference.layers.base import SessionLayer
 from ssvm_dsl.inference.verification.form import Fault
 from ssvm_dsl.inference.verification.read_only import read_only
 from ssvm_dsl.inference.verification.sums import wrong_sums
@@ -46,7 +46,7 @@ def open_foreign(
     return ForeignSession(opened, program, fault, whose, told)
 
 
-class ForeignSession(Layer):
+class ForeignSession(SessionLayer):
     """A session of a foreign backend, for its host, which calls only what the backend announces.
 
     Parameters
