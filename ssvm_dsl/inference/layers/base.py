@@ -1,8 +1,8 @@
 """One base for all sessions of the host: what may be asked, with one default for all of it.
 
 A layer stands in front of another session.  It passes on what it does not change, so that its file says only what it
-is there for: one that overrides :meth:`SessionLayer.pass_on` changes how every ability is called (guarded, shown read-only),
-one that overrides a method changes this ability alone.
+is there for.  One that overrides :meth:`SessionLayer.pass_on` changes how every ability is called (guarded, shown
+read-only arrays); one that overrides a method changes this ability alone.
 
 How many there are: a question passes the session that an estimator holds (:class:`PlannedSession`), then at most two
 layers that adapt it to the backend's own session: a bridge, or the components of a graph; and chunks, or the gate to
