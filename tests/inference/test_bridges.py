@@ -288,7 +288,7 @@ class Nothing:
         (Shapeless, "rewritten", "is an array of bools of shape"),
         (Grown, "rewritten", "a Rewrite begins with the variables of the example"),
         (Undecided, "rewritten", "check() returns a Verdict, got True"),
-        (Nothing, "loads", "makes no bridge: it lacks check() or lower()"),
+        (Nothing, "loads", "Nothing has no method check(example)"),
     ],
 )
 def test_the_kit_catches_what_is_wrong(bridge, failed, text):

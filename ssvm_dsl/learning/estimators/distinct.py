@@ -20,7 +20,7 @@ from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.deadline import Deadline, answer_within, refuse_interrupted
-from ssvm_dsl.inference.session import PlannedSession
+from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.solution import TIME, Solution, Stop
 from ssvm_dsl.ir.theta import Theta
