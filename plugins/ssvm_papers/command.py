@@ -55,12 +55,12 @@ class Reproduce:
         parser.add_argument("--plot", metavar="DIR", help="draw the figures into this folder (needs matplotlib)")
         parser.add_argument(
             "--page", metavar="FILE",
-            help="write the results as a Markdown page, and as JSON beside it; experiments that are not named here "
+            help="write the results as a Markdown page, and as JSON next to it; experiments that are not named here "
             "stay as they are there",
         )  # fmt: skip
         parser.add_argument(
             "--quotes", metavar="DIR",
-            help="write the numbers that pages of this folder quote from the page of --page anew",
+            help="update the numbers that pages of this folder quote from the page of --page",
         )  # fmt: skip
         parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
@@ -129,7 +129,7 @@ def _write_page(
     write_record(record_path(page), shown)
     write_page(page, shown, {name: files for name, files in lacking.items() if name not in kept})
     for path in fill_quotes(Path(quotes), kept, page.name) if quotes else ():
-        screen.note(f"{path}: numbers of the results written anew")
+        screen.note(f"{path}: numbers of the results updated")
 
 
 def _require_folders(args: Namespace) -> None:
@@ -143,7 +143,7 @@ def _require_folders(args: Namespace) -> None:
     """
 
     if args.page and Path(args.page).suffix == ".json":
-        raise OptionError(f"--page {args.page}: a Markdown page; its numbers go to a file .json beside it")
+        raise OptionError(f"--page {args.page}: a Markdown page; its numbers go to a file .json next to it")
     if args.quotes and not args.page:
         raise OptionError("--quotes needs --page: the page that is quoted")
     page = None if args.page is None else Path(args.page).absolute().parent
@@ -189,14 +189,14 @@ def _result(experiment: Experiment, folder: Path, args: Namespace, screen: Scree
     kept = None if args.again else saved_result(folder, experiment.name, args.quick)
     if kept is not None and under_its_rules(experiment, kept).findings.rows == kept.findings.rows:
         path = result_path(folder, experiment.name, args.quick)
-        text = f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it anew"
+        text = f"{experiment.name}: run on {kept.circumstances.date}, kept in {path}; --again runs it again"
         screen.note(text)
         return kept
     try:
         with screen.progress(experiment.name) as progress:
             result = run_experiment(experiment, args.quick, progress)
     except KeyboardInterrupt as err:
-        err.add_note(f"{experiment.name} begins anew next time; results of finished experiments are kept in {folder}")
+        err.add_note(f"{experiment.name} starts again next time; results of finished experiments are kept in {folder}")
         raise
     save_result(folder, result)
     return result

@@ -1,4 +1,4 @@
-"""What a subcommand is, and how a tree of them becomes a parser.
+"""Subcommands, and the parser made of a tree of them.
 
 Modules of commands import nothing heavy: all of them are read for ``ssvm --help``.  What a command needs to
 run, it imports when it runs.

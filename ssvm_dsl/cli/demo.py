@@ -148,7 +148,7 @@ def _show_outcome(screen: Console, split: Split, outcome: DemoOutcome) -> None:
     command = _own_name()
     screen.print("\n[bold]Next[/bold]")
     screen.print(f"  {command} demo --protocol large    [dim]# train on the nine folds[/dim]", soft_wrap=True)
-    screen.print(f"  {command} plugins list             [dim]# what there is to choose from[/dim]", soft_wrap=True)
+    screen.print(f"  {command} plugins list             [dim]# everything to choose from[/dim]", soft_wrap=True)
 
 
 def _show_words(screen: Console, split: Split, outcome: DemoOutcome) -> None:

@@ -86,7 +86,7 @@ def _notes(error: BaseException) -> list[str]:
 def make_parser(words: Sequence[str]) -> Parser:
     """Return the parser of the whole command line.
 
-    Plug-ins are looked at only where the command is none of the core's: for one of theirs, and for ``ssvm --help``.
+    Plug-ins are read only for their own commands and for ``ssvm --help``, not for commands of the core.
 
     Parameters
     ----------

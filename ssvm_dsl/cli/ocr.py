@@ -1,4 +1,4 @@
-"""The model of ``ssvm demo``, in a file of its own so that the command can show its source."""
+"""The model of ``ssvm demo``, in a separate file so that the command can show its source."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _called(spec: CommandSpec, known: Registry) -> Subcommand:
 
 
 def _failed(spec: CommandSpec, error: Exception) -> Subcommand:
-    """Return what stands for a command that cannot be loaded."""
+    """Return a placeholder for a command that cannot be loaded."""
 
     def anything(parser: ArgumentParser) -> None:
         parser.add_argument("rest", nargs=REMAINDER)

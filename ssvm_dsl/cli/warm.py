@@ -45,7 +45,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--trees", action="store_true", help="make up edge lists that are trees")
     parser.add_argument(
-        "--processes", type=positive_int, metavar="N", help="compile in so many processes (default: all processors)"
+        "--processes", type=positive_int, metavar="N", help="compile in this many processes (default: all processors)"
     )
 
 

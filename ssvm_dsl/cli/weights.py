@@ -1,4 +1,4 @@
-"""``ssvm weights FILE``: the largest weights of a saved model, with what each is of."""
+"""``ssvm weights FILE``: the largest weights of a saved model, with their names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
 
 
 def _state(text: str, classes: tuple[Any, ...]) -> Any:
-    """Return the class a text stands for: names may be ints."""
+    """Return the class that a text names: names may be ints."""
     named = {str(one): one for one in classes}
     return named[_known(text, list(named), "class")]
 

@@ -1,7 +1,7 @@
 """CoNLL-2000 text chunking: reader, the attributes of CRFsuite's tutorial, and the score of the shared task.
 
 The data (Tjong Kim Sang and Buchholz 2000) are sentences of the Wall Street Journal with part-of-speech tags by a
-tagger and phrases in BIO tags: ``B-NP`` begins a noun phrase, ``I-NP`` goes on with it, ``O`` is in no phrase.  The
+tagger and phrases in BIO tags: ``B-NP`` begins a noun phrase, ``I-NP`` continues it, ``O`` is in no phrase.  The
 archive is read as it is published; it is not part of this package.
 
 A phrase counts as found when its type and both its ends are right (the shared task's ``conlleval``):

@@ -18,7 +18,7 @@ BITS = 18
 def arc_features(words: Sequence[str], pos: Sequence[str]) -> tuple[Any, Any]:
     """Return hashed features of each (word, head), and of each word below the root.
 
-    They join words and tags of both, the distance and the tags beside them (McDonald, Crammer and Pereira, ACL 2005).
+    They join words and tags of both, the distance and the neighbouring tags (McDonald, Crammer and Pereira, ACL 2005).
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def arc_features(words: Sequence[str], pos: Sequence[str]) -> tuple[Any, Any]:
 
 
 def link_features(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[F64]:
-    """Return 19 features of each (word, word of the translation): how often they meet, beside whom, places, letters.
+    """Return 19 features of each (word, word of the translation): joint counts, neighbours, positions, letters.
 
     Parameters
     ----------

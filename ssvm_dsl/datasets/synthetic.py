@@ -81,7 +81,7 @@ def make_stripes(
     vertical : bool
         Stripes run from top to bottom, side by side.
     permuted : bool
-        The order of the states is drawn anew for each image; otherwise it is that of their numbers.
+        Each image has its own random order of the states; otherwise the order is that of their numbers.
     wander : float
         By what share of a stripe the borders move from image to image, at most.
     random_state : int or Generator

@@ -62,9 +62,9 @@ def map_terrain(
     blur: float = 1.5,
     random_state: int | np.random.Generator = 0,
 ) -> F64:
-    """Return the heights of a window of a map where what cannot be walked on is high ground with soft slopes.
+    """Return the heights of a window of a map; ground that cannot be walked on is high, with soft slopes.
 
-    The window is drawn among those of which a tenth or more is open, and a tenth or more is not.
+    The window is drawn among those with a tenth or more open, and a tenth or more closed.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Nothing is executed: there is no pickle, and headers of arrays are matched with a pattern instead of being evaluated.
 Nothing is unpacked either, so that what is read takes as much memory as the file, and the JSON text at most some thirty
-times its length.  The hash tells damage; who edits a file can write another one, so what is read is checked as well.
+times its length.  The hash detects damage only: values are checked as well, since an edited file may have a right hash.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_arrays(path: Path, called: str = "a file of arrays") -> tuple[dict[str,
     Raises
     ------
     FileFormatError
-        It is not such a file, or damaged: its hash is that of other content.
+        It is not such a file, or damaged: its hash does not match its content.
     OSError
         It is not there, or may not be opened.
     """

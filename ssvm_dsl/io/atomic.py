@@ -55,7 +55,7 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
 
 
 def clean_up(path: Path) -> None:
-    """Delete what processes of this machine that are gone left beside a file; what cannot be deleted stays."""
+    """Delete temporary files that ended processes of this machine left next to a file, as far as possible."""
     pattern = re.compile(re.escape(_lead(path)) + r"(\d{1,9})\.[0-9a-f]{8}")
     try:
         with os.scandir(path.parent) as entries:

@@ -6,7 +6,7 @@ program all backends read:
 * factors of one variable are summed into ``Theta.node``, factors of none into ``Theta.const``;
 * factors of two and more variables become one group for each tuple of numbers of states, in file order.
 
-Scores are natural logarithms (or negated costs), to be maximised; what is impossible has the score ``-inf``.
+Scores are natural logarithms (or negated costs), to be maximised; impossible states have the score ``-inf``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class FactorTables:
 
 
 class FactorList:
-    """Factors as they are read one by one, kept in flat arrays that grow; every table is held once."""
+    """Factors read one by one, kept in flat arrays that grow; every table is stored once."""
 
     def __init__(self) -> None:
         self._arity, self._scope, self._size, self._scores = array("q"), array("q"), array("q"), array("d")
@@ -176,7 +176,7 @@ def as_problem(problem: object, name: str) -> GraphProblem:
 def assemble(
     card: I64, factors: FactorTables, source: str, names: tuple[str, ...] | None = None, floor: float = -np.inf
 ) -> GraphProblem:
-    """Return the problem of these factors; what they hold was checked by the reader."""
+    """Return the problem of these factors, whose content the reader has checked."""
     card32 = card.astype(np.int32)
     arity = np.diff(factors.scope_ptr)
     groups = [

@@ -45,9 +45,9 @@ class SavedModel:
     report : dict or None
         Summary of the fit; ``None`` where the weights were given, not learnt.
     certificate : ndarray of float64, shape (6,), or None
-        What bounds the optimum for every C; of a fit.
+        Of a fit: data that bounds the optimum for every C.
     stream : tuple (plain data, arrays by name), optional
-        What a stream of examples goes on from (:class:`~ssvm_dsl.learning.estimators.fitting.stream.Stream`).
+        State from which a stream of examples continues (:class:`~ssvm_dsl.learning.estimators.fitting.stream.Stream`).
     """
 
     declaration: str

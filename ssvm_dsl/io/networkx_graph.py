@@ -53,7 +53,7 @@ def to_networkx(
     ----------
     model : Model class, Grounded or GraphProblem
         Of a model class the graph shows labels and factor templates, with an edge for each variable of a factor that
-        the label stands for.  ``ground(MyModel, X)`` and problems that were read give the factor graph of one example.
+        the label represents.  ``ground(MyModel, X)`` and problems that were read give the factor graph of one example.
     example : int
         Which example.
     coef : array_like, shape (n_weights,), optional

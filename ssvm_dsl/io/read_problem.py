@@ -1,4 +1,4 @@
-"""Read a factor graph from a file, the format told by its name."""
+"""Read a factor graph from a file, whose name determines the format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
     ----------
     path : str or Path
     format : str, optional
-        ``"uai"``, ``"wcsp"`` or ``"fg"``; told by the suffix when left out.
+        ``"uai"``, ``"wcsp"`` or ``"fg"``; taken from the suffix if left out.
     limits : FileLimits
         How much memory the file may ask for.
 
@@ -44,7 +44,7 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
     ------
     FileFormatError
         The format is unknown, or the file does not hold what its format promises: one line with the file, line
-        and column, what was expected and what is there.
+        and column, what was expected and what was found.
     OSError
         The file cannot be opened.
     """
@@ -57,6 +57,6 @@ def read_problem(path: str | Path, format: str | None = None, limits: FileLimits
 
 
 def format_of(path: str | Path) -> str:
-    """Return the format that the name of a file tells: its suffix, but for ``.gz``; may be none of those known."""
+    """Return the format given by the name of a file, its suffix without ``.gz``; it may be unknown."""
     suffixes = [suffix.lstrip(".").lower() for suffix in Path(path).suffixes]
     return next((suffix for suffix in reversed(suffixes) if suffix != "gz"), "")

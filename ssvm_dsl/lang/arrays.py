@@ -46,7 +46,7 @@ def describe(value: object) -> str:
 
 
 def number_text(value: object) -> str:
-    """Return a value as it is written; ints of thousands of digits only by their length."""
+    """Return the text of a value; ints of thousands of digits only by their length."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an int of {value.bit_length()} bits"
     return repr(value)

@@ -71,7 +71,7 @@ class Declaration:
 
     @cached_property
     def sized_axes(self) -> frozenset[int]:
-        """Identities of the axes whose sizes inputs tell."""
+        """Identities of the axes whose sizes are read from inputs."""
         return frozenset(id(dim) for given in self.inputs for dim in given.sized_axes)
 
     @cached_property
@@ -119,7 +119,7 @@ class Declaration:
 
     @cached_property
     def outputs(self) -> tuple[Label, ...]:
-        """The labels as users know them: what there is in Y, and what predictions show."""
+        """The labels as users know them: those of Y and of predictions."""
         return tuple(label for label in self.of(Label) if not isinstance(label, Latent))
 
     @cached_property
@@ -145,12 +145,12 @@ class Declaration:
 
     @cached_property
     def rules(self) -> tuple[Forbid, ...]:
-        """What is said to be ruled out."""
+        """The rules on single states and joint states."""
         return self.of(Forbid)
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
-        """The inputs and features that scores are computed from, and what these are computed from."""
+        """The inputs and features that scores are computed from, with their sources."""
         scored: tuple[Factor | Given, ...] = (*self.factors, *self.given)
         return tuple(source for one in scored for source in walk_sources(one.features))
 
@@ -237,7 +237,7 @@ def declare(name: str, symbols: tuple[Symbol, ...], strays: tuple[tuple[str, Tar
 
 
 def _told(symbols: Sequence[Symbol], ask: Callable[[Symbol], Iterator[str]]) -> Iterator[tuple[str, str]]:
-    """Yield what symbols say is wrong, with their lines and names."""
+    """Yield the mistakes of symbols, with their lines and names."""
     yield from ((symbol.where, f"{symbol.name}: {text}") for symbol in symbols for text in ask(symbol))
 
 
@@ -277,7 +277,7 @@ def _reference_mistakes(declaration: Declaration, symbols: list[Symbol]) -> Iter
 
 
 def _strangers(declaration: Declaration, symbol: Symbol) -> list[tuple[str, Symbol]]:
-    """Return (role, symbol) of what a symbol refers to that is not part of the model."""
+    """Return (role, symbol) of references of a symbol that are not part of the model."""
     known = {id(one) for one in declaration.symbols}
     return [(what, part) for what, part in symbol.references() if id(part) not in known]
 

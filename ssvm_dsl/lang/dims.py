@@ -114,7 +114,7 @@ def check_axes(
     twice: bool = False,
     second: str = "; make a second Dim()",
 ) -> tuple[Dim, ...]:
-    """Return the Dims of ``axes``; note a mistake for everything that is not a Dim.
+    """Return the Dims of ``axes``; note a mistake for every entry that is not a Dim.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def check_axes(
     twice : bool
         Whether an axis may be used twice: once for positions, once for what they point to (its paired).
     second : str
-        What to do about an axis that is used too often.
+        Advice on an axis that is used too often.
     """
     good = []
     for axis in axes:

@@ -172,7 +172,7 @@ class Factor(ScoredTarget):
 
     @property
     def weight_text(self) -> str:
-        """The shape of the weights in words."""
+        """The shape of the weights as text."""
         shape = self._weights_now()
         return f"w[{', '.join('?' if size is None else str(size) for size in shape)}]" if shape else "w (one number)"
 
@@ -228,7 +228,7 @@ class Factor(ScoredTarget):
 
 
 def _by_agreement(target: Target, form: Form, nonneg: bool) -> bool:
-    """Whether auxiliary variables stand for the table of a factor."""
+    """Whether auxiliary variables represent the table of a factor."""
     return form.name == "potts" and nonneg and target.arity >= LEAST_ARITY and len(target.labels) == 1
 
 
@@ -279,7 +279,7 @@ def _pointer_mistakes(features: Source | None, form: Form, per: object, weights:
 
 
 def _segment_mistakes(features: Source | None, per: object, weights: object) -> Iterator[Mistake]:
-    """Yield what a factor of segments does not have."""
+    """Yield the settings that a factor of segments does not allow."""
     if per is not None or not _is_all(weights) or isinstance(features, JointFeature):
         yield "a factor of segments has no per, weights='observed' or JointFeature"
 

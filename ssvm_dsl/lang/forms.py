@@ -75,7 +75,7 @@ class Form:
         return () if self.name in ("potts", "indicator") else (self.n_weights(cards),)
 
     def matrix(self, cards: tuple[int, ...]) -> NDArray[np.float64] | None:
-        """Return the basis as ``ndarray, shape (p, prod(cards))``; ``None`` stands for the identity (FULL)."""
+        """Return the basis as ``ndarray, shape (p, prod(cards))``; ``None`` means the identity (FULL)."""
         if self.name == "full":
             return None
         if self.name == "basis":

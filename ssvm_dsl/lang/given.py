@@ -22,7 +22,7 @@ from ssvm_dsl.lang.symbols import Mistake, got
 class Given(ScoredTarget):
     """Scores with no weight: logits of a network, log-probabilities, prior costs.
 
-    They are added to the scores of the factors as they are; ``-inf`` rules a state out.
+    They are added to the scores of the factors unchanged; ``-inf`` rules a state out.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class Source(Symbol):
 
     @property
     def learns(self) -> bool:
-        """Whether it learns something from the training data (by itself: what it is computed from may, too)."""
+        """Whether it learns from the training data (by itself: its sources may, too)."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class ExampleSource(Source):
 
     @property
     def sized_axes(self) -> tuple[Dim, ...]:
-        """The axes whose sizes it tells."""
+        """The axes whose sizes are read from it."""
         return self.dims
 
     def references(self) -> Iterator[tuple[str, Symbol]]:
@@ -74,7 +74,7 @@ class ExampleSource(Source):
         yield from (("the axis", dim.origin) for dim in self.dims)
 
     def references_of_factor(self) -> Iterator[tuple[str, Symbol]]:
-        """Yield itself, which tells of its axes."""
+        """Yield itself, which defines its axes."""
         yield "the input", self
 
 
@@ -238,7 +238,7 @@ class Edges(Symbol):
 
     @property
     def sized_axes(self) -> tuple[Dim, ...]:
-        """The axis whose size it tells: that of the edges."""
+        """The axis whose size is read from it: that of the edges."""
         return (self.dim,)
 
     def references(self) -> Iterator[tuple[str, Symbol]]:

@@ -171,7 +171,7 @@ class ModelView(Protocol):
 
     @property
     def sized_axes(self) -> frozenset[int]:
-        """Identities of the axes whose sizes inputs tell."""
+        """Identities of the axes whose sizes are read from inputs."""
 
     @property
     def pointer_axes(self) -> frozenset[tuple[int, ...]]:

@@ -85,11 +85,11 @@ class Estimator(CheckedCalls):
             elif old is not None and hasattr(old, "set_params") and not isinstance(old, type):
                 old.set_params(**{inner: value})
             else:
-                raise KeywordError(f"{key}: parameter '{name}' ({old!r}) has no parameters of its own")
+                raise KeywordError(f"{key}: parameter '{name}' ({old!r}) has no parameters")
         return self
 
     def __repr__(self) -> str:
-        """Return the class and the parameters that are not what they are by default."""
+        """Return the class and the parameters that differ from their defaults."""
         defaults = signature(type(self)).parameters
         given = ((name, getattr(self, name)) for name in self._get_param_names())
         changed = (f"{name}={value!r}" for name, value in given if repr(value) != repr(defaults[name].default))

@@ -13,7 +13,7 @@ _SECONDS = "it is called max_seconds for fit, time_limit for predict"
 _TRAINER = "it is called trainer (ssvm plugins list)"
 _BACKEND = "it is called backend (ssvm plugins list)"
 _LOSS = "the loss is declared in the model: loss = Hamming(y); risk= is what is minimised of it"
-_KERNEL = "features of the model stand for kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
+_KERNEL = "features of the model replace kernels: RandomFourier(x, ...), Nystroem(x, ...), Polynomial(x, 2)"
 _STEP = "steps are options of the trainer: trainer_options={...} (ssvm plugins show TRAINER)"
 _WEIGHTS = "weights of classes are those of the loss: loss = Hamming(y, weights=[...])"
 _PATIENCE = "fit(X, Y, validation=(X_val, Y_val)) ends early, after patience= looks without a better score"
@@ -38,7 +38,7 @@ HABITS = {
     "sampleweight": "it is an argument of fit: fit(X, Y, sample_weight=...)",
     "fitintercept": "an intercept is a factor without features: bias = Factor(y)",
     "nclasses": "the classes are declared in the model: y = Label(3)",
-    "logger": "callbacks=[function] are told about every iteration; verbose=True shows progress",
+    "logger": "callbacks=[function] are called after every iteration; verbose=True shows progress",
     "shuffle": "the order of examples is an option of the trainer: trainer_options={'order': ...}",
 }
 

@@ -1,7 +1,7 @@
 """``ExampleSession``: the base of sessions that answer one example after the other, in plain Python or by a library.
 
 An author fills in :meth:`ExampleSession.answer` for one example given as plain arrays; which examples are asked for,
-masks and clamps, time limits, Ctrl-C, what to start from and the layout of the answer are here.
+masks and clamps, time limits, Ctrl-C, warm starts and the layout of the answer are here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAYING_OUT = 2e-6
 
 
 class _Ending(Protocol):
-    """An answer that says why its search ended."""
+    """An answer with the reason why its search ended."""
 
     @property
     def stop(self) -> Stop:
@@ -70,7 +70,7 @@ class Clock:
         Parameters
         ----------
         seconds : float
-            What the step is expected to take.
+            Expected seconds of the step.
         """
         if self.end < np.inf and perf_counter() + seconds >= self.end:
             raise OutOfTime("the time limit is over")
@@ -159,7 +159,7 @@ class ExampleAnswer:
 
     @classmethod
     def exact(cls, labels: Sequence[int] | I32 | None, score: float, **extra: Any) -> ExampleAnswer:
-        """Return the answer of a search that has found the best labelling; score ``-inf`` says that there is none."""
+        """Return the answer of a search that has found the best labelling; score ``-inf`` means that there is none."""
         return cls(labels if score > -np.inf else None, score, score, **extra)
 
 

@@ -1,6 +1,6 @@
 """``Option``: what users may set of a plug-in, and what kind of value it takes.
 
-The kind is said, not guessed from the default: a default of ``None`` says nothing, and one of 3 may stand for a number
+The kind is declared, not guessed from the default: a default of ``None`` has no kind, and one of 3 may be a number
 that need not be whole.
 """
 
@@ -35,7 +35,7 @@ class Option:
     kind : int, float, str, bool, types.FunctionType or tuple
         The type of its values, or the values that are allowed.  ``int`` takes whole numbers of 64 bits and no 2.0,
         ``float`` finite numbers, ints as well, ``FunctionType`` whatever can be called.  A function is not kept in
-        files of models; checkpoints keep its name.  A tuple may hold a type beside values: ``(float, "auto")``.
+        files of models; checkpoints keep its name.  A tuple may hold types and values: ``(float, "auto")``.
     least, above : float, optional
         Numbers are at least ``least``, and above ``above``.
     optional : bool
@@ -51,7 +51,7 @@ class Option:
     optional: bool = False
 
     def expected(self, value: Any) -> str:
-        """Return what a value should be, in words; empty when it is that."""
+        """Return a description of allowed values if a value is not allowed; empty if it is."""
         plain = _plain(value)
         fits = (plain is None and self.optional) or any(self._is(one, plain) for one in self.alternatives)
         return "" if fits else self.words
@@ -76,7 +76,7 @@ class Option:
 
     @property
     def words(self) -> str:
-        """What a value is, in words: ``"an int of at least 1"``."""
+        """A description of allowed values: ``"an int of at least 1"``."""
         kinds = [self._in_range(one) for one in self.alternatives if isinstance(one, type)]
         listed = [f"one of {list(self.choices)}" if len(self.choices) > 1 else repr(one) for one in self.choices[:1]]
         return " or ".join([*kinds, *listed, *(["None"] if self.optional else [])])
@@ -114,5 +114,5 @@ def _name(function: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number or text of NumPy as one of Python, which files can hold; anything else as it is."""
+    """Return a number or text of NumPy as one of Python, which files can hold; anything else unchanged."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""What backends and executors implement, and what they are given; trainers: :mod:`ssvm_dsl.plugin_api.training`."""
+"""The interfaces of backends and executors; those of trainers are in :mod:`ssvm_dsl.plugin_api.training`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Verdict(Value):
     reasons : tuple of str
         Why not (or what to know).
     n_bytes : float
-        About how much memory a session takes at its peak, beside program and scores; the planner refuses what does
+        About how much memory a session takes at its peak, besides program and scores; the planner refuses what does
         not fit.
     """
 
@@ -60,7 +60,7 @@ class Session(Protocol):
         Raises
         ------
         OutOfTime
-            There was no time for anything: no example has an answer, and the host has labellings of its own.
+            There was no time for anything: no example has an answer, and the host returns its own labellings.
         """
 
 
@@ -80,7 +80,7 @@ class SumSession(Session, Protocol):
             Scores and examples, for the task ``marginals``; no clamp.
         coef : ndarray of float64, shape (n,)
         node : ndarray of float64, shape (S,)
-            Where to add the marginals of variables; laid out as ``theta.node``.
+            Array to add the marginals of variables to, in the layout of ``theta.node``.
         tables : sequence of ndarray
             Where to add those of factors; shaped as ``theta.tables``, factors that share a row add up.
 
@@ -111,7 +111,7 @@ class CountingSession(Session, Protocol):
         Returns
         -------
         Solution
-            ``score`` is what the labelling is worth (``-inf`` without one), ``bound`` is for what any is worth.
+            ``score`` is the score of the labelling (``-inf`` without one), ``bound`` an upper bound of all scores.
         """
 
 
@@ -128,7 +128,7 @@ class CompiledSession(Session, Protocol):
 
 @runtime_checkable
 class MessageSession(Session, Protocol):
-    """A session that lowers dual bounds by messages, keeps them, and tells where the bounds are attained.
+    """A session that lowers dual bounds by messages, keeps them, and returns where the bounds are attained.
 
     What ``Ability.MESSAGES`` announces: ``Solution.warm`` of its answers is a :class:`~ssvm_dsl.ir.Messages`.  The
     trainer ``dlpw`` works on such messages.
@@ -152,7 +152,7 @@ class MessageSession(Session, Protocol):
         """
 
     def compiled_messages(self) -> CompiledMessages | None:
-        """Return the same for callers with kernels of their own; ``None``: not offered, or not for this program."""
+        """Return the same for callers that have compiled kernels; ``None``: not offered, or not for this program."""
 
 
 #: What a session with an ability has to be, and its methods in words.
@@ -165,7 +165,7 @@ ABILITIES: Mapping[Ability, tuple[Any, str]] = {
 
 
 def missing_methods(session: object, caps: Caps) -> str:
-    """Return what an opened session lacks of what its backend announces, in words; empty when it has all."""
+    """Return a sentence on methods that a session lacks although its backend announces them; empty if it has all."""
     if not isinstance(session, Session):
         return f"open() returned a {type(session).__name__}, expected a session with solve()"
     for ability in sorted(caps.abilities):
@@ -179,7 +179,7 @@ class Backend(Protocol):
     """An inference method."""
 
     def check(self, need: Need) -> Verdict:
-        """Say whether it takes a problem, and at what cost; what ``Caps`` says is checked before.
+        """Say whether it takes a problem, and at what cost; ``Caps`` are checked before.
 
         ``need.options`` are all options that ``open`` would get, for backends whose options decide what they take.
         """

@@ -39,7 +39,7 @@ class Spec:
     requires : tuple of str
         Modules that must be importable, other than those of the plug-in.
     install_hint : str
-        What to type when something is missing.
+        The command that installs missing requirements.
     """
 
     name: str
@@ -100,7 +100,7 @@ def _importable(module: str) -> bool:
 
 
 def _in_folders(module: str) -> bool:
-    """Return whether a module is in the folder of its package, that one in the folder of its own, and so on."""
+    """Return whether a module is in the folder of its package, that package in the folder of its parent, and so on."""
     package, *inner = module.split(".")
     spec = importlib.util.find_spec(package)
     for part in inner:
@@ -120,7 +120,7 @@ class Alias:
     name : str
         Compared without case and punctuation.
     settings : mapping
-        What is to be set besides: parameters of ``StructuredSVM``, such as ``{"trainer_options": {"order": "batch"}}``.
+        Further settings: parameters of ``StructuredSVM``, such as ``{"trainer_options": {"order": "batch"}}``.
     """
 
     name: str
@@ -188,7 +188,7 @@ class BackendSpec(OptionedSpec):
 
 
 class RiskForm(StrEnum):
-    """What a risk is, for those who minimise it: every risk gives values and subgradients, and some give more."""
+    """The form of a risk, for trainers: every risk gives values and subgradients, and some give more."""
 
     #: A maximum over labellings: a plane for each (:class:`~ssvm_dsl.plugin_api.Planes`).
     PLANES = "planes"
@@ -230,7 +230,7 @@ class RiskSpec(NamedSpec):
     additive : bool
         Whether that loss must add up over variables.
     joint : bool
-        Whether it may price joint states of factors besides, where it must add up (``LossTerm.factors``).
+        Whether it may also price joint states of factors, if it must be a sum (``LossTerm.factors``).
     tasks : frozenset of Task
         Questions it asks of the backend.  ``MAP`` of a maximum over labellings stands for loss-augmented questions:
         the two best for ``ZERO_ONE``, best labellings by counts for ``CountLoss``.
@@ -342,10 +342,10 @@ class TrainerSpec(OptionedSpec):
         them (:class:`~ssvm_dsl.plugin_api.Iterate`), so that there is one for every C.
     aggregates : bool
         Whether a pass makes one plane of all examples: few passes do where there are few weights, and users of other
-        trainers are told so.
+        trainers get this information.
     completes : bool
         Whether each of its steps moves by the planes at the newest weights alone and keeps none, so that latent
-        variables are completed anew at each (online updates), not between fits.
+        variables are completed again at each (online updates), not between fits.
     n_labellings, n_vectors : int
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int

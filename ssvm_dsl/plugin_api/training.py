@@ -1,4 +1,4 @@
-"""What trainers implement, and what they are given: problems, planes, gradients, iterates."""
+"""The interfaces of trainers, and their arguments: problems, planes, gradients, iterates."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class TrainProblem(Protocol):
     def pause(self, ahead: float = 0.0) -> None:
         """Raise :class:`~ssvm_dsl.errors.OutOfTime` when the fit's time is up.
 
-        Oracle calls do so themselves.  Trainers call it between pieces of their own work, each some milliseconds long;
+        Oracle calls do so themselves.  Trainers call it between steps of their own work, each some milliseconds long;
         Ctrl-C comes through there, too.
 
         Parameters
@@ -381,7 +381,7 @@ class TrainingEvent(Value):
     extra : dict
         Numbers of the trainer's own: ``gap_estimate`` and ``dual_estimate``, what it takes the gap of its newest
         weights and the lower bound for, without a certificate; others in lam convention.  ``validation_score`` where
-        held-out examples were looked at.
+        held-out examples were scored.
     estimate : float
         Objective with the labellings that the oracle found: ``primal`` when it is exact, else at most that; ``nan``
         where it was not computed in this iteration.

@@ -13,7 +13,7 @@ from ssvm_dsl.plugin_api.training import TrainingEvent
 
 
 class Listener:
-    """A plug-in's ``ssvm_training_event`` during one fit; one that fails is not called again, and the fit goes on.
+    """A plug-in's ``ssvm_training_event`` during one fit; one that fails is not called again, and the fit continues.
 
     Parameters
     ----------

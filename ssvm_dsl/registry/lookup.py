@@ -51,7 +51,7 @@ def _bare(name: object) -> str:
 
 
 def _settings(spec: NamedSpec, more: Mapping[str, Any]) -> str:
-    """Return the settings of an estimator that name a spec, in words."""
+    """Return the settings of an estimator that select a spec, as text."""
     if isinstance(spec, RiskSpec) and spec.values:
         return "StructuredRegressor"
     return ", ".join(f"{name}={value!r}" for name, value in {word(type(spec)): spec.name, **more}.items())

@@ -1,4 +1,4 @@
-"""``Registry``: the plug-ins in use, their specs by name, and what is wrong with the others."""
+"""``Registry``: the plug-ins in use, their specs by name, and the mistakes of unusable plug-ins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Spec)
 
 @dataclass
 class Registry:
-    """All usable plug-ins, and what is wrong with the others.
+    """All usable plug-ins, and the mistakes of the unusable ones.
 
     ``plans`` holds what the planner found for needs met before; it is emptied whenever a plug-in comes or goes, which
     ``generation`` counts.

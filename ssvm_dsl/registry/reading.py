@@ -29,7 +29,7 @@ MAX_SPECS = 1000
 
 @dataclass
 class Offer:
-    """What a plug-in offers: specs that are right by themselves, and what is wrong with the others."""
+    """The specs of a plug-in that are valid by themselves, and the mistakes of the others."""
 
     specs: list[Spec] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ def _read_specs(function: Callable[[], Iterable[Any]], hook: str, info: PluginIn
 
 
 def _problem(spec: Any, kind: type[Spec]) -> str:
-    """Return what is wrong with a spec by itself; empty when nothing is."""
+    """Return the mistakes of a spec by itself; empty if there are none."""
     if not isinstance(spec, kind):
         return f"expected a {kind.__name__}, got {type(spec).__name__}"
     wrong = mistakes(spec)

@@ -1,4 +1,4 @@
-"""What is known of a plug-in: where it comes from, what it may describe, what is wrong with it."""
+"""Records of plug-ins: origin, the kinds they may describe, mistakes."""
 
 from __future__ import annotations
 

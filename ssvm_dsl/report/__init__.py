@@ -1,4 +1,4 @@
-"""What people look at: tables, live progress, and plots, which are imported on first use and need matplotlib then."""
+"""Tables, live progress, and plots, which are imported on first use and need matplotlib then."""
 
 from __future__ import annotations
 

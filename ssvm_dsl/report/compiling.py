@@ -1,6 +1,6 @@
-"""One line that says what a user waits for: kernels that are compiled, which happens once on a machine.
+"""One line that tells a waiting user that kernels are being compiled, which happens once on a machine.
 
-Nothing is said where kernels are read from the disk, where compiling is over within seconds, and where nobody watches:
+Nothing is printed if kernels are read from the disk, if compiling ends within seconds, and if nobody watches:
 a file or a pipe gets lines with ``verbose=True`` only.
 """
 
@@ -22,7 +22,7 @@ TEXT = "compiling kernels, once: up to half a minute for a trainer with a backen
 
 
 class Notice:
-    """Says once that kernels are compiled, as soon as that has taken a while.
+    """Prints once that kernels are being compiled, as soon as that has taken a while.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def estimated(event: TrainingEvent) -> tuple[float, float, float]:
 def objective_curves(report: FitReport, over: str) -> list[Curve]:
     """Return the best objective so far, the best lower bound, and estimates of both.
 
-    What the labellings of a heuristic backend are worth is an estimate.
+    The scores of labellings of a heuristic backend give an estimate only.
     """
     lines = [
         Curve("value", *_known(report, over, lambda event: event.best_primal, report.primal)),

@@ -1,4 +1,4 @@
-"""Draw the graph of a model, or the factor graph of an example: variables, factors, and what weights there are."""
+"""Draw the graph of a model, or the factor graph of an example: variables, factors and weights."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def plot_factor_graph(model: type[Model] | Grounded | GraphProblem | Graph, exam
 
 
 def _draw_model(graph: Any, ax: Any) -> None:
-    """Draw labels on the left, factor templates on the right with their weights beside them."""
+    """Draw labels on the left, factor templates with their weights on the right."""
     import networkx
 
     labels, factors = _parts(graph)
@@ -190,7 +190,7 @@ def _draw_nodes(graph: Any, place: Any, variables: list[Any], factors: list[Any]
 
 
 def _legend(label: str, unary: dict[str, str]) -> str:
-    """Return what the legend says of the variables of a label."""
+    """Return the legend of the variables of a label."""
     return "\n".join([label or "variables", *(f"  {name}  {weights}" for name, weights in unary.items())])
 
 

@@ -33,7 +33,7 @@ def mark_mistakes(found: str, truth: str, spread: int = 1) -> Text:
     Parameters
     ----------
     found, truth : str
-        What was read and what is right, of the same length.
+        The predicted and the true word, of the same length.
     spread : int
         Characters a letter takes.
     """

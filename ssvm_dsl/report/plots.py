@@ -1,4 +1,4 @@
-"""Plots of what people would rather look at; each draws on an axis it is given, or on a new one, and returns it.
+"""Plots; each draws on a given axis, or on a new one, and returns it.
 
 They need matplotlib (``pip install ssvm-dsl[plots]``).
 """
@@ -106,7 +106,7 @@ def plot_training(
 
 
 def _curves(name: str, report: FitReport, over: str, what: str) -> list[Curve]:
-    """Return what there is to draw of a fit."""
+    """Return the curves of a fit."""
     if not report.history:
         raise OptionError(f"the report of '{name}' has no history to draw")
     lines = {"objective": objective_curves, "gap": gap_curves, "validation": score_curves}[what](report, over)
@@ -148,7 +148,7 @@ def _set_limits(ax: Any, fits: Sequence[Sequence[Curve]], what: str) -> None:
 
 
 def _frame(ax: Any, lowest: float, highest: float, above: float, below: float = 0.04) -> None:
-    """Set the limits of y with room, as shares of the axis, above and below."""
+    """Set the limits of y with margins, as shares of the axis, above and below."""
     if ax.get_yscale() == "log":
         room = (highest / lowest) ** (1.0 / (1.0 - above - below))
         ax.set_ylim(lowest / room**below, highest * room**above)
@@ -169,7 +169,7 @@ def _logarithmic(ax: Any, axis: str, span: float) -> None:
 
 
 def _legend(ax: Any) -> None:
-    """Name the fits, and say what dashes and dots mean where there are any; many entries stand above the curves."""
+    """Name the fits, and explain dashes and dots if there are any; many entries are placed above the curves."""
     from matplotlib.lines import Line2D
 
     handles, _ = ax.get_legend_handles_labels()
@@ -276,7 +276,7 @@ def plot_path(points: Iterable[PathPoint], values: ArrayLike, name: str = "score
     values : array_like
         One number for each point, e.g. the score on held-out data.
     name : str
-        What the number is.
+        The name of the number.
     ax : matplotlib axes, optional
 
     Returns
@@ -362,7 +362,7 @@ def axes_for(ax: Any) -> Any:
 
 
 def _names(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Name rows and columns: as many as there is room for, evenly; column names stand upright if all fit that way."""
+    """Name rows and columns: as many as fit, evenly; column names are vertical if all fit that way."""
     from matplotlib.font_manager import FontProperties
 
     width, height = _points(ax)
@@ -379,5 +379,5 @@ def _names(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def _step(n: int, room: float) -> int:
-    """Return which of n names to show, every k-th, where there is room for so many lines of text."""
+    """Return which of n names to show, every k-th, if a given number of lines fits."""
     return next((step for step in STEPS if n <= step * room), max(-(-n // max(int(room), 1)), 1))

@@ -34,7 +34,7 @@ class FitProgress:
     max_passes : float
     console : rich.console.Console, optional
     expected : str
-        What the fit is expected to take, in words.
+        The expected cost of the fit, in words.
     """
 
     def __init__(self, tol: float, max_passes: float, console: Console | None = None, expected: str = "") -> None:

@@ -262,7 +262,7 @@ class Scorer:
         for name, one in sized.items():
             if not {id(dim) for dim in one.sized_axes} <= told:
                 expected = f"the size of axis {name.removeprefix(SIZE)} in each example"
-                hint = "the scores do not tell it: pass lengths=, or mask="
+                hint = "the scores do not define it: pass lengths=, or mask="
                 raise DataError("lengths", expected=expected, found="none", hint=hint)
         rows = rows or [{} for _ in range(sizes.n)]
         for name in known:

@@ -19,7 +19,7 @@ def answer(backend: str, problem: Problem, options: dict[str, Any] | None = None
     backend : str
         Its name.
     problem : Problem
-        What tables are (submodular, say) is taken from the problem's scores.
+        Properties of its tables (submodular, say) are computed from its scores.
     options : dict, optional
         The backend's options.
     question

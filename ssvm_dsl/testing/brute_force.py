@@ -84,7 +84,7 @@ class BruteForce:
 
 
 def _too_many(n_labellings: float, asked: bool) -> str:
-    """Return why so many labellings are not tried, empty if they are; ``asked``: a user's own class judges each."""
+    """Return why there are too many labellings to try all, empty if not; ``asked``: a user's class judges each."""
     most = MAX_ASKED if asked else MAX_LABELLINGS
     if n_labellings <= most * (1 + _ROUNDING):
         return ""
@@ -225,7 +225,7 @@ class Labellings:
         return total
 
     def worth(self, tables: CountTables, i: int) -> F64:
-        """Return what every labelling is worth by the i-th of some tables, in the order of the flattened scores."""
+        """Return the score of every labelling by the i-th of some tables, in the order of the flattened scores."""
         (rows, columns), start = tables.shape[i], tables.start[i]
         a, b = self.totals(tables.counts[:, 0]), self.totals(tables.counts[:, 1])
         inside = (a < rows) & (b < columns)
@@ -252,7 +252,7 @@ class Labellings:
 
 
 class _Enumerated:
-    """The arrays of a solution, filled in example by example; what is never entered was not reached."""
+    """The arrays of a solution, filled in example by example; entries never filled in mark examples not reached."""
 
     def __init__(self, program: Program, question: Question) -> None:
         ids, marginals = question.ids(program), question.task is Task.MARGINALS

@@ -1,4 +1,4 @@
-"""Whether what an author wrote has the methods of the contract, and can be called as the host calls them.
+"""Checks that an author's class has the methods of the contract, with the arguments that the host passes.
 
 Without these checks an author would read Python's words about a call deep in the host.
 """
@@ -49,7 +49,7 @@ def require_constructor(factory: Callable[..., Any], options: Mapping[str, Any])
     Raises
     ------
     Complaint
-        Says how it is called.
+        Names the call that fails.
     """
     if (form := _misfit(factory, **options)) is not None:
         name = getattr(factory, "__name__", repr(factory))
@@ -58,7 +58,7 @@ def require_constructor(factory: Callable[..., Any], options: Mapping[str, Any])
 
 
 def _misfit(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
-    """Return the signature of a function that does not take these arguments; ``None`` if it does, or nobody knows."""
+    """Return the signature of a function that refuses these arguments; ``None`` if it takes them or has none."""
     try:
         form = signature(function)
     except (TypeError, ValueError):

@@ -121,7 +121,7 @@ def _graphs() -> Iterator[Problem]:
 
 
 def _shared_rows() -> Problem:
-    """Two examples that share table rows, of which one is not used and holds ``-inf``."""
+    """Two examples that share table rows; one of the rows is unused and holds ``-inf``."""
     scope, ptr = np.array([[0, 1], [1, 2], [3, 4]], np.int32), np.array([0, 2, 3])
     group = Group.of("t", (2, 2), scope, ptr, np.array([2, 0, 2], np.int32), 3, np.array([0, 3, 5]))
     table = np.array([[1.0, 0.0, 0.0, 1.0], [-_INF] * 4, [0.0, 2.0, 1.0, 0.0]])

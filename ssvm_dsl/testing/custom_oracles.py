@@ -85,7 +85,7 @@ class FewMoved:
 
 
 def custom_problems(kind: str, n: int, seed: int = 0) -> Iterator[Problem]:
-    """Yield small problems with a structure of the kit's own in most examples, and a variable beside it in some."""
+    """Yield small problems with the kit's structure in most examples, and an additional variable in some."""
     for number in range(n):
         rng = np.random.default_rng([seed, number])
         sizes, spare = rng.integers(0, 4, 4), rng.integers(0, 2, 4)

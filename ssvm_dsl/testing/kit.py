@@ -110,7 +110,7 @@ class Kit(ABC, Generic[S, R, T]):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make the cases; what goes wrong with that is in checks of the report."""
+        """Make the cases; add a check with the failures to the report."""
 
     @abstractmethod
     def trials(self, number: int, rule: R) -> Iterator[T]:
@@ -200,7 +200,7 @@ def attempt(check: Check, case: str) -> Iterator[None]:
 
 
 def crash(err: BaseException) -> str:
-    """Return what went wrong, in words."""
+    """Return a sentence on what went wrong."""
     explained = isinstance(err, Complaint | PluginError)  # these say what was expected, and of whom
     return str(err) if explained else f"it failed with {type(err).__name__}: {err}{authors_line(err)}"
 

@@ -218,7 +218,7 @@ def random_theta(rng: np.random.Generator, program: Program, recipe: Recipe) -> 
 def grouped(cards: Sequence[Sequence[int]], factors: Iterable[Factor]) -> list[Group]:
     """Return factors as groups, one for each template and combination of numbers of states.
 
-    Factors come in the order of their examples and keep it; each has a table row of its own.
+    Factors come in the order of their examples and keep it; each has its own table row.
     """
     first = pointers(np.array([len(one) for one in cards], dtype=np.int64))
     buckets: dict[tuple[str, tuple[int, ...]], list[Factor]] = {}
@@ -277,7 +277,7 @@ def _draw_edges(rng: np.random.Generator, recipe: Recipe, n: int) -> list[tuple[
 
 
 def _draw_rows(rng: np.random.Generator, group: Group, tied: bool, var_ptr: NDArray[np.int64]) -> Group:
-    """Return the group with table rows in random order, or a few shared ones of which some are not used."""
+    """Return the group with table rows in random order, or with a few shared rows, some of them unused."""
     n = group.n_factors
     n_tables = int(rng.integers(1, 4)) if tied else n
     rows = rng.integers(0, n_tables, size=n) if tied else rng.permutation(n)

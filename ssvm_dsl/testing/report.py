@@ -1,4 +1,4 @@
-"""What a conformance kit found, for people and (as plain data) for programs."""
+"""The findings of a conformance kit, as text and as plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Complaint(Exception):
-    """What is wrong with a plug-in, in words for its author."""
+    """A mistake of a plug-in, in words for its author."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Hypothesis strategies for problems; needs hypothesis (``pip install 'ssvm-dsl[test]'``).
 
-What hypothesis draws is a recipe and a seed, so a failing problem shrinks to few, small and plain examples, and
+Hypothesis draws a recipe and a seed, so a failing problem shrinks to few, small and plain examples, and
 is printed as the call that makes it.
 """
 

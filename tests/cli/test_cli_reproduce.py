@@ -212,7 +212,7 @@ def test_an_interrupt_tells_what_is_kept(capsys, runs, tmp_path, monkeypatch):
     status, out, err = inside(capsys, "reproduce", "--results", str(tmp_path))
     assert (status, runs) == (130, [("first", False)])
     assert "a note" in out
-    assert f"second begins anew next time; results of finished experiments are kept in {tmp_path}" in err
+    assert f"second starts again next time; results of finished experiments are kept in {tmp_path}" in err
     assert saved_result(tmp_path, "first", quick=False) is not None
 
 

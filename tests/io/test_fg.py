@@ -64,7 +64,10 @@ MISTAKES = [
     (TINY.replace("4 2", "4 nan"), "line 9, column 3: expected the 2 entries of factor 0, a number, found 'nan'"),
     (TINY.replace("4 2", "1 2"), "line 8, column 1: expected one value for each entry, found index 1 with another val"),
     (TINY.replace("3\n2\n1", "3\n9\n1"), "line 7, column 1: expected the number of listed entries of factor 0, an int"),
-    ("1000000000 1 2", "line 1, column 1: expected at most 2 factors, as so many numbers follow, found '1000000000'"),
+    (
+        "1000000000 1 2",
+        "line 1, column 1: expected at most 2 factors, since that many numbers follow, found '1000000000'",
+    ),
     ("1\n3\n1 2 3\n9999 9999 9999\n0", "expected a table of at most 50000000 entries"),
     ("1\n33\n" + "1 " * 80, "expected the number of variables of factor 0, an int from 0 to 32, found '33'"),
 ]

@@ -140,7 +140,10 @@ MISTAKES = [
     (TINY[:-3], "line 8, column 14: expected the 6 entries of the table of factor 1, found the end of the file"),
     (TINY[:60], "expected"),
     (TINY + "1", "line 9, column 1: expected the end of the file after the last table, found '1'"),
-    (TINY.replace("\n2\n", "\n1000000000\n"), "line 4, column 1: expected at most 18 factors, as so many numbers foll"),
+    (
+        TINY.replace("\n2\n", "\n1000000000\n"),
+        "line 4, column 1: expected at most 18 factors, since that many numbers f",
+    ),
     (TINY.replace("MARKOV\n3", "MARKOV\n1000000000"), "expected the number of states of each variable (1000000000 num"),
     (TINY.replace("2 2 3", "2 2 1000000000"), "expected at most 50000000 states together"),
     ("MARKOV 3 4000 4000 4000 1 3 0 1 2 1", "expected 64000000000, the length of the table of factor 0"),

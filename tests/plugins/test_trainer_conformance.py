@@ -72,7 +72,7 @@ def test_plugins_check_takes_trainers(capsys, trainer_conformance):
     assert main(["plugins", "check", "honest", "--only", "iterates"]) == 0
     assert "trainer 'honest': all 2 checks passed (seed 0, 2 training problems)" in capsys.readouterr().out
     assert main(["plugins", "check", "optimist", "--only", "objective"]) == 1
-    assert "tells that the objective is at most" in capsys.readouterr().out
+    assert "reports that the objective is at most" in capsys.readouterr().out
     trainer_conformance("honest", only=["same seed"])
     with pytest.raises(pytest.fail.Exception, match="trainer 'optimist': 1 of 2 checks failed"):
         trainer_conformance("optimist", only=["objective"])

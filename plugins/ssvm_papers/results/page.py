@@ -74,12 +74,12 @@ def write_page(path: Path, results: Sequence[Result], lacking: Mapping[str, Sequ
     lines = [
         "# Results", "",
         "Written by `ssvm reproduce --page FILE`; do not edit. `ssvm reproduce NAME --again` runs an experiment again.",
-        "The results file beside this page holds the same numbers as data; other pages quote them from there.", "",
+        "The results file next to this page holds the same numbers as data; other pages quote them from there.", "",
         "What counts as agreement is declared with each experiment before it runs, with a lower and an upper limit",
         "wherever the paper has a number, and never looks at seconds, so that verdicts do not depend on the machine.",
         "*agrees* and *misses* say whether the published statement was found again; *not comparable*: there is a",
         "published number, and a reason, given below the table, why ours cannot be set against it;",
-        "*too short to judge*: the run ended before that could be told; *ours*: there is no published number;",
+        "*too short to judge*: the run ended before a verdict was possible; *ours*: there is no published number;",
         "*older rule*: the stored run is older than the rule declared now.", "",
     ]  # fmt: skip
     lines += _overview(results, by_name)

@@ -1,1 +1,1 @@
-"""``ssvm explain``: a model, its size, and what every backend says to it."""
+"""``ssvm explain``: a model, its size, and the verdict of every backend."""

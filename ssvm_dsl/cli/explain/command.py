@@ -1,4 +1,4 @@
-"""``ssvm explain FILE[:Model]``: the model, its size, and what every backend says to it."""
+"""``ssvm explain FILE[:Model]``: the model, its size, and the verdict of every backend."""
 
 from __future__ import annotations
 

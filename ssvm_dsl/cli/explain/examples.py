@@ -113,7 +113,7 @@ def import_file(path: Path, name: str = "") -> ModuleType:
 
 
 def _failed(path: Path, err: BaseException) -> OptionError:
-    """Return an error that says what went wrong in the user's file, and in which line."""
+    """Return an error that names the cause and the line in the user's file."""
     lines = [frame.lineno for frame in extract_tb(err.__traceback__) if Path(frame.filename) == path.absolute()]
     where = f", line {lines[-1]}" if lines else ""
     return OptionError(f"{path}{where}: {type(err).__name__}: {err}")

@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
 
 
 def _reports(args: Namespace, name: str) -> list[ConformanceReport]:
-    """Return what the kits find of everything that has a name."""
+    """Return the kits' reports on every plug-in of a name."""
     from ssvm_dsl.cli.plugins.describe import find_all
     from ssvm_dsl.errors import PluginError
     from ssvm_dsl.registry import registry

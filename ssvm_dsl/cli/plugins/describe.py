@@ -39,7 +39,7 @@ def describe(spec: Spec, known: Registry) -> dict[str, Any]:
 
 
 def _option(option: Option) -> dict[str, Any]:
-    """Return an option, with what it takes in words and the values that are listed."""
+    """Return an option, with a description of its values and the listed ones."""
     facts: dict[str, Any] = {name: plain(getattr(option, name)) for name in ("name", "default", "doc")}
     facts |= {"takes": option.words, "choices": plain(option.choices)}
     return facts | {name: plain(getattr(option, name)) for name in ("least", "above", "optional")}

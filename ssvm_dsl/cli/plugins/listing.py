@@ -92,14 +92,14 @@ def _gives(facts: dict[str, Any]) -> str:
 
 
 def besides(needs: dict[str, Any]) -> list[str]:
-    """Return what a trainer asks of the backend besides what the risk asks for, in short words."""
+    """Return the requirements of a trainer on the backend in addition to the risk's, in short words."""
     words = [TASKS[task] for task in needs["tasks"] if task != "map"]
     words += ["messages"] if needs["messages"] else []
     return [*words, *(["small treewidth"] if needs["factored"] else []), *LEAST[needs["guarantee"]]]
 
 
 def _show_problems(screen: Console, problems: list[PluginProblem]) -> None:
-    """Show what was left out because it is broken."""
+    """Show the plug-ins that were left out because they are broken."""
     from rich.text import Text
 
     if problems:

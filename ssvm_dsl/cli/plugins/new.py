@@ -49,7 +49,7 @@ def check_name(name: str, folder: Path, kind: str) -> None:
     Raises
     ------
     OptionError
-        Says what is wrong with the name, or what is in the way.
+        The name is not allowed, or something is in the way; says which.
     """
     from ssvm_dsl.errors import OptionError
     from ssvm_dsl.plugin_api.hosting.check_spec import CORE_COMMANDS

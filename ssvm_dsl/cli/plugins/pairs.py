@@ -77,7 +77,7 @@ def _cell(found: list[Pairing]) -> str:
 
 
 def _show_details(name: str, found: list[Pairing]) -> None:
-    """Show a trainer with all risks, a risk with all trainers; those of which the same is true together."""
+    """Show a trainer with all risks, or a risk with all trainers; pairs with equal properties are shown together."""
     screen = console()
     for kind, other in (("trainer", "risk"), ("risk", "trainer")):
         cells: dict[str, list[Pairing]] = {}
@@ -94,7 +94,7 @@ def _show_details(name: str, found: list[Pairing]) -> None:
 
 
 def _answers(row: list[Pairing]) -> list[tuple[str, str]]:
-    """Return (guarantees of the answers, what is true of them) of a trainer and a risk, each text once."""
+    """Return (guarantees of the answers, properties) of a trainer and a risk, each text once."""
     same: dict[str, list[str]] = {}
     for one in row:
         same.setdefault(_words(one), []).append(one.oracle)
@@ -102,7 +102,7 @@ def _answers(row: list[Pairing]) -> list[tuple[str, str]]:
 
 
 def _words(one: Pairing) -> str:
-    """Return the certificate and all there is to know besides."""
+    """Return the certificate and all other properties."""
     if not one.works:
         return f"refused: {one.reason}"
     certificate = f"certifies nothing: {one.reason}" if one.certificate == "none" else f"certifies {one.certificate}"

@@ -1,4 +1,4 @@
-"""One question of ``ssvm solve`` to one backend, and what its verified answer is worth.
+"""One question of ``ssvm solve`` to one backend, and the status of its verified answer.
 
 The status is derived, never taken over:
 
@@ -136,7 +136,7 @@ def ask(
     plan : Plan
     request : SolveRequest
     progress : callable, optional
-        Told scores and bounds.
+        Called with scores and bounds.
     deadline : Deadline, optional
         Of the whole call, where planning has taken a part of it; the request's limit, from now on, by default.
 
@@ -158,7 +158,7 @@ def ask(
 
 
 def _opened(plan: Plan, request: SolveRequest, deadline: Deadline) -> PlannedSession:
-    """Return the opened plan; what answers at once where time is up before that."""
+    """Return the opened plan; if time is up before it is open, a session that answers at once."""
     program = request.problem.program
     try:
         with within(deadline):

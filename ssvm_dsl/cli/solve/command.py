@@ -27,7 +27,7 @@ SOLVED, UNSOLVED, INTERRUPTED = 0, 1, 130
 def arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``ssvm solve``."""
     parser.add_argument("file", metavar="FILE", help="a .uai, .wcsp or .fg file, possibly with .gz behind")
-    parser.add_argument("--format", help="the format, when the name of the file does not tell it")
+    parser.add_argument("--format", help="the format, if the name of the file does not show it")
     parser.add_argument("--evidence", metavar="FILE", help="observed states: a UAI .evid file")
     parser.add_argument("--task", choices=("map", "marginals"), default="map", help="what to ask (default: map)")
     parser.add_argument("--backend", default="auto", metavar="NAME", help="the backend (default: auto, exact ones)")
@@ -76,7 +76,7 @@ def _request(args: Namespace) -> tuple[SolveRequest, float]:
         raise OptionError(f"{args.file}: expected a file, found a folder")
     format_name = args.format or format_of(args.file)
     if format_name not in FORMATS:
-        what = f"unknown format {format_name!r}" if format_name else "the name does not tell the format"
+        what = f"unknown format {format_name!r}" if format_name else "the name does not show the format"
         raise OptionError(f"{args.file}: {what}; set --format to one of: {', '.join(FORMATS)}")
     problem = read_problem(args.file, format_name)
     clamp = read_evidence(args.evidence, problem) if args.evidence else None

@@ -1,4 +1,4 @@
-"""What ``ssvm solve`` shows people."""
+"""Output of ``ssvm solve`` on the screen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_answer(screen: Console, request: SolveRequest, answer: SolveAnswer, rea
 def show_comparison(
     screen: Console, request: SolveRequest, answers: list[SolveAnswer], refused: dict[str, str], read: float
 ) -> None:
-    """Show what every backend answered, best score first, and why the others did not."""
+    """Show the answer of every backend, best score first, and why backends without an answer have none."""
     screen.print(problem_text(request.problem, read), markup=False, soft_wrap=True)
     for what, text in _evidence(request):
         screen.print(f"{what}: {text}", markup=False)

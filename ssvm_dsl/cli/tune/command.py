@@ -1,4 +1,4 @@
-"""``ssvm tune [FILE[:NAME]]``: parameters by cross-validation, and what that choice is worth by nested."""
+"""``ssvm tune [FILE[:NAME]]``: choose parameters by cross-validation, judge the choice by a nested one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _seed(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    """Tune; after an interrupt what has been found is shown, and the exit status is 130."""
+    """Tune; after an interrupt show the results so far, and return the exit status 130."""
     from ssvm_dsl.cli.tune.kept import KeptFits
     from ssvm_dsl.cli.tune.show import plot, show, summary
     from ssvm_dsl.cli.tune.sources import check_grid, read_source
@@ -118,7 +118,7 @@ def _grid(given: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, tuple[Any, 
 
 
 def _require_places(args: Namespace, source: TuningSource) -> None:
-    """Try what will be written before anything is fitted: not to fail after hours."""
+    """Check before any fit that all outputs can be written, not to fail after hours."""
     from tempfile import TemporaryFile
 
     from ssvm_dsl.errors import OptionError

@@ -56,7 +56,7 @@ def show(screen: Console, tuned: Tuned) -> None:
 
 
 def notes(tuned: Tuned) -> list[str]:
-    """Return doubts about the best parameters, in words."""
+    """Return sentences about doubts on the best parameters."""
     scores, found = tuned.all_scores, []
     for name, side in scores.at_edge().items():
         value = scores.best[name]
@@ -76,7 +76,7 @@ def notes(tuned: Tuned) -> list[str]:
     close = scores.means >= scores.means[best] - scores.deviations[best] / np.sqrt(scores.scores.shape[1])
     if int(close.sum()) > 1:
         text = f"note: {int(close.sum()) - 1} more within a standard error of the best"
-        found.append(f"{text}: the folds do not tell them apart")
+        found.append(f"{text}: the folds cannot rank them")
     return found
 
 
@@ -166,7 +166,7 @@ def _rows(tuned: Tuned, scores: GridScores, varied: list[str]) -> list[list[str]
 
 
 def _error(tuned: Tuned) -> str:
-    """Return the error that a score of a share stands for."""
+    """Return the loss that corresponds to a score."""
     from ssvm_dsl.learning.estimators.svm import StructuredSVM
 
     estimator, found = tuned.source.estimator, tuned.nested

@@ -26,7 +26,7 @@ class TuningSource:
     Parameters
     ----------
     name : str
-        What people call it: the model, and the file it is from.
+        Its name in the output: the model, and its file.
     estimator : estimator
     data : tuple of lists
         What ``fit`` takes.
@@ -183,7 +183,7 @@ def _scorer(name: str, module: ModuleType | None) -> Any:
 
 
 def check_grid(estimator: Any, grid: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Return the grid, the default one where it is empty; parameters and their values are looked at before any fit.
+    """Return the grid, the default one where it is empty; parameters and their values are checked before any fit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The fits that ``ssvm tune`` plans, and what has come of them."""
+"""The fits that ``ssvm tune`` plans, and their outcomes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TuningPlan:
 
 @dataclass(eq=False)
 class Tuned:
-    """What the fits have come to.
+    """The outcomes of the fits.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Tuned:
 
     @property
     def nested(self) -> NestedScores | None:
-        """What the procedure is worth; ``None`` if that was not asked for, or not all of its fits were made."""
+        """Scores of the whole procedure; ``None`` if not requested, or if some of its fits are missing."""
         if not self.plan.nested or len(self.outcomes) < len(self.plan.tasks):
             return None
         outer, inner = self.all_scores, [self._scores(k + 1) for k in range(len(self.plan.folds))]

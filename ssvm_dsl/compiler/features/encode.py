@@ -141,7 +141,7 @@ class Encoder:
         what : str
             What the function is, for messages.
         more : mapping of str to ndarray, optional
-            What it may ask for beside the inputs.
+            Other things that it may ask for.
 
         Raises
         ------

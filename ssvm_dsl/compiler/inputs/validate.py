@@ -337,7 +337,7 @@ def _read_edges(
     sizes.tell(symbol.dim, counts, what)
     for over in ends:
         if over not in sizes.known:
-            raise DataError(what, expected=f"another input that tells the size of {over}", found="none")
+            raise DataError(what, expected=f"another input that defines the size of {over}", found="none")
     joined, limits = np.concatenate(arrays), np.stack([sizes.known[over] for over in ends], axis=1)
     wrong = np.flatnonzero(_misplaced(joined, np.repeat(limits, counts, axis=0), apart))
     if len(wrong):

@@ -126,7 +126,7 @@ class MissingAnswers:
             advice.append("ask for guarantee='exact'")
         elif not advice:
             advice.append("name another backend (ssvm explain lists them)")
-        return f"{', or '.join(advice)}; what was found for the others is in .found of this error"
+        return f"{', or '.join(advice)}; the answers of the others are in .found of this error"
 
 
 def require_answers(

@@ -36,13 +36,13 @@ def parse_fg(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     Raises
     ------
     FileFormatError
-        With line and column, what was expected and what is there.
+        Names line and column, what was expected and what was found.
     """
     text = NumberText(source, data, comments=True)
     del data  # memory: the reader has its own copy without comments
     n = text.whole("the number of factors")
     if n > text.n_left:
-        text.fail(text.at - 1, f"at most {text.n_left} factors, as so many numbers follow")
+        text.fail(text.at - 1, f"at most {text.n_left} factors, since that many numbers follow")
     found, states = FactorList(), array("q")
     for f in range(n):
         scope, card, table = _read_factor(text, f, limits.n_entries - found.n_scores)

@@ -1,4 +1,4 @@
-"""The integer program of a factor graph as named rows and columns: what LP and MPS files are written from.
+"""The integer program of a factor graph as named rows and columns, from which LP and MPS files are written.
 
 Columns: ``y3_1`` (variable 3 has state 1), ``f5_7`` (the variables of factor 5 are in joint state 7, the last one
 varying fastest), and ``const``, fixed at 1, which carries the constant.  Rows::
@@ -7,7 +7,7 @@ varying fastest), and ``const``, fixed at 1, which carries the constant.  Rows::
     f5_0_2:  sum_{c: c_0 = 2} f5_c - y3_2 = 0        where variable 3 is the first of factor 5
 
 With the y's integer its solutions are the labellings; without, it is the local polytope (Wainwright and Jordan
-2008, section 4.1) and its optimum an upper bound.  What is forbidden is fixed at zero; there are no big numbers.
+2008, section 4.1) and its optimum an upper bound.  Forbidden states are fixed at zero; there are no big numbers.
 
 Written by hand because scores must come back as they were: the writers of OR-Tools (9.15) keep six digits, an error of
 up to 5e-6 of each score, and have no option for more.

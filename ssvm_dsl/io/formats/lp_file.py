@@ -31,7 +31,7 @@ def write_lp(path: str | Path, problem: GraphProblem, relaxed: bool = False) -> 
     Raises
     ------
     OptionError
-        The problem has constraints besides its tables.
+        The problem has constraints in addition to its tables.
     """
     linear = LinearProgram(as_problem(problem, "write_lp"))
     write_lines(as_path(path, "write_lp"), _lines(linear, relaxed))

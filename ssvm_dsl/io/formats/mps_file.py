@@ -28,7 +28,7 @@ def write_mps(path: str | Path, problem: GraphProblem, relaxed: bool = False) ->
     Raises
     ------
     OptionError
-        The problem has constraints besides its tables.
+        The problem has constraints in addition to its tables.
     """
     linear = LinearProgram(as_problem(problem, "write_mps"))
     write_lines(as_path(path, "write_mps"), _lines(linear, relaxed))

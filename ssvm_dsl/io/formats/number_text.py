@@ -138,7 +138,7 @@ class NumberText:
         return values.astype(np.int64)
 
     def reals(self, n: int, what: str) -> F64:
-        """Return the next ``n`` tokens as a view, after checking that so many are left and none is a word."""
+        """Return the next ``n`` tokens as a view, after checking that n are left and none is a word."""
         first = self.at
         if n > self.n_left:
             self.fail(len(self.values), f"{what} ({n} numbers from token {first + 1} on)")

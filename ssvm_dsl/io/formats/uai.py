@@ -33,7 +33,7 @@ def parse_uai(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     Raises
     ------
     FileFormatError
-        With line and column, what was expected and what is there.
+        Names line and column, what was expected and what was found.
     """
     text = NumberText(source, data)
     del data  # memory: the text goes before the tables come
@@ -64,7 +64,7 @@ def _read_scopes(text: NumberText, card: I64) -> tuple[I64, I64]:
     """Return (pointers, variables) of all factors."""
     n = text.whole("the number of factors")
     if n > text.n_left:
-        text.fail(text.at - 1, f"at most {text.n_left} factors, as so many numbers follow")
+        text.fail(text.at - 1, f"at most {text.n_left} factors, since that many numbers follow")
     starts, at, value, stop = np.zeros(n, dtype=np.int64), text.at, text.values.item, len(text.values)
     arity = np.zeros(n, dtype=np.int64)
     for f in range(n):

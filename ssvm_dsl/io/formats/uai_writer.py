@@ -57,7 +57,7 @@ def plain_node(problem: GraphProblem) -> F64:
     Raises
     ------
     OptionError
-        The program has constraints besides its tables.
+        The program has constraints in addition to its tables.
     """
     if problem.program.constraints:
         kinds = ", ".join(group.kind for group in problem.program.constraints)

@@ -39,7 +39,7 @@ class _Reading:
     entries_left : int
         Table entries that may still be taken.
     factors : FactorList
-        What the functions so far stand for.
+        Factors of the functions read so far.
     shared : list of slice
         Where the tables are that later functions may use.
     """
@@ -52,7 +52,7 @@ class _Reading:
     shared: list[slice] = field(default_factory=list)
 
     def take(self, shape: list[int], at: int, n: int = 1) -> int:
-        """Return the number of entries of n tables after checking that so many are left."""
+        """Return the number of entries of n tables after checking that n are left."""
         size = n * float(np.prod(np.array(shape, dtype=float)))
         if size > self.entries_left:
             most = f"functions of at most {self.entries_left} more table entries (FileLimits.n_entries raises this)"
@@ -74,7 +74,7 @@ def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     Raises
     ------
     FileFormatError
-        With line and column, what was expected and what is there.
+        Names line and column, what was expected and what was found.
     """
     text = NumberText(source, data, titled=True)
     del data  # memory: the text goes before the tables are put together
@@ -91,7 +91,7 @@ def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
     if card.sum(dtype=np.float64) > limits.n_entries:
         text.fail(first, f"at most {limits.n_entries} states together (FileLimits.n_entries raises this)", "more")
     if n_functions > text.n_left:
-        text.fail(3, f"at most {text.n_left} functions, as so many numbers follow")
+        text.fail(3, f"at most {text.n_left} functions, since that many numbers follow")
     reading = _Reading(text, card, top, limits.n_entries)
     for f in range(n_functions):
         _read_function(reading, f)
@@ -102,7 +102,7 @@ def parse_wcsp(source: str, data: bytes, limits: FileLimits) -> GraphProblem:
 
 
 def _read_function(reading: _Reading, f: int) -> None:
-    """Add the factors that one function stands for."""
+    """Add the factors of one function."""
     text, n = reading.text, len(reading.card)
     start = text.at
     arity = text.whole(f"the scope size of function {f}", low=-n, high=n)
@@ -131,7 +131,7 @@ def _read_tuples(reading: _Reading, f: int, shape: list[int], size: int, default
     """Return the costs of all joint states of a function."""
     text, r, first = reading.text, len(shape), reading.text.at
     if n > size:
-        text.fail(first - 1, f"at most {size} tuples, as so many exist")
+        text.fail(first - 1, f"at most {size} tuples, since no more exist")
     rows = text.reals(n * (r + 1), f"the {n} tuples of function {f}").reshape(n, r + 1)
     cost = rows[:, r]
     bad = (rows[:, :r] < 0) | (rows[:, :r] >= shape) | (rows[:, :r] % 1 != 0)

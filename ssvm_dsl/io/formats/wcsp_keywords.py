@@ -3,7 +3,7 @@
 Binary arithmetic functions and soft disjunctions are tables by nature.  ``salldiff`` becomes one table of "not
 equal" for each pair of variables where that says the same: when it counts pairs (``dec``), or when one violation
 is forbidden already.  Otherwise it, and ``sgcc``, become one table over all variables, if that is small enough.
-All other keywords are refused: what they mean is not rewritten into something weaker.
+All other keywords are refused: none is rewritten into something weaker.
 
 With ``top`` the upper bound, ``c`` and ``d`` the parameters of a function:
 

@@ -52,7 +52,7 @@ def folder() -> Path | None:
             if not lasting:
                 warnings.warn(f"compiled code is kept in {found}: {why}; {advice}", RuntimeWarning, stacklevel=2)
             return found
-    text = f"compiled code is not kept, so that every process compiles anew: {why}"
+    text = f"compiled code is not kept, so that every process compiles again: {why}"
     warnings.warn(f"{text}, nor a temporary folder; {advice} (or to 'off')", RuntimeWarning, stacklevel=2)
     return None
 
@@ -61,7 +61,7 @@ def _named(found: Path) -> Path | None:
     """Return a folder that the environment names, if it can be written."""
     if writable(found):
         return found
-    text = f"compiled code is not kept, so that every process compiles anew: {found} cannot be written"
+    text = f"compiled code is not kept, so that every process compiles again: {found} cannot be written"
     warnings.warn(text, RuntimeWarning, stacklevel=3)
     return None
 

@@ -1,6 +1,6 @@
 """States and joint states that are ruled out: ``Forbid``, ``Allow``, ``Same``, ``Different``; tagging schemes.
 
-What is said of single variables becomes a mask, what is said of several a table of ``0`` and ``-inf`` that has no
+Rules on single variables become a mask, rules on several a table of ``0`` and ``-inf`` that has no
 weights, so that chains with forbidden transitions stay chains.
 """
 
@@ -236,7 +236,7 @@ def BIO(classes: Label | Sequence[ClassName]) -> TagScheme:
 def BIOES(classes: Label | Sequence[ClassName]) -> TagScheme:
     """Return what the tags ``O``, ``B-``, ``I-``, ``E-`` and ``S-kind`` rule out (``L-`` and ``U-`` are E and S).
 
-    Segments begin with B, go on with I and end with E; S is a segment of one.  For ``Forbid(chain(y), BIOES(y))``,
+    Segments begin with B, continue with I and end with E; S is a segment of one.  For ``Forbid(chain(y), BIOES(y))``,
     ``Forbid(y.at(0), BIOES(y))`` and ``Forbid(y.at(-1), BIOES(y))``.
 
     Parameters

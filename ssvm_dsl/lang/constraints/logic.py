@@ -50,7 +50,7 @@ class Not(Node):
 
 @dataclass(frozen=True)
 class Literal:
-    """What a constraint is about: a class of a label, or its opposite, at every position of the label."""
+    """The subject of a constraint: a class of a label, or its opposite, at every position of the label."""
 
     target: Target
     negated: bool = False
@@ -133,7 +133,7 @@ class Constraint(Symbol):
         return (self.kind, self.written()), self._along() | options
 
     def written(self) -> Any:
-        """Return the literals as they are written: one, or a list of several."""
+        """Return the text of the literals: one, or a list of several."""
         listed = tuple(literal.written() for literal in self.literals)
         return listed[0] if len(listed) == 1 else listed
 
@@ -309,7 +309,7 @@ class AnyOf(_Count):
 class Implies(_Count):
     """Where the first literal is true, so is the second, at each position of the axes of both.
 
-    Positions agree on axes that the labels share; on others it holds for all combinations.
+    Positions agree on shared axes of the labels; the rule holds for all combinations of the other axes.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ class Linear(Constraint):
     Parameters
     ----------
     terms : mapping of literal to number or Input, or sequence of (literal, number or Input)
-        What each literal counts where it is true; an input over axes of the label gives every position its own number.
+        The weight of each true literal; an input over axes of the label gives every position its own number.
     comparison : {"<=", ">=", "=="}
     bound : number or Input
         A number, or ``Input(1)``: one that comes with each example.

@@ -18,7 +18,7 @@ from ssvm_dsl.lang.symbols import Mistake, ModelView, as_flag, got
 
 
 class PointerStructure(Constraint):
-    """What all pointers of a label are together."""
+    """The structure that all pointers of a label form."""
 
     pointers: Label
 
@@ -57,7 +57,7 @@ class _Matched(PointerStructure):
     """Each pointer points to one position, or nowhere."""
 
     def _match(self, label: object, most: int, mistakes: list[Mistake]) -> None:
-        """Declare that at most so many pointers point to the same position; any number points nowhere."""
+        """Declare that at most ``most`` pointers point to the same position; any number points nowhere."""
         pointers = _checked(label, type(self).__name__, mistakes)
         from_, to = pointers.dims
         meta = (
@@ -90,7 +90,7 @@ class AllDifferent(_Matched):
 
 
 class ExactlyOneState(_Matched):
-    """Each pointer of a label points to one position (or nowhere): what a pointer label says by itself.
+    """Each pointer of a label points to one position (or nowhere): every pointer label has this constraint.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Matching(Constraint):
     rows, cols : Dim
         Two axes of the label.
     perfect : bool
-        Every row and every column is matched, as often as its limit says.
+        Every row and every column is matched as often as its limit.
     row_limit, col_limit : int or Input
         How often a row (column) may be matched, 1 by default; ``None`` for no limit.
     along : Dim or sequence of Dim, optional

@@ -28,7 +28,7 @@ class KernelMap(Transform):
     seed: int
 
     def _read(self, source: Source, n_features: Any, gamma: Any, seed: Any) -> tuple[list[Mistake], dict[str, Any]]:
-        """Return (mistakes, fields) of what all kernel maps have."""
+        """Return (mistakes, fields) common to all kernel maps."""
         name = type(self).__name__
         checked, mistakes = self._start(source, name)
         width, gamma, seed = check_width(n_features, name, mistakes), plain(gamma), plain(seed)

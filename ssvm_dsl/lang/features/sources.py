@@ -47,7 +47,7 @@ class FunctionSource(Source):
 
     @property
     def _spare(self) -> tuple[str, ...]:
-        """What the function may ask for beside the inputs."""
+        """Other things that the function may ask for."""
         return ()
 
     def name_mistakes(self, inputs: frozenset[str]) -> Iterator[str]:
@@ -140,9 +140,9 @@ class JointFeature(FunctionSource):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Transform(Source):
-    """A feature computed from another one; what it learns is learnt on the training data only.
+    """A feature computed from another one; it learns from the training data only.
 
-    A subclass of your own has ``transform``, ``width``, and where it learns something ``learns = True`` and ``learn``.
+    A subclass defines ``transform``, ``width``, and if it learns something ``learns = True`` and ``learn``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Features of whole spans: how long they are, and means and sums of what their positions have."""
+"""Features of whole spans: lengths, means and sums of features of their positions."""
 
 from __future__ import annotations
 

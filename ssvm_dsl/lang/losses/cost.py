@@ -56,7 +56,7 @@ class Cost(WeighedLoss):
     Notes
     -----
     A loss of joint states becomes tables of the graph that loss-augmented inference is asked about, so that backends
-    need nothing new; the graph has the edges of the loss besides those of the factors.  Variables without a known
+    need nothing new; the graph has the edges of the loss and those of the factors.  Variables without a known
     truth leave out the factors that touch them.
 
     Examples
@@ -128,7 +128,7 @@ class Cost(WeighedLoss):
 
 
 def _span_mistakes(table: object, normalize: object, node_weights: object) -> Iterator[Mistake]:
-    """Yield what prices of whole segments do not have."""
+    """Yield the settings that prices of whole segments do not allow."""
     if not (isinstance(table, str) and table == WRONG):
         yield got("Cost: of spans(y) the table is 'wrong', the number of segments in truth or answer only", table)
     if normalize is not False or node_weights is not None:

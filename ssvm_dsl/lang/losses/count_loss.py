@@ -135,7 +135,7 @@ class CountLoss(LabelLoss):
 
 
 def _goal(y: object) -> tuple[Target, list[Mistake]]:
-    """Return what the questions are to: a label, or the spans of one."""
+    """Return the subject of the questions: a label, or the spans of one."""
     if isinstance(y, Label) or (isinstance(y, Target) and y.kind == "spans"):
         goal = as_target(y)
         return goal, list(goal.mistakes)

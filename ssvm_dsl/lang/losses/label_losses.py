@@ -72,7 +72,7 @@ class Loss(Symbol):
                 yield from term.lacking(model)
 
     def lacking(self, model: ModelView) -> Iterator[str]:
-        """Yield what a term does not look at and has to."""
+        """Yield the variables that a term ignores but must use."""
         yield from ()
 
     def __add__(self, other: Loss | float) -> Loss:
@@ -137,7 +137,7 @@ def structure_mistakes(name: str, label: Label, **options: object) -> Iterator[M
 
 @dataclass(frozen=True, init=False, repr=False)
 class WeighedLoss(LabelLoss):
-    """A sum over the variables of one label array (or the factors over them), each with a weight of its own."""
+    """A weighted sum over the variables of one label array (or the factors over them)."""
 
     normalize: bool
     node_weights: Input | None
@@ -242,7 +242,7 @@ class ZeroOne(Loss):
         return self.over
 
     def lacking(self, model: ModelView) -> Iterator[str]:
-        """Yield that it does not look at the whole output."""
+        """Yield the mistake of ignoring parts of the output."""
         if {label.name for label in self.labels} != set(model.output_names):
             yield f"ZeroOne looks at the whole output; name every label: ZeroOne({', '.join(model.output_names)})"
 

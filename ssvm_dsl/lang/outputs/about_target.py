@@ -59,7 +59,7 @@ class ScoredTarget(AboutTarget):
             yield from source.name_mistakes(model.input_names)
 
     def _row_mistakes(self) -> Iterator[str]:
-        """Yield why rows cannot be laid over the target.
+        """Yield why rows do not fit the target.
 
         Asked when the model is complete: before symbols have names, different ones may compare equal.
         """

@@ -36,7 +36,7 @@ class Agreement(Label):
     of : Target
         The sets.
     named : tuple of int or None
-        Which state of the set's variables each of its own states names; ``None``: it is free.
+        The state of the set's variables that each auxiliary state names; ``None``: it is free.
     name : str
     """
 

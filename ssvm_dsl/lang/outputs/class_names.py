@@ -62,7 +62,7 @@ def read_unknown(
     segments : int, optional
         Of a label of segments, which says what is not known in another way.
     mistakes : list
-        Where what is wrong is noted.
+        List to which mistakes are added.
     """
     marker = plain(unknown)
     if marker is None:

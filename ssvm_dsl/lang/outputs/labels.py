@@ -44,7 +44,7 @@ class Label(Variables):
     null : bool
         A pointer may also point nowhere: -1 in Y and in predictions; ``y.is_(None)`` is a target.
     segments : int, optional
-        Makes the positions of the (single) axis a *segmentation*: they are divided into segments of at most so many
+        Makes the positions of the (single) axis a *segmentation*: they are divided into segments of at most this many
         positions, each with one class.  Y and predictions are lists of ``(start, end, class)``, ``end`` not included;
         Y may also be a class for each position, where neighbours of one class are one segment.  Factors are of
         ``spans(y)`` (whole segments), ``chain(y)`` (successive segments), ``starts(y)`` (their first positions), and of
@@ -99,7 +99,7 @@ class Label(Variables):
     def _point(
         self, axes: tuple[Any, ...], over: object, null: object, unknown: object, mistakes: list[Mistake]
     ) -> None:
-        """Declare a pointer label: a yes or no for every pair of a position and what it may point to."""
+        """Declare a pointer label: a binary variable for every pair of a position and its possible target."""
         if len(axes) != 1 or not isinstance(axes[0], Dim) or not isinstance(over, Dim):
             text = "Label: a pointer label has one axis, and no states but the positions of over=, as Label(T, over=T)"
             mistakes.append(got(text, (*axes, over)))
@@ -124,7 +124,7 @@ class Label(Variables):
 
     @property
     def parts(self) -> tuple[LabelPart, ...]:
-        """Variables that belong to the label beside its own: where pointers point nowhere; where segments are."""
+        """Auxiliary variables of the label: whether pointers point nowhere; where segments are."""
         if "_parts" not in self.__dict__:
             makers = (NoneOf,) if self.null else () if self.segments is None else (BeginsOf, SpansOf)
             object.__setattr__(self, "_parts", tuple(make(self) for make in makers))
@@ -133,17 +133,17 @@ class Label(Variables):
 
     @property
     def none(self) -> LabelPart | None:
-        """What says whether a pointer points nowhere; ``None`` where there is none that may."""
+        """The variables that say whether a pointer points nowhere; ``None`` if none may."""
         return self.parts[0] if self.null else None
 
     @property
     def begins(self) -> LabelPart:
-        """What says at which positions segments begin."""
+        """The variables that say at which positions segments begin."""
         return self.parts[0]
 
     @property
     def spans(self) -> LabelPart:
-        """What says which spans are segments, and of which class."""
+        """The variables that say which spans are segments, and of which class."""
         return self.parts[1]
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -211,7 +211,7 @@ class Latent(Label):
 
 
 class LabelPart(Label):
-    """Variables that belong to a label, beside its own; users name the label only.
+    """Auxiliary variables of a label; users name the label only.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ class Target(Node):
     def table_cards(self) -> tuple[int, ...]:
         """Number of states of each variable that a factor has in programs.
 
-        Factors of segments also look at where these begin: of successive segments only where the second one does.
+        Factors of segments also use the begin of segments: those of successive segments only that of the second.
         """
         if self.kind == "spans":
             return (self.label.n_states + 1,)

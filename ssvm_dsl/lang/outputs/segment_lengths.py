@@ -40,6 +40,6 @@ def read_longest(segments: object, dims: tuple[Dim, ...], n_states: int, mistake
 
 
 def n_spans(size: Any, longest: int) -> Any:
-    """Return how many spans of at most so many positions an axis of a size has (an int, or an array of them)."""
+    """Return how many spans up to a length an axis of a size has (an int, or an array of them)."""
     short = size - (size - longest) * (size > longest)  # the lesser of both
     return size * short - short * (short - 1) // 2

@@ -160,7 +160,7 @@ def _clique_mistakes(y: Label, sets: tuple[tuple[int, ...], ...]) -> list[str]:
 
 @checked_call
 def cross(a: Label, b: Label) -> Target:
-    """Join variables of two labels: positions agree on shared axes, all combinations on the others.
+    """Join variables of two labels: positions agree on shared axes, and all combinations on the other axes.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _segment_mistakes(what: str, y: object) -> list[Mistake]:
 
 
 def as_target(target: object) -> Target:
-    """Return ``target`` as a Target: a bare Label stands for each of its variables."""
+    """Return ``target`` as a Target: a bare Label means each of its variables."""
     if isinstance(target, Target):
         return target
     if isinstance(target, Label):

@@ -29,7 +29,7 @@ class Variables(Symbol):
 
     @property
     def pointer(self) -> bool:
-        """Whether its values are positions on an axis; it has a yes or no for every pair of positions."""
+        """Whether its values are positions on an axis; it has a binary variable for every pair of positions."""
         return self.over is not None
 
     def index(self, state: ClassName) -> int | None:
@@ -57,7 +57,7 @@ class Variables(Symbol):
             yield f"allowed: expected an Input({axes}{self.n_states}), a number for each class, got {mask!r}"
 
     def gaps(self, model: ModelView) -> Iterator[str]:
-        """Yield ragged axes whose size no input tells."""
+        """Yield ragged axes whose size no input defines."""
         for dim in self.dims if model.input_names else ():
             if dim.ragged and not {id(dim), id(dim.origin)} & model.sized_axes:
                 yield (
@@ -78,7 +78,7 @@ class Variables(Symbol):
 
     @property
     def note(self) -> str:
-        """What its values are."""
+        """The kind of its values."""
         marked = "" if self.unknown is None else f"; {show(self.unknown)} is not known"
         if self.over is not None:
             return f"pointers to {show(self.over)}{', or nowhere' if self.null else ''}{marked}"

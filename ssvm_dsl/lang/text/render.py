@@ -29,6 +29,6 @@ def as_html(declaration: Declaration) -> str:
 
 
 def total_line(declaration: Declaration) -> str:
-    """Return the number of weights in words."""
+    """Return the number of weights as text."""
     total = declaration.n_weights()
     return "weights: known after fitting" if total is None else f"weights: {total} in all"

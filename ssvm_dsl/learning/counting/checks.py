@@ -22,7 +22,7 @@ def check_predictor(predictor: Any) -> None:
     Raises
     ------
     OptionError
-        Names the parameter, what was expected and what came.
+        Names the parameter, the expected value and the given one.
     """
     if not isinstance(predictor.space, OutputSpace):
         raise OptionError(f"space is an OutputSpace such as MultiLabel(5) or Dicycles(10), got {predictor.space!r}")

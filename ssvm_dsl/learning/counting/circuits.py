@@ -1,4 +1,4 @@
-"""Best directed cycles under policies, as a model of its own: arcs with given scores that form a circuit."""
+"""Best directed cycles under policies, as a separate model: arcs with given scores that form a circuit."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class InputKernel:
 
 
 class Gram:
-    """The Gram matrix of inputs, kept or computed anew for each product.
+    """The Gram matrix of inputs, stored or recomputed for each product.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class OutputSpace(ABC):
 
     Examples
     --------
-    One of k classes, as a space of its own:
+    One of k classes, as a user-defined space:
 
     >>> class Classes(OutputSpace):
     ...     decoders = {"exact": 1.0}
@@ -89,7 +89,7 @@ class OutputSpace(ABC):
         Raises
         ------
         ValueError
-            It is none; the text says what was expected, as in ``"expected 5 labels of 0 or 1, found 6"``.
+            It is not an output; the text names the expected one, as in ``"expected 5 labels of 0 or 1, found 6"``.
         """
 
     @abstractmethod

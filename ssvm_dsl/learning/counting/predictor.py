@@ -48,7 +48,7 @@ class CountingPredictor(Estimator):
     Parameters
     ----------
     space : OutputSpace
-        :class:`MultiLabel`, :class:`Dicycles`, or one of your own.
+        :class:`MultiLabel`, :class:`Dicycles`, or a user-defined one.
     kernel : str or function
         Between inputs: ``"rbf"``, ``"linear"``, ``"polynomial"``, or a function of arrays of shapes (m, p) and (n, p)
         that returns the Gram matrix (m, n).
@@ -82,7 +82,7 @@ class CountingPredictor(Estimator):
         How the gap in ``report_`` is found: from the norm of the gradient, O(n^2); from the optimum in closed form; by
         default from the latter where it is small (1000 unknowns), else from the former.
     decoder : str or None
-        One of ``space.decoders``, which tells what each guarantees; ``None``: the first.
+        One of ``space.decoders``, which gives the guarantee of each; ``None``: the first.
     random_state : int or None
         Shuffles the examples for ``sgd``; ``None`` keeps their order.
 
@@ -172,7 +172,7 @@ class CountingPredictor(Estimator):
         return self
 
     def partial_fit(self, X: Any, Y: Sequence[Any], sample_weight: Any = None) -> CountingPredictor:
-        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+        """Learn one pass over a batch of a stream of examples, continuing from earlier calls.
 
         It is the descent of ``solver="sgd"``, in the order given, whose last ``truncation`` examples are kept (all of
         them without): with ``lam``, a ``gamma`` and a ``delay`` that are numbers, batches have the coefficients that
@@ -234,14 +234,14 @@ class CountingPredictor(Estimator):
         ----------
         path : str or Path
         space : OutputSpace, optional
-            For a space of your own, which a file does not hold: the one it was saved with.
+            The space it was saved with, if that is user-defined: files do not hold these.
 
         Raises
         ------
         FileFormatError
             The file is not a saved predictor.
         OptionError
-            It was saved with a space of one's own, and there is none, or another.
+            It was saved with a user-defined space, and ``space`` is missing or another one.
         """
         from ssvm_dsl.learning.counting.saved import read_predictor
 
@@ -256,7 +256,7 @@ class CountingPredictor(Estimator):
             return expansion(self.kernel_, inputs, self.X_fit_, self.dual_coef_)
 
     def predict(self, X: Any) -> Any:
-        """Return an output of high score for each input; ``space.decoders`` tells what each decoder guarantees."""
+        """Return an output of high score for each input; ``space.decoders`` gives the guarantee of each decoder."""
         decoder = chosen_decoder(self.space, self.decoder)
         return self.space.decode(self.decision_function(X), decoder)
 
@@ -289,7 +289,7 @@ class CountingPredictor(Estimator):
         if self.solver == "closed-form":
             best = closed_form(kernel, X, risk, lam)
             if best is None:
-                text = f"lam = {lam:.3g} is lost in rounding beside kernels as large as {kernel.diagonal(X).max():.3g}"
+                text = f"lam = {lam:.3g} is lost in rounding next to kernels as large as {kernel.diagonal(X).max():.3g}"
                 raise TrainingError(f"{text}; scale the inputs, raise lam (lower C), or set solver='ncg' or 'sgd'")
             return Trained(best.alpha, 1, "solved", best.bound), objective
         n, order = len(X), np.arange(len(X))

@@ -46,7 +46,7 @@ class CountingReport(Value):
         Where the bound comes from: ``"closed-form"``, ``"gradient"`` or ``"none"``.
     solver : str
     n_iterations : int
-        Of the solver: steps of conjugate gradient, examples that stochastic descent looked at.
+        Of the solver: steps of conjugate gradient, examples visited by stochastic descent.
     reason : str
         Why it ended: a key of :data:`REASONS`.
     seconds, processor_seconds, certificate_seconds : float
@@ -54,7 +54,7 @@ class CountingReport(Value):
     n_examples, n_features, n_support : int
         Examples, features of outputs, and examples with coefficients that are not zero.
     convention : str
-        What the objective is.
+        The objective as a formula.
     n_products : int
         Products with the Gram matrix that the solver took; 0 for streams, and where it needs none.
     """
@@ -103,7 +103,7 @@ class CountingReport(Value):
         return report
 
     def convergence_warning(self, tol: float) -> str:
-        """Return what to warn of, in words; empty where the solver came to its end."""
+        """Return the text of a warning; empty if the solver ended regularly."""
         limit = {"iterations": "max_iter", "seconds": "max_seconds"}.get(self.reason)
         short = limit is not None or (self.reason == "rounding" and self.relative_gap > tol)
         if not short:
@@ -116,7 +116,7 @@ class CountingReport(Value):
         return f"stopped at {gap} (tol={tol:g}); raise {limit} or tol"
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return (name, text) of what people want to see."""
+        """Return (name, text) of the rows to print."""
         gap = f"{self.gap:.3g}, relative {self.relative_gap:.2e}"
         known = f"{self.objective:.6g} =" if np.isfinite(self.objective) else "not known:"
         return [

@@ -86,7 +86,7 @@ def read_predictor(kind: type[Kind], path: Path, space: OutputSpace | None) -> K
     FileFormatError
         It is not a saved predictor, or not a whole one.
     OptionError
-        It has a space of one's own, and none, or another, is given.
+        It has a user-defined space, and none, or another, is given.
     """
     content, arrays = read_arrays(path, "a saved CountingPredictor")
     try:
@@ -129,7 +129,7 @@ def _read(
 
 
 def _given(kind: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters; C was not given beside lam, though the file holds it all the same."""
+    """Return the parameters; a file holds C even if lam was given."""
     _require(set(parameters) == set(kind._get_param_names()) - {"space"}, f"the parameters of {kind.__name__}")
     plain = all(value is None or isinstance(value, str) or is_number(value) for value in parameters.values())
     _require(plain, "parameters that are numbers and words")
@@ -149,7 +149,7 @@ def _space(entry: Mapping[str, Any], n_features: int, given: OutputSpace | None)
             raise OptionError(f"load: the file has the space {made!r}; leave space out, got {given!r}")
         return made
     if given is None:
-        text = f"the space '{name[:60]}' is code of your own, and files hold none"
+        text = f"the space '{name[:60]}' is your own code, which files do not hold"
         raise OptionError(f"load: {text}; give it, load(path, space=...)")
     if not isinstance(given, OutputSpace) or type(given).__name__ != name or given.n_features != n_features:
         expected = f"the space '{name[:60]}' with {n_features} features"

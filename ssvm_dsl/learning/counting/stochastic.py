@@ -81,7 +81,7 @@ def stochastic(
         Of the n examples.
     lam : float
     window : Window
-        What to go on from.
+        State to continue from.
     step, delay : float
         p and the delay of the step size.
     tau : int
@@ -89,7 +89,7 @@ def stochastic(
     order : ndarray of int64, shape (n,)
         The examples, in the order they are met.
     n_steps : int
-        How many are looked at; beyond n they come again.
+        Number of visits; after n of them examples are visited again.
     max_seconds : float
     """
     (ids, coef, before), n, first = window, risk.n, len(X) - risk.n

@@ -1,4 +1,4 @@
-"""Streams of examples: stochastic descent goes on from its latest coefficients and their inputs.
+"""Streams of examples: stochastic descent continues from its latest coefficients and their inputs.
 
 Nothing else is needed: a step shrinks all coefficients and adds one, by the number of the step alone.
 """
@@ -35,14 +35,14 @@ def check_stream(predictor: Any, stream: Stream | None) -> int | None:
     TrainingError
         The solver goes over all examples again and again, or settings have changed since the stream began.
     OptionError
-        The truncation is a share of a number of examples that nobody knows.
+        The truncation is a share of the number of examples, which is unknown.
     """
     if predictor.solver != "sgd":
         text = f"solver='{predictor.solver}' needs all examples at once and has no partial_fit"
         raise TrainingError(f"{text}; set solver='sgd', or call fit")
     tau = predictor.truncation
     if isinstance(tau, float) and tau <= 1.0:
-        text = f"truncation={tau:g} is a share of all examples, and nobody knows how many a stream has"
+        text = f"truncation={tau:g} is a share of all examples, and the number of examples of a stream is unknown"
         raise OptionError(f"{text}; give a whole number, or None for all")
     if stream is not None:
         stream.check(settings(predictor))
@@ -87,7 +87,7 @@ def longer_stream(
 def stream_report(
     predictor: Any, stream: Stream, n_support: int, seconds: float, processor_seconds: float
 ) -> CountingReport:
-    """Return what there is to say of a stream: what it has cost, and that nothing is known of the objective."""
+    """Return the report of a stream: its cost, with nothing known of the objective."""
     return CountingReport(
         objective=np.nan, lower_bound=np.nan, gap=np.nan, relative_gap=np.nan, gradient_norm=np.nan, certificate="none",
         solver="sgd", n_iterations=stream.n_seen, reason="stream", seconds=seconds,

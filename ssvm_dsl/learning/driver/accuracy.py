@@ -51,7 +51,7 @@ class Excess:
     Parameters
     ----------
     source : str
-        The input, or the factor whose features they are, in words.
+        A description of the input, or of the factor whose features they are.
     example : int
     value : float
         The largest number.
@@ -177,7 +177,7 @@ def _sparse_mass(rows: SparseRows, by_row: F64) -> F64:
 
 
 def _by_row(fmap: FeatureMap, share: F64) -> F64:
-    """Return what each feature row counts for: the sum over the factors that look at it."""
+    """Return the weight of each feature row: the sum over the factors that use it."""
     n_rows = 0 if fmap.features is None else fmap.features.shape[0]
     if fmap.rows is None:
         return share[:n_rows]

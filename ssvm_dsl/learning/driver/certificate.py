@@ -28,7 +28,7 @@ REASONS = {
     "validation": "the score on the validation examples no longer improved",
     "ended": "the trainer found nothing left to improve",
     "stream": "one pass of partial_fit",
-    "rounding": "what is left of the gap is rounding; more passes will not help",
+    "rounding": "the rest of the gap is rounding; more passes will not help",
     "withdrawn": "the trainer took the tolerance for reached; its claims were false",
 }
 
@@ -121,7 +121,7 @@ class FitReport:
     options : mapping
         The trainer's options.
     convention : str
-        What the objective is, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
+        The objective as a formula, e.g. ``"1/2 |w|^2 + C sum_i risk_i, C = 1"``.
     n_examples, n_weights : int
     tightness : float
         Share of the oracle's answers at the returned weights that are proved best (for the risk ``relaxed``: that a
@@ -139,7 +139,7 @@ class FitReport:
         The parts of ``seconds`` before and between training runs (validation, features, grounding, plans; completing
         latent variables), and of the last look at the weights that are returned.
     earlier_seconds : float
-        The part of ``seconds`` of the interrupted runs that this one goes on from.
+        The part of ``seconds`` spent in the interrupted runs that this one continues.
     n_late : int
         Examples whose answers at the returned weights time cut short, or came before: they are in ``primal`` by an
         upper bound of their risks.
@@ -149,7 +149,7 @@ class FitReport:
     rounding : float
         What rounding may add to ``primal``, or take from it.
     withdrawn : str
-        Why there is no certificate although the oracle gives bounds, in words.
+        The reason why there is no certificate although the oracle gives bounds.
     marginals : str
         For trainers that work on marginals: whose they are, and whether their dual is exact or that of a relaxation.
     latent_objectives : tuple of float
@@ -226,7 +226,7 @@ class FitReport:
         return [{key: _plain(value) for key, value in asdict(event).items()} for event in self.history]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return (name, text) of what people want to see."""
+        """Return (name, text) of the rows to print."""
         return [
             ("objective", self.convention),
             ("trainer", f"{self.trainer} ({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"),
@@ -252,7 +252,7 @@ class FitReport:
 
     @property
     def wall_seconds(self) -> float:
-        """Wall time of the call of ``fit`` (with that of the runs it goes on from)."""
+        """Wall time of the call of ``fit`` (with that of the runs it continues)."""
         return self.seconds + self.loading_seconds
 
     def _time(self) -> str:
@@ -292,7 +292,7 @@ class FitReport:
         return "primal", f"{self.primal:.6g}"
 
     def _worth(self) -> str:
-        """Return what the gap is worth."""
+        """Return what the gap certifies."""
         if self.certified:
             return "certified"
         if self.withdrawn:
@@ -312,7 +312,7 @@ class FitReport:
         return "not converged"
 
     def _inference(self) -> tuple[str, str]:
-        """Return the row that tells what inexact answers are worth."""
+        """Return the row on the accuracy of inexact answers."""
         if not self.bounded:
             return "inference", "a heuristic: how far its answers are from the best ones is not known"
         share = f"{self.tightness:.1%} of the answers are proved best labellings"

@@ -46,7 +46,7 @@ class Checkpoint:
     ----------
     path : Path
     fingerprint : mapping
-        What the fit is of: :func:`fingerprint`.
+        The fingerprint of the fit (:func:`fingerprint`).
     every : float
         Least seconds between two writes.
     """
@@ -63,7 +63,7 @@ class Checkpoint:
         Raises
         ------
         TrainingError
-            It is of another fit, or of another version of the package; says what differs.
+            It belongs to another fit, or to another version of the package; names the difference.
         FileFormatError
             It is no checkpoint, or damaged.
         """
@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 def _check_progress(progress: Progress, dim: int) -> None:
-    """Check what a file says of a fit.
+    """Check the description of a fit in a file.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _require(ok: bool | np.bool_, expected: str) -> None:
 
 
 def fingerprint(problem: TrainProblem, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a fit is of, by name: what is told, the model and the objective, and hashes of arrays."""
+    """Return the fingerprint of a fit, by name: the given settings, the model, the objective, and hashes of arrays."""
     objective, parameters, loss = problem.objective, problem.parameters, problem.loss
     features: list[NDArray[Any] | None] = []
     for fmap in parameters.maps:

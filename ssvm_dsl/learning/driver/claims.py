@@ -1,4 +1,4 @@
-"""``Claims``: what a trainer says of its iterates, checked before it counts.
+"""``Claims``: a trainer's statements about its iterates, checked before they are used.
 
 * The objective of an iterate is the one that the training problem computed at these weights
   (:mod:`ssvm_dsl.learning.driver.evaluations`), never the trainer's number.
@@ -31,7 +31,7 @@ class Bound:
     Parameters
     ----------
     dual : float
-        The bound, without what rounding may have added.
+        The bound, reduced by the possible rounding error.
     offset : float
         The b of its plane.
     rounding_margin : float

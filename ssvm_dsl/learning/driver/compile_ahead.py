@@ -29,7 +29,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 @contextmanager
 def compiling_ahead(trainer: str, risk: str, backend: str) -> Iterator[None]:
-    """Compile in a second process what a fit is found to need inside, if anything.
+    """Compile in a second process the kernels that a fit is found to need, if any.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def idle() -> bool:
 
 
 def start(trainer: str, risk: str, backend: str) -> None:
-    """Start the process; where the system starts none, the fit compiles by itself."""
+    """Start the process; if the system cannot start one, the fit compiles everything itself."""
     command = [sys.executable, "-m", PROGRAM, trainer, risk, backend]
     nowhere = subprocess.DEVNULL
     env = {**os.environ, "SSVM_COMPILE_AHEAD": "off"}

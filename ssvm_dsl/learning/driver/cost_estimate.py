@@ -1,4 +1,4 @@
-"""What a fit or a prediction is expected to take, told before it begins, with what would be faster.
+"""The expected cost of a fit or a prediction, reported before it begins, with faster alternatives.
 
 Expected times are those of backends (``cost / speed``, within a few times of the truth as a rule) for each example and
 pass.  Nothing is chosen by them: a weaker guarantee is the user's choice.
@@ -63,7 +63,7 @@ class CostEstimate(Value):
     backend : str
     n_examples : int
     pass_seconds : float
-        One answer for every example; ``nan`` where the backend says nothing.
+        One answer for every example; ``nan`` if the backend gives no cost.
     passes : float
     faster : tuple of (str, str, float)
         What to set, the backend that ``auto`` would take then, and the seconds that would take.
@@ -91,7 +91,7 @@ class CostEstimate(Value):
         return f"{each}, about {seconds_text(self.seconds)} for {self.passes:g} passes"
 
     def warning(self, limit: float | None) -> str:
-        """Return what to tell beforehand; nothing where it will not take long, or not longer than it may.
+        """Return the message to print beforehand; empty if the work is short, or within its limit.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class CostEstimate(Value):
         return self.what == FIT
 
     def _reached(self, limit: float) -> str:
-        """Return how far a limit lets it come, in words."""
+        """Return a sentence on how far it gets within its limit."""
         if not self._is_fit:
             return "before it is done"
         if limit < self.pass_seconds:
@@ -123,7 +123,7 @@ class CostEstimate(Value):
         return f"after about {limit / self.pass_seconds:.0f} passes"
 
     def _facts(self, how: str, name: str, seconds: float) -> list[str]:
-        """Return what there is to know of something faster."""
+        """Return a sentence on a faster alternative."""
         facts = [name, f"about {seconds_text(seconds)}"]
         return [*facts, CERTIFICATES[how]] if self._is_fit and how in CERTIFICATES else facts
 
@@ -131,7 +131,7 @@ class CostEstimate(Value):
 def fit_cost_estimate(
     need: Need, chosen: Plan, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float, max_passes: float
 ) -> CostEstimate:
-    """Return what a fit is expected to take.
+    """Return the expected cost of a fit.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def fit_cost_estimate(
 
 
 def prediction_warning(need: Need, chosen: Plan, n: int, limit: float) -> str:
-    """Return what to tell before answers for n examples, which end at a limit (``inf`` without); mostly nothing."""
+    """Return the message before answers for n examples within a limit (``inf`` without); mostly empty."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)
     return predict_cost_estimate(need, chosen, n).warning(limit) if seconds > min(limit, LONG) else ""
 
 
 def predict_cost_estimate(need: Need, chosen: Plan, n: int) -> CostEstimate:
-    """Return what answers for n examples are expected to take, from the plan for the first few."""
+    """Return the expected cost of answers for n examples, from the plan for the first few."""
     seconds = chosen.seconds * n / max(need.n_examples, 1)
     made = CostEstimate("this prediction", chosen.backend, n, seconds)
     if not made.seconds > SHORT or need.guarantee is not Guarantee.EXACT:
@@ -191,7 +191,7 @@ def _distinct(others: list[tuple[str, str, float]]) -> list[tuple[str, str, floa
 
 
 def _weaker(need: Need, risk: Risk, loss: LossTerm, spec: TrainerSpec, power: float) -> Iterator[tuple[str, Need]]:
-    """Yield (what to set, the need of that) of what is weaker than what is asked."""
+    """Yield (settings, need) of requirements that are weaker than the given ones."""
     above = risks().get(risk.spec.upper_bound)
     if above is not None and spec.needs.covers(above.spec, power) and above.takes(loss):
         yield f"risk='{above.name}'", replace(need, tasks=above.asks(loss)[0], guarantee=Guarantee.BOUND)
@@ -211,12 +211,12 @@ def _time(need: Need, passes: float) -> tuple[str, float] | None:
 
 
 def require_fit_memory(parameters: ParameterMap, chosen: Plan, risk: Risk, spec: TrainerSpec, model: str) -> float:
-    """Refuse a fit that will not fit into memory, before it allocates; return the bytes it takes beside the data.
+    """Refuse a fit that exceeds the memory, before it allocates; return the bytes it takes in addition to the data.
 
     Raises
     ------
     TooLargeError
-        Says what would fit.
+        Names settings that would fit.
     """
     program = parameters.program
     scores = program.n_states + sum(group.n_tables * group.n_configs for group in program.groups)

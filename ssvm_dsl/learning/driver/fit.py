@@ -97,7 +97,7 @@ def train(
     problem : Problem
     stop : StopRule
     spec : TrainerSpec
-        What the trainer has announced.
+        The description of the trainer.
     keep_best : bool
         Whether the iterate with the lowest objective is returned, not the last one.
     unit : float
@@ -105,9 +105,9 @@ def train(
     start : ndarray of float64, shape (dim,), optional
         Weights to start from.
     callbacks : sequence of callables
-        Told about every iteration; one that returns True stops training.
+        Called after every iteration; one that returns True stops training.
     checkpoint : Checkpoint, optional
-        Where to go on from, and where to keep the state (of a :class:`ResumableTrainer`).
+        Where to resume from, and where to store the state (of a :class:`ResumableTrainer`).
     validation : Validation, optional
         Ends training by the score on held-out examples; its best weights are returned.
     deadline : Deadline, optional
@@ -115,7 +115,7 @@ def train(
 
     Notes
     -----
-    Time and Ctrl-C end training inside an iteration, too; what is known by then is returned.
+    Time and Ctrl-C end training inside an iteration, too; the result known by then is returned.
     """
     fit = FitLoop(trainer, problem, stop, spec, keep_best, start, validation, deadline or Deadline(stop.max_seconds))
     state = None if checkpoint is None else fit.go_on_from(checkpoint)
@@ -207,11 +207,11 @@ class FitLoop:
         return checked
 
     def is_near_its_end(self) -> bool:
-        """Whether the next iteration may not come to its end."""
+        """Whether the next iteration may not end in time."""
         return self.deadline.left < 2.0 * self.took
 
     def finish(self, inside: bool) -> None:
-        """Look at the weights that are returned, as far as there is time for it.
+        """Evaluate the returned weights, as far as there is time for it.
 
         Parameters
         ----------
@@ -259,11 +259,11 @@ class FitLoop:
         return wanted if wanted <= MOST_KEPT * limit else 0.0
 
     def _fits(self) -> bool:
-        """Whether there is time for a pass; one that would not come to its end is not begun."""
+        """Whether there is time for a whole pass; otherwise none is begun."""
         return self._pass_seconds() <= self.problem.deadline.left
 
     def _take_newest(self) -> None:
-        """Take the weights of a first iteration that did not come to its end."""
+        """Take the weights of an unfinished first iteration."""
         if not self.spec.anytime:
             return
         with contained(f"trainer '{self.claims.trainer}'"):
@@ -396,7 +396,7 @@ def _relative(checked: Checked, progress: Progress) -> float:
 
 
 def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
-    """Return why training ends now, ``None`` when it goes on."""
+    """Return why training ends now, ``None`` if it continues."""
     if progress.relative_gap <= stop.tol:
         return "tolerance"
     if progress.at_rounding(stop.tol):
@@ -409,7 +409,7 @@ def _reason(progress: Progress, stop: StopRule, asked: bool) -> str | None:
 
 
 def _event(progress: Progress, checked: Checked, problem: Problem, iteration: int, unit: float) -> TrainingEvent:
-    """Return what callbacks are told; what a trainer claims and nothing proves is an estimate."""
+    """Return the event for callbacks; a trainer's claims that nothing proves are estimates."""
     iterate, evaluation, known = checked.iterate, checked.evaluation, np.isfinite(progress.primal)
     extra = {name: unit * value if name in ESTIMATES else value for name, value in iterate.extra.items()}
     if np.isfinite(checked.claimed_gap):

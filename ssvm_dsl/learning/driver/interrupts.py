@@ -1,4 +1,4 @@
-"""Whom Ctrl-C ends besides the fit it came to.
+"""Ctrl-C in a fit, and what it ends besides that fit.
 
 A fit that is interrupted keeps the best model so far, which is what somebody who called it wants.  It is not what a
 search wants that called it: a half-finished fit would be scored among finished ones, and the next fit would begin.

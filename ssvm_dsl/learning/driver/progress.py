@@ -37,13 +37,13 @@ class Progress:
     from_start : bool
         Whether these are the weights kept, because all others are worse.
     withdrawn : str
-        Why there is no certificate although bounds are known, in words.
+        The reason why there is no certificate although bounds are known.
     tightness : float
         Share of the oracle's answers at the weights that are proved best.
     interrupted_twice : bool
-        Whether Ctrl-C came again while the weights were looked at for the last time.
+        Whether Ctrl-C came again during the last evaluation of the weights.
     unsettled : str
-        Why latent variables were not completed once more, though they had not come to rest, in words.
+        The reason why latent variables were not completed once more although they still changed.
     n_late : int
         Examples whose answers at the weights time cut short, or came before.
     oracle_seconds, evaluation_seconds, earlier_seconds : float
@@ -102,7 +102,7 @@ class Progress:
         self.dual, self.offset, self.rounding_margin, self.withdrawn = -np.inf, np.nan, 0.0, why
 
     def compare_bounds(self, false: str, tol: float) -> None:
-        """Compare both bounds once training is over; ``false`` says what the trainer claimed in error.
+        """Compare both bounds after training; ``false`` names a wrong claim of the trainer.
 
         Where time came before a plane of the trainer, the lower bound is that no risk is negative.
         """

@@ -28,9 +28,9 @@ class Validation:
         self._worse, self._next = 0, 1.0
 
     def enough(self, w: F64, event: TrainingEvent) -> bool:
-        """Look at weights, if a pass has gone by since the last look; return whether to stop.
+        """Score weights, if a pass has ended since the last score; return whether to stop.
 
-        The event of the iteration is told the score, as ``extra["validation_score"]``.
+        The event of the iteration holds the score, as ``extra["validation_score"]``.
         """
         if event.n_passes < self._next:
             return False
@@ -44,6 +44,6 @@ class Validation:
 
 
 def scores_of(history: Iterable[TrainingEvent]) -> dict[int, float]:
-    """Return the scores on held-out examples of a fit, by number of the event that was told."""
+    """Return the scores on held-out examples of a fit, by number of the event."""
     scores = ((k, event.extra.get("validation_score")) for k, event in enumerate(history))
     return {k: score for k, score in scores if score is not None}

@@ -74,7 +74,7 @@ from ssvm_dsl.report.compiling import announce_compiling
 
 
 class Learner(Predictor):
-    """An estimator whose weights are learnt by a trainer; subclasses say what risk is minimised.
+    """An estimator whose weights are learnt by a trainer; subclasses define the risk.
 
     They list its parameters, which :class:`~ssvm_dsl.StructuredSVM` documents, beside those of their risks, each with
     its default, in the signature of ``__init__``, as scikit-learn wants it.
@@ -153,7 +153,7 @@ class Learner(Predictor):
     ) -> None:  # fmt: skip
         """Learn the weights from labelled examples.
 
-        ``target_of`` says what is minimised on them; the time of ``deadline`` began to run with the call.
+        ``target_of`` returns the objective on them; the time of ``deadline`` began with the call.
         """
         self._check()
         announce_compiling()
@@ -196,7 +196,7 @@ class Learner(Predictor):
     def _asked(
         self, grounded: Grounded, fit: FitRequest, executor: Executor
     ) -> tuple[Problem, CostEstimate, TrainingTarget]:
-        """Return the training problem of labelled data, what it is expected to take, and what is minimised."""
+        """Return the training problem of labelled data, its expected cost, and its objective."""
         target, n = fit.target_of(grounded), grounded.n_examples
         problem, estimate = self._problem(grounded, target, executor, fit.spec, fit.sample_weight, n, fit.deadline)
         # a declared loss that the risk does not look at makes room: it is as large as the scores
@@ -363,7 +363,7 @@ class Learner(Predictor):
         self, grounded: Grounded, target: TrainingTarget, executor: Executor, spec: TrainerSpec, sample_weight: Any,
         n: int, deadline: Deadline,
     ) -> tuple[Problem, CostEstimate]:  # fmt: skip
-        """Return the training problem, with its oracle, and what it is expected to take."""
+        """Return the training problem with its oracle, and its expected cost."""
         if not grounded.program.n_variables:
             expected = "at least one example with something to label"
             raise DataError("X", expected=expected, found=f"{grounded.n_examples} empty examples")
@@ -390,7 +390,7 @@ class Learner(Predictor):
         self, grounded: Grounded, parameters: ParameterMap, target: TrainingTarget, spec: TrainerSpec, completes: bool,
         deadline: Deadline,
     ) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
-        """Return the planned backend, opened, and what the fit is expected to take; one that is unplanned in time."""
+        """Return the opened session of the planned backend, and the expected cost of the fit."""
         risk, loss, need, chosen = target.risk, target.loss, None, None
         try:
             with within(deadline):

@@ -66,7 +66,7 @@ def check_strength(C: Any, lam: Any) -> None:
     Raises
     ------
     OptionError
-        Says what was expected.
+        Names the expected value.
     """
     if lam is not None and not isinstance(C, DefaultC):
         raise OptionError(f"C = {C!r} and lam = {lam!r} say the same thing (lam = 1 / (C n)); leave one out")
@@ -90,7 +90,7 @@ def check_path(path: Any, name: str) -> Path:
     Raises
     ------
     OptionError
-        It is none, or a folder, or its folder is not there; ``name`` says what it was given as.
+        It is not a path, or a folder, or its folder does not exist; ``name`` is the name of the parameter.
     """
     found = as_path(path, name)
     if found.is_dir():
@@ -129,7 +129,7 @@ def check_choice(value: Any, known: Iterable[str], name: str) -> None:
 
 
 def is_default(svm: Any, name: str) -> bool:
-    """Return whether a parameter has the value it has when nothing is said."""
+    """Return whether a parameter has its default value."""
     return bool(getattr(svm, name) == signature(type(svm)).parameters[name].default)
 
 
@@ -139,7 +139,7 @@ def check_validation(svm: Any, held_out: Any) -> None:
     Raises
     ------
     OptionError
-        Says what was expected.
+        Names the expected value.
     """
     if held_out is None:
         if not is_default(svm, "patience"):
@@ -159,7 +159,7 @@ def check_labels(Y: Sequence[Any] | None, expected: str, hint: str) -> Sequence[
     Raises
     ------
     DataError
-        They are not there; tells what to do.
+        They do not exist; says what to do.
     """
     if Y is None:
         raise DataError("Y", expected=expected, found="None", hint=hint)

@@ -84,7 +84,7 @@ def regularization_path(
     Together the points cover ``C_min ... C_max``: for each C in between, the weights of the point whose interval holds
     it have a certified relative gap of at most ``epsilon``.  Where a limit of the estimator (``max_seconds`` and
     ``max_passes`` are those of each fit) ends a fit before it is good enough, its point is the last one, with the gap
-    that it certifies, and a warning says where the path ends.
+    that it certifies, and a warning names the C at which the path ends.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def _cut_short(reason: str, C: float, end: float, gap: float, epsilon: float) ->
 
 
 def _no_plane(svm: Learner) -> str:
-    """Return what to say of a trainer that tells no plane."""
+    """Return the error text for a trainer that gives no plane."""
     risk = find_risk(svm.risk) if isinstance(svm, StructuredSVM) else regression_risk(np.zeros(0), (0.0, 0.0))
     specs = [spec for spec in registry().specs(TrainerSpec) if spec.certifies and spec.name != svm.trainer]
     able = ", ".join(spec.name for spec in specs if spec.needs.covers(risk.spec, svm.power)) or "none"

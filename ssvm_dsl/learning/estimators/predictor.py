@@ -237,7 +237,7 @@ class Predictor(Estimator):
         given: Any = None,
         on_missing: str = "raise",
     ) -> tuple[list[T], BoundSummary]:
-        """Return what ``read`` takes from (grounded chunk, its solution), for all examples, and what that is worth.
+        """Return the results of ``read(grounded chunk, its solution)`` for all examples, and a summary of their bounds.
 
         Examples without an answer are an error, which carries the others' answers, or ``None`` in lists.  Warns of
         answers that the time limit ended before they were proved best.

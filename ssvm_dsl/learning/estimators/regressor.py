@@ -133,7 +133,7 @@ checkpoint_seconds
     def partial_fit(
         self, X: Sequence[Any], values: Any, Y: Sequence[Any] | None = None, sample_weight: Any = None
     ) -> StructuredRegressor:
-        """Learn one pass over a batch of a stream of examples, going on from earlier calls.
+        """Learn one pass over a batch of a stream of examples, continuing from earlier calls.
 
         See :meth:`~ssvm_dsl.StructuredSVM.partial_fit`; ``trainer="subgradient"`` can do it.
         """
@@ -146,7 +146,7 @@ checkpoint_seconds
         """Return the score of the best labelling of each example; ``shape (n,)``.
 
         With ``time_limit``, seconds for the whole call, that of the best ones found by then; a ``TimeLimitWarning``
-        tells how many are not proved best.
+        reports how many are not proved best.
         """
         return self.best_score(X, time_limit=time_limit)
 

@@ -16,14 +16,14 @@ Scoring = str | Callable[[Any, Any, Any], float] | None
 
 @dataclass(frozen=True, eq=False)
 class NamedScorer:
-    """Calls a scorer, and says what is wrong where it cannot score.
+    """Calls a scorer, and explains failures.
 
     Parameters
     ----------
     scoring : str, callable or None
         What the user asked for.
     scorer : callable
-        What that is, ``(estimator, X, Y) -> float``.
+        The scorer, ``(estimator, X, Y) -> float``.
     """
 
     scoring: Scoring

@@ -92,7 +92,7 @@ class StructuredSVM(Classifier):
     infeasible : {"raise", "drop", "nearest"}
         What is done about labels that masks, rules or constraints of the model rule out: an error that counts them,
         their examples are left out, or the feasible labels that differ from them in fewest variables are learnt.
-        The last two look at all labels before training, and warn; ``max_seconds`` counts that, too.
+        The last two check all labels before training, and warn; ``max_seconds`` counts that, too.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class StructuredSVM(Classifier):
         X : list of examples
         time_limit : float, optional
             Seconds for the whole call, shared among the examples (compiling kernels is not counted): then the best
-            labellings found so far are returned, with a ``TimeLimitWarning`` that tells how many are not proved best.
+            labellings found so far are returned, with a ``TimeLimitWarning`` that reports how many are not proved best.
         return_bounds : bool
             Return ``(labellings, scores, bounds)``, where no labelling of example i scores more than ``bounds[i]``
             (``nan`` where the backend gives no bound).

@@ -1,4 +1,4 @@
-"""``Weights``: the learnt weights by factor, in the shapes the declaration shows, and what each is of."""
+"""``Weights``: the learnt weights by factor, in the shapes of the declaration, and their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NamedWeight(NamedTuple):
-    """One weight, with what it is of.
+    """One weight, with its name.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Weights(Mapping["str | Factor", Any]):
     """A read-only mapping from factors (or their names) to arrays of weights.
 
     Weights for observed pairs only are a ``scipy.sparse.csc_array`` of states (joint states, for factors of several
-    variables) by features; what is not stored has no weight.
+    variables) by features; entries that are not stored have no weight.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Weights(Mapping["str | Factor", Any]):
         return tuple(tuple(axis) for axis in self._names(_name(factor)).axes)
 
     def top(self, factor: str | Factor | None = None, k: int | None = 10, state: Any = None) -> TopWeights:
-        """Return the k weights of largest absolute value, largest first, with what each is of.
+        """Return the k weights of largest absolute value, largest first, with their names.
 
         Parameters
         ----------

@@ -130,7 +130,7 @@ class PredictionRequest:
 
 
 def _of_unknown_worth(solution: Solution, lo: int) -> Solution:
-    """Return answers of which those from an example on keep masks and constraints, and nothing is known besides."""
+    """Return answers that, from an example on, only keep masks and constraints and have no bounds."""
     score, bound, stop = solution.score.copy(), solution.bound.copy(), solution.stop.copy()
     score[..., lo:][score[..., lo:] > -np.inf] = np.nan
     bound[lo:], stop[lo:] = np.nan, TIME

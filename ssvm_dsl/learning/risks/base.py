@@ -63,7 +63,7 @@ class BaseProblem(ABC):
     cut_short : bool
         Whether time cut an answer short, since it was set to False last.
     keeps_back : callable or None
-        Returns the seconds to keep back for what comes last; asked whenever the clock is looked at.
+        Returns the seconds to reserve for the last steps; called whenever the clock is read.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class BaseProblem(ABC):
         return found
 
     def evaluation_in_time(self, w: F64) -> Evaluation:
-        """Return what can be known of the objective at w before time is up: some examples are looked at, or all.
+        """Return bounds of the objective at w before time is up, from some examples or all.
 
         Where an answer is known to take longer than the time that is left, it is not asked for.
         """
@@ -156,7 +156,7 @@ class BaseProblem(ABC):
         return found
 
     def chunks(self) -> list[I64]:
-        """Return all examples, in parts that can be looked at in one go."""
+        """Return all examples, in chunks small enough for one call."""
         return [np.arange(self.n, dtype=np.int64)]
 
     def pass_seconds(self) -> float:
@@ -164,7 +164,7 @@ class BaseProblem(ABC):
         return self.oracle_seconds / max(self.n_oracle_calls, 1) * self.n
 
     def _affordable(self, n: int) -> int:
-        """Return how many of n examples to look at before the clock; all of them where there is time enough."""
+        """Return how many of n examples to answer before reading the clock; all of them if there is enough time."""
         left, each = self.deadline.left, self.pass_seconds() / self.n
         if left <= 0.0 or each > left + LATE or not self.session.tasks:
             return 0
@@ -286,9 +286,9 @@ class BaseProblem(ABC):
         return join_solutions(found)
 
     def pieces(self, ids: I64, work: I64 | None = None) -> Iterator[I64]:
-        """Yield examples in pieces, looking at the clock in between; for calls that have no limit of their own.
+        """Yield examples in chunks, reading the clock in between; for calls without a time limit.
 
-        ``work`` is what is looked at for each of them: by default its scores.
+        ``work`` is the amount of work of each: by default its number of scores.
         """
         piece = np.cumsum(self._n_scores[ids] if work is None else work) // PIECE_SCORES
         for some in np.split(ids, np.flatnonzero(np.diff(piece)) + 1):

@@ -1,4 +1,4 @@
-"""What the objective is at most where time was left for the answers about some examples only, or about none.
+"""Upper bounds of the objective if time was left for the answers of some examples only, or of none.
 
 A fit that a limit ends returns weights w whose objective nobody has seen.  Without the oracle it is known that no risk
 is negative, and how large it can be: at most z_i at weights of 0, from the losses and the scores that no weight

@@ -1,4 +1,4 @@
-"""``CompletingProblem``: latent variables are completed anew at each call of the oracle.
+"""``CompletingProblem``: each call of the oracle completes the latent variables again.
 
 What an online trainer sees of example i at weights w is the risk
 

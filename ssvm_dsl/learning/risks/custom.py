@@ -1,4 +1,4 @@
-"""Training problems around risks of plug-ins: what they return is checked, and whatever they raise names them.
+"""Training problems around risks of plug-ins: their results are checked, and their errors name them.
 
 A risk is known at one w by what it returns; that it is convex rests with the plug-in, and a plane that turns out above
 the mean risk elsewhere withdraws the certificate (:mod:`ssvm_dsl.learning.driver.claims`).

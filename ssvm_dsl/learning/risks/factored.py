@@ -52,7 +52,7 @@ class Cliques:
 
     @property
     def complete(self) -> bool:
-        """Whether all cliques were counted: the search gives up at a table that nobody can hold."""
+        """Whether all cliques were counted: the search ends at a table that is too large to store."""
         return all(one.complete for one in self._each)
 
     @cached_property
@@ -74,7 +74,7 @@ def check_factored(spec: TrainerSpec, risk: Risk, power: float, parameters: Para
     Raises
     ------
     TrainingError
-        Says what is in the way, and names the risk's other trainers.
+        Names the obstacle, and the risk's other trainers.
     """
     needs, cliques = spec.needs, Cliques(parameters)
     if not risk.of_maxima or not (needs.factored or needs.asks_marginals):
@@ -116,7 +116,7 @@ def whose_marginals(spec: TrainerSpec, relaxed: bool, parameters: ParameterMap) 
 
 
 def _too_wide(cliques: Cliques) -> str:
-    """Return what to say of graphs whose cliques have too many joint states."""
+    """Return the error text for graphs whose cliques have too many joint states."""
     example, width = cliques.widest
     more = "" if cliques.complete else " and more"
     text = f"graphs of small treewidth: the cliques of triangulated ones have 2^{cliques.n_states:.0f}{more}"

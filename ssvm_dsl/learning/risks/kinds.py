@@ -40,7 +40,7 @@ class Risk:
     ----------
     spec : RiskSpec
     settings : mapping
-        What its factory gets besides the world of a fit.
+        Arguments of its factory in addition to the context of a fit.
     """
 
     spec: RiskSpec
@@ -182,7 +182,7 @@ def find_risk(name: str) -> Risk:
     Raises
     ------
     OptionError
-        There is no such risk; names those there are, and what to write for a name that is used elsewhere.
+        There is no such risk; lists the known ones, and translates names used elsewhere.
     """
     found = risks()
     if not (isinstance(name, str) and name in found):
@@ -219,7 +219,7 @@ def weakest_oracle(spec: TrainerSpec, risk: Risk, tasks: frozenset[Task]) -> tup
 def minimisers(
     risk: Risk, power: float, known: Registry, also: Callable[[TrainerSpec], bool] = lambda spec: True
 ) -> list[str]:
-    """Return the trainers that minimise a power of a risk, and of which something else is true."""
+    """Return the trainers that minimise a power of a risk and meet a further condition."""
     specs = [spec for spec in known.specs(TrainerSpec) if spec.needs.covers(risk.spec, power)]
     return [spec.name for spec in specs if also(spec)]
 

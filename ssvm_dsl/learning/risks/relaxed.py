@@ -5,7 +5,7 @@
 (Finley and Joachims 2008; Meshi et al. 2010, equation 7).  L holds every labelling, so this is at least the margin
 risk, and equal to it where the maximum is at a labelling.  It is convex whatever the graph: each point of L is a plane
 ``loss(y_i, mu) - w . psi`` with ``psi = Phi(x_i, y_i) - Phi(x_i) mu`` below the risk.  Planes are therefore kept as
-marginals, and what is certified is the relaxed objective.
+marginals, and the certificate is one of the relaxed objective.
 
 The value of a plane is computed here, from its marginals; bounds are the backend's.  Solvers keep the equations of L
 to some accuracy only, and a point off L is no plane below the risk.  So marginals are rounded to L first
@@ -231,7 +231,7 @@ def marginals_of(program: Program, labels: I32, ids: I64) -> Marginals:
 
 
 def mixed(choose: NDArray[np.bool_], first: Marginals, second: Marginals, program: Program, ids: I64) -> Marginals:
-    """Return the first marginals for the examples chosen, the second for the others."""
+    """Return the first marginals for the chosen examples, the second for all others."""
     starts = program.state_ptr[program.var_ptr]
     node = np.where(np.repeat(choose, starts[ids + 1] - starts[ids]), first.node, second.node)
     owners = [np.repeat(choose, group.shapes.counts[ids])[:, None] for group in program.groups]

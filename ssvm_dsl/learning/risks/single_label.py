@@ -43,7 +43,7 @@ class WestonWatkins(GradientProblem):
     loss : LossTerm
     objective : RegularizedRisk
     session : PlannedSession
-        Not asked anything: all classes are looked at.
+        Not used: all classes are enumerated.
     executor : Executor
         Likewise.
     """

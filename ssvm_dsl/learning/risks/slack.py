@@ -187,7 +187,7 @@ class SlackProblem(MarginProblem):
                 envelope.found(float(loss[k]), float(height[k]), labels[ptr[k] : ptr[k + 1]])
 
     def _k_best(self, theta: Theta, ids: I64, of_truth: F64, plain: F64, k: int, envelope: Envelope) -> float:
-        """Look at the best labellings of one question, more and more of them; return the bound that is left."""
+        """Search the best labellings of one question, more and more of them; return the remaining bound."""
         only, slope = ids[k : k + 1], envelope.steepest()
         self._augment(theta, ids, plain, np.array([k]), np.array([slope]))
         n_best, bound = 16, envelope.bound()

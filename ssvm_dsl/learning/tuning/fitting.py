@@ -22,7 +22,7 @@ Scorer = Callable[..., float]
 
 @dataclass(frozen=True, eq=False)
 class Outcome(Value):
-    """What one fit has come to.
+    """The outcome of one fit.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Outcome(Value):
     seconds : float
         Processor time of the fit.
     converged : bool
-        ``False`` where the fit's own report says that it ended before its tolerance was reached.
+        ``False`` if the fit's report says that it ended before reaching its tolerance.
     relative_gap : float
-        That the report certifies; ``nan`` where nothing is certified, or there is no report.
+        The gap certified by the report; ``nan`` without a certificate or report.
     """
 
     score: float
@@ -51,7 +51,7 @@ class FittingTask:
     parameters : mapping
     fold : (training positions, test positions)
     name : str
-        How people see it, e.g. ``"C=0.1, fold 2"``.
+        Its name in the output, e.g. ``"C=0.1, fold 2"``.
     """
 
     parameters: Mapping[str, Any]
@@ -100,7 +100,7 @@ class Trials:
             return configured(self.estimator, parameters).fit(*data)
 
     def outcome(self, task: FittingTask) -> Outcome:
-        """Fit on the training examples of a fold, and score on the others; what goes wrong is told with the fit."""
+        """Fit on the training examples of a fold, and score on the others; errors name the fit."""
         train, test = task.fold
         try:
             data = tuple(part_of(values, train) for values in self.data)
@@ -117,7 +117,7 @@ class Trials:
 
 
 def method_score(estimator: Any, *data: Any) -> float:
-    """Return what the method ``score`` says."""
+    """Return the result of the method ``score``."""
     return float(estimator.score(*data))
 
 

@@ -1,9 +1,9 @@
 """Choose parameters by cross-validation, and judge the choice by nested cross-validation.
 
 scikit-learn's ``GridSearchCV`` and ``cross_val_score`` work on the estimators of this package, too; these functions
-keep the score, the processor time and the certificate of every single fit, and tell how far they are.
+keep the score, the processor time and the certificate of every single fit, and report progress.
 
-Every fit starts anew.  To start from the weights of the next smaller C was measured on 560 words of the OCR letters
+Every fit starts from zero.  A start from the weights of the next smaller C was measured on 560 words of OCR letters
 (C = 0.001, 0.01, 0.1, 1): 1.01 times the processor time for ``bcfw`` (1.04 with its cached planes taken over, too),
 0.88 for ``lbfgs`` and 0.74 for ``bundle`` with log-loss, 0.77 for ``one-slack``.  It would make every score depend on
 the rest of the grid.
@@ -26,7 +26,7 @@ from ssvm_dsl.learning.estimators.check_parameters import is_number
 from ssvm_dsl.learning.tuning.fitting import FittingTask, Outcome, Trials
 from ssvm_dsl.learning.tuning.folds import Fold, make_folds, part_of, size_of
 
-#: Told before each fit: the parameters, and the number of the fold.
+#: Called before each fit with the parameters and the number of the fold.
 Listener = Callable[[Mapping[str, Any], int], None]
 
 
@@ -43,7 +43,7 @@ class GridScores:
     seconds : ndarray, shape (n_parameters, n_folds)
         Processor time of each fit.
     converged : ndarray of bool, shape (n_parameters, n_folds)
-        ``False`` where the fit's report says that it ended before its tolerance was reached.
+        ``False`` if the fit's report says that it ended before reaching its tolerance.
     relative_gaps : ndarray, shape (n_parameters, n_folds)
         What the reports certify; ``nan`` where nothing is certified.
     """
@@ -108,7 +108,7 @@ class GridScores:
 
 @dataclass(frozen=True, eq=False)
 class NestedScores:
-    """What parameters chosen by cross-validation are worth on examples that the choice has not seen.
+    """Scores of parameters chosen by cross-validation, on examples that the choice has not seen.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def grid_scores(
         Examples.
     folds : int
     listener : callable, optional
-        Told before each fit.
+        Called before each fit.
     groups : sequence, shape (n,), optional
         Examples of one group are in one fold.
     random_state : int, optional
@@ -190,7 +190,7 @@ def nested_scores(
     outer, inner : int
         Numbers of folds.
     listener : callable, optional
-        Told before each fit of the inner cross-validations.
+        Called before each fit of the inner cross-validations.
     groups, random_state
         As for :func:`grid_scores`, outside and inside.
 

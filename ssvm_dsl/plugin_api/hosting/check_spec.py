@@ -1,4 +1,4 @@
-"""Whether a plug-in's description is what its class says: types, ranges and names, before anything relies on it.
+"""Checks of a plug-in's description: types, ranges and names, before anything relies on it.
 
 The types of the dataclass fields are the contract; they are read from the classes, so that a new field is checked
 without a line here.
@@ -32,7 +32,7 @@ CORE_COMMANDS = ("demo", "explain", "tune", "solve", "warm", "weights", "plugins
 
 
 def mistakes(spec: Spec) -> list[str]:
-    """Return the mistakes in a description, in words; empty if there are none."""
+    """Return the mistakes in a description as text; empty if there are none."""
     wrong = list(_badly_typed(spec, ""))
     return wrong or list(_unfit(spec))
 
@@ -72,7 +72,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _named(hint: Any) -> str:
-    """Return a type in words."""
+    """Return the name of a type."""
     parts = [part for part in get_args(hint) if part is not Ellipsis]
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_named, parts))
@@ -88,7 +88,7 @@ def _unfit(spec: Spec) -> Iterator[str]:
     if not NAME.fullmatch(spec.name):
         yield f"name is one word of letters, digits and . _ + -, got {_short(spec.name)}"
     elif spec.name in RESERVED:
-        yield f"the name '{spec.name}' is taken: it stands for the choice among all"
+        yield f"the name '{spec.name}' is reserved: it means the choice among all"
     elif isinstance(spec, CommandSpec) and spec.name in CORE_COMMANDS:
         yield f"the name '{spec.name}' is taken: it is a command of ssvm itself"
     if not FACTORY.fullmatch(spec.factory):

@@ -1,6 +1,6 @@
 """``contained``: code of a plug-in at work.  Whatever goes wrong in it becomes an error that names the plug-in.
 
-Plug-ins are other people's programs: they raise anything, ``SystemExit`` included.  Two things are not theirs:
+Plug-ins are foreign programs: they may raise anything, ``SystemExit`` included.  Two things are not theirs:
 ``KeyboardInterrupt`` (the user's; a note says where it struck) and what a signal handler of the host raises while
 their code runs, such as the ``sys.exit`` of a handler for SIGTERM.  A plug-in that hangs cannot be stopped from inside
 the process; Ctrl-C is then what ends it.
@@ -22,7 +22,7 @@ class contained:
     Parameters
     ----------
     what : str
-        Whose code it is, in words: ``"backend 'x' (plug-in 'y' of z 1.0)"``.
+        The owner of the code, e.g. ``"backend 'x' (plug-in 'y' of z 1.0)"``.
     error : callable, optional
         Makes the error from a text like ``"it failed with ValueError: ..."``; a :class:`PluginError` by default.
 

@@ -38,11 +38,11 @@ class kept_surroundings:
     Parameters
     ----------
     whose : str
-        Whose code it is, in words: ``"backend 'x' (plug-in 'y' of z 1.0)"``.
+        The owner of the code, e.g. ``"backend 'x' (plug-in 'y' of z 1.0)"``.
     told : set of str
-        What users were told of already: each thing is named once.
+        Changes that users were warned of already: each is named once.
     thorough : bool
-        Whether environment variables are looked at, too, which takes longer.
+        Whether environment variables are compared, too, which takes longer.
 
     Warns
     -----
@@ -86,7 +86,7 @@ class _Surroundings:
     n_modules : int
         How many modules are imported.
     variables : dict or None
-        The environment; ``None`` where it is not looked at.
+        The environment; ``None`` if it is not compared.
     """
 
     errors: dict[str, Any]
@@ -98,7 +98,7 @@ class _Surroundings:
 
     @classmethod
     def now(cls, thorough: bool) -> _Surroundings:
-        """Return them as they are."""
+        """Return their current values."""
         errors, n_modules = dict(np.geterr()), len(sys.modules)
         if current_thread() is not main_thread():
             return cls(errors, None, None, None, n_modules, None)
@@ -107,7 +107,7 @@ class _Surroundings:
         return cls(errors, _folder(), list(warnings.filters), handlers, n_modules, variables)
 
     def put_back(self) -> list[str]:
-        """Restore the earlier values; return the changes in words."""
+        """Restore the earlier values; return the changes as text."""
         steps: tuple[tuple[str, Callable[[], bool]], ...] = (
             ("numpy's error state", self._put_back_errors),
             ("the working directory", self._put_back_folder),
@@ -155,7 +155,7 @@ class _Surroundings:
 
 
 def _folder() -> str | None:
-    """Return the working directory, ``None`` where it is no longer there."""
+    """Return the working directory, ``None`` if it was deleted."""
     try:
         return os.getcwd()
     except OSError:

@@ -25,7 +25,7 @@ from ssvm_dsl.plugin_api.protocols import Verdict
 
 @dataclass(eq=False)
 class Rewrite:
-    """What stands for the constraints of one example.
+    """The replacement of the constraints of one example.
 
     Each labelling that keeps the constraints has exactly one completion by states of the auxiliary variables that all
     tables (and constraints left) allow; a labelling that breaks one has none.
@@ -37,7 +37,7 @@ class Rewrite:
     tables : list of (scope, allowed)
         Variables, and which of their joint states are allowed: ``ndarray of bool, shape (cards of the scope)``.
     constraints : list of ConstraintGroup
-        Constraints of other kinds that stand for the ones given, each for one example; others rewrite or take them.
+        Constraints of other kinds that replace the given ones, each for one example; bridges or backends take them.
     n_own : int
         Variables that are the example's own.
     """
@@ -70,7 +70,7 @@ class Rewrite:
         self.table((self.variable(1),), np.zeros(1, dtype=bool))
 
     def mistakes(self) -> str:
-        """Return the mistakes in words; empty if there are none."""
+        """Return the mistakes as text; empty if there are none."""
         if any(not isinstance(one, int | np.integer) or one < 1 for one in self.cards):
             return f"variables have one state or more, got {self.cards!r:.60}"
         for scope, allowed in self.tables:
@@ -93,9 +93,9 @@ class Rewrite:
 class Bridge(Protocol):
     """Rewrites constraints; the factory of a ``BridgeSpec`` makes one.
 
-    Both methods are given one example as a program of its own, without masks and with one group of constraints,
+    Both methods get one example as a separate program, without masks and with one group of constraints,
     ``example.constraints[0]``, whose kind the spec lists.  They must not depend on anything else: examples that are
-    alike are looked at once.
+    alike are rewritten once.
     """
 
     def check(self, example: Program) -> Verdict:
@@ -105,4 +105,4 @@ class Bridge(Protocol):
         """
 
     def lower(self, example: Program) -> Rewrite:
-        """Return what stands for the constraints: the same labellings, each with one completion."""
+        """Return the replacement of the constraints: the same labellings, each with one completion."""

@@ -20,7 +20,7 @@ class CompiledOracle:
     that writes the best labelling of one example to ``labels`` and returns its score (without the constant): ``-inf``
     where there is none, ``nan`` where it has no answer at these scores; then ``solve`` is asked, which says why.
     ``pool`` and ``node`` are those of a :class:`~ssvm_dsl.ir.Theta`, with ``-inf`` at states masks rule out.
-    It may make arrays of its own.  :func:`ssvm_dsl.kernels.pack` puts arrays of several types into ``ints`` and
+    It may allocate arrays.  :func:`ssvm_dsl.kernels.pack` puts arrays of several types into ``ints`` and
     ``longs``.
 
     Parameters
@@ -34,7 +34,7 @@ class CompiledOracle:
         Floats of work space it needs.
     operations : float
         Multiply-adds, or what takes as long, of an average call, besides reading each score once.  Trainers decide by
-        it how often to call, and when to look at the clock.
+        it how often to call, and when to read the clock.
     finite : bool
         Whether it takes finite scores only: it is not called where states or joint states are ruled out.
     """

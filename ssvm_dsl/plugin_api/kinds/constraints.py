@@ -14,7 +14,7 @@ from ssvm_dsl.ir.theta import Theta
 
 @runtime_checkable
 class ConstraintKind(ConstraintRules, Protocol):
-    """What there is to know about one kind of constraint; the factory of a ``ConstraintSpec`` makes one."""
+    """One kind of constraint; the factory of a ``ConstraintSpec`` makes one."""
 
     def problem(self, rng: np.random.Generator) -> tuple[Program, Theta]:
         """Return a small random problem with constraints of this kind, for the conformance kit.

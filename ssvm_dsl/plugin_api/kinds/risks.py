@@ -1,4 +1,4 @@
-"""What risks of plug-ins implement, and what they are given (``RiskSpec``)."""
+"""The interface of risks of plug-ins, and their arguments (``RiskSpec``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ssvm_dsl.plugin_api.training import Objective, Planes, RiskGradient
 
 
 class RiskContext(Protocol):
-    """What a risk is made with: the data, the objective, and the backend."""
+    """The arguments of a risk: the data, the objective, and the backend."""
 
     @property
     def parameters(self) -> ParameterMap:

@@ -1,6 +1,6 @@
-"""What kinds of constraints are given, and may offer, so that every search begins with a labelling.
+"""Starting labellings: the arguments and results of kinds of constraints that propose them.
 
-A call with a time limit must not end in nothing.  Where a backend has no labelling yet, the host shows one of its own:
+A call with a time limit must not end in nothing.  If a backend has no labelling yet, the host returns its own:
 best states, repaired by what the kinds of the constraints know (:class:`StartingKind`).
 """
 
@@ -52,7 +52,7 @@ class ConstraintScores:
 
     @cached_property
     def gain(self) -> F64:
-        """What each literal scores more if it is true than if it is false; ``ndarray, shape (l,)``.
+        """The score of each true literal minus that of the false one; ``ndarray, shape (l,)``.
 
         Of the best states that make it so: ``inf`` where nothing makes it false, ``-inf`` where nothing makes it true.
         """
@@ -122,7 +122,7 @@ class StartingKind(Protocol):
         """Return states of the variables of constraint k that keep it, of a high score; ``None`` where none is found.
 
         It is asked when time is up, so that it takes milliseconds: a greedy choice is right, the best one is not asked
-        for.  What it returns is checked.
+        for.  The result is checked.
 
         Parameters
         ----------

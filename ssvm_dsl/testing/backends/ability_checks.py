@@ -54,7 +54,7 @@ def summed(trial: BackendTrial) -> None:
 
 
 def compiled(trial: BackendTrial) -> None:
-    """Call the compiled oracle for every example, where there is one for the program."""
+    """Call the compiled oracle for every example, if the program has one."""
     oracle = cast(CompiledSession, trial.open()).compiled()
     if oracle is None or (oracle.finite and (trial.problem.has_forbidden_scores or trial.problem.has_masks)):
         raise NotForThisCase

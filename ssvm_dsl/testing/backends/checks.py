@@ -115,7 +115,7 @@ class BackendTrial:
 
 @contextmanager
 def naming_the_question(question: Question) -> Iterator[None]:
-    """Add the question to what a complaint says."""
+    """Prefix complaints with the question."""
     try:
         yield
     except Complaint as complaint:
@@ -160,7 +160,7 @@ def kbest(trial: BackendTrial) -> None:
 
 
 def selected(trial: BackendTrial) -> None:
-    """Ask for some examples in any order, for none, and with ``nan`` as scores of the others."""
+    """Ask for some examples in any order, for none, and with ``nan`` as scores of all other examples."""
     session, chosen = trial.open(), trial.selection()
     hidden = hide_others(trial.problem, chosen)
     for examples in (chosen, chosen[::-1].copy(), chosen[:0]):
@@ -171,7 +171,7 @@ def selected(trial: BackendTrial) -> None:
 
 
 def hide_others(problem: Problem, chosen: I64) -> Theta:
-    """Return the scores with ``nan`` wherever only examples that are not chosen have theirs."""
+    """Return the scores with ``nan`` in the entries that no chosen example uses."""
     program, theta = problem.program, problem.theta
     out = Theta.zeros(program)
     out.pool[:], out.node[:], out.const[:] = np.nan, np.nan, np.nan
@@ -216,13 +216,13 @@ def _fingerprint(problem: Problem) -> tuple[str, bytes, bytes, bytes]:
 
 
 def deterministic(trial: BackendTrial) -> None:
-    """Ask twice, and once after opening anew."""
+    """Ask twice, and once in a new session."""
     session = trial.open()
     for question in trial.questions():
         first = session.solve(question)
         with naming_the_question(question):
             _same(first, session.solve(question), "asked twice, it gives different answers")
-            _same(first, trial.open().solve(question), "opened anew, it gives a different answer")
+            _same(first, trial.open().solve(question), "a new session gives a different answer")
 
 
 def _same(first: Solution, second: Solution, text: str) -> None:
@@ -278,7 +278,7 @@ def warm(trial: BackendTrial) -> None:
 
 
 def limits(trial: BackendTrial) -> None:
-    """Stop at once: what comes back is honest about it; a session without time for anything may say just that."""
+    """Stop at once: the answer reports it; a session without time for any work may raise OutOfTime."""
     session = trial.open()
     for question in trial.questions(limits=Limits(iterations=1)):
         trial.judged(session, question)
@@ -288,7 +288,7 @@ def limits(trial: BackendTrial) -> None:
 
 
 def time_limit(trial: BackendTrial) -> None:
-    """Ask for a larger batch, and a larger example, with less time than it takes; what is too quick is not timed."""
+    """Ask for a larger batch, and a larger example, with less time than they take; too quick answers are not timed."""
     timed = [
         check_time_limit(trial.backend, trial.spec.caps, trial.options, task) for task in sorted(trial.spec.caps.tasks)
     ]

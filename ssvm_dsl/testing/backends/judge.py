@@ -221,7 +221,7 @@ class Judge:
                 raise _about(example, f"the {question.k} best scores are {best.tolist()}, found {scores.tolist()}")
 
     def bound(self, question: Question, solution: Solution) -> None:
-        """Check that bounds are honest, there where claimed, and tight where exact."""
+        """Check that bounds are valid, present if claimed, and tight if exact."""
         if question.task is Task.MARGINALS:
             return
         for i, example in enumerate(question.ids(self.program)):

@@ -56,7 +56,7 @@ def check_time_limit(backend: Backend, caps: Caps, options: Mapping[str, Any], t
     Raises
     ------
     Complaint
-        With a limit it takes as long as without, or says that it has finished long after the limit.
+        It takes as long with a limit as without, or claims to have finished long after the limit.
     """
     copies, late = 1, None
     while True:
@@ -132,7 +132,7 @@ def _examples(caps: Caps) -> Problem:
 
 
 def _repeated(problem: Problem, copies: int) -> Problem:
-    """Return the examples so many times over."""
+    """Return the examples repeated."""
     program, theta = problem.program, problem.theta
     examples = np.tile(np.arange(program.n_examples), copies)
     node, const = np.tile(theta.node, copies), np.tile(theta.const, copies)

@@ -49,7 +49,7 @@ class BridgeTrial:
         return self.problem.name
 
     def match(self) -> BridgeMatch:
-        """Return what the bridge says to the constraints."""
+        """Return which constraints the bridge takes."""
         return BridgeMatch.of(self.spec, self.problem.program, self.plugins)
 
     def both(self, question: Question) -> tuple[Solution, Solution]:
@@ -65,7 +65,7 @@ def optimum(trial: BridgeTrial) -> None:
     found, best = trial.both(Question(trial.problem.theta))
     _agree(trial, "the best scores", found.score, best.score)
     if (found.optimal() != (best.score > -np.inf)).any():
-        raise Complaint("what exact elimination finds behind it is not proved")
+        raise Complaint("answers of exact elimination behind it are not proved optimal")
 
 
 def kbest(trial: BridgeTrial) -> None:

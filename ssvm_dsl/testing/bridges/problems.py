@@ -14,7 +14,7 @@ from ssvm_dsl.testing.problems import Problem
 
 
 def bridge_problem(kind: str, seed: int, plugins: Registry) -> Problem:
-    """Return the problem that a kind makes of a seed; every second one has random tables of two variables besides."""
+    """Return the problem that a kind makes of a seed; every second one also has random tables of two variables."""
     problem = kind_problem(kind, seed, plugins)
     return problem if seed % 2 == 0 else linked(problem, np.random.default_rng(seed))
 

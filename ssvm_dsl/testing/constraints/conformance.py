@@ -42,7 +42,7 @@ def check_constraint(
     only: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> ConformanceReport:
-    """Check a kind of constraints: that what it calls broken is what its rows rule out, for all small labellings.
+    """Check a kind of constraints: its judgement of all small labellings must agree with its rows.
 
     Parameters
     ----------

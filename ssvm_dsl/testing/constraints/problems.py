@@ -64,7 +64,7 @@ def _of_program(theta: Theta, program: Program) -> Theta:
 
 
 def _kind(value: Any) -> str:
-    """Return what a value is, in a word."""
+    """Return the type of a value, in a word."""
     return "None" if value is None else type(value).__name__
 
 

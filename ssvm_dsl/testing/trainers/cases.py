@@ -80,7 +80,7 @@ class Case:
     power : float
     seed : int
     weighted : bool
-        Whether examples have weights of their own.
+        Whether examples have different weights.
     """
 
     model: type[Model]
@@ -110,7 +110,7 @@ class Case:
 
     @cached_property
     def grounded(self) -> Any:
-        """The model laid over its data."""
+        """The model, grounded on its data."""
         return ground(self.model, *self._data())
 
     def _data(self) -> tuple[list[F64], list[Any]]:

@@ -57,7 +57,7 @@ PATIENCE, LIMIT = 5.0, 0.05
 #: Iterates after the end of time that are taken for going on for ever.
 MANY = 20
 
-_ADVICE = "let OutOfTime through, and call problem.pause() between pieces of work of your own"
+_ADVICE = "let OutOfTime through, and call problem.pause() between steps of your own work"
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class TrainerTrial:
 
     @property
     def name(self) -> str:
-        """The case, in words."""
+        """A description of the case."""
         return str(self.case)
 
     def trainer(self, seed: int = 0) -> Trainer:
@@ -102,7 +102,7 @@ class TrainerTrial:
         return (claims.check(found).iterate for found in made)
 
     def some(self, seed: int = 0, n_threads: int = 1) -> list[Iterate]:
-        """Return the first iterates of a new trainer, with weights of their own."""
+        """Return copies of the first iterates of a new trainer."""
         steps = self.steps(self.trainer(seed), self.case.problem(self.spec, n_threads))
         return [_kept(found) for found in islice(steps, SOME)]
 
@@ -159,19 +159,19 @@ def _optimum(trial: TrainerTrial) -> None:
 
 
 def _objective(trial: TrainerTrial) -> None:
-    """Compute the objectives that iterates tell, and the one of the report, again by brute force."""
+    """Recompute the objectives of iterates and report by brute force."""
     told = [(found.w, found.primal, found.upper) for found in trial.some()]
     told.append((trial.fitted.w, trial.fitted.estimate, trial.fitted.primal))
     for w, primal, upper in told:
         true = trial.case.objective(w)
         if np.isfinite(primal) and primal > true + trial.slack + CLOSE * abs(true):
-            raise Complaint(f"tells objective {primal:.8g} of weights whose objective is {true:.8g}")
+            raise Complaint(f"reports objective {primal:.8g} of weights whose objective is {true:.8g}")
         if np.isfinite(upper) and upper < true - trial.slack - CLOSE * abs(true):
-            raise Complaint(f"tells that the objective is at most {upper:.8g}; it is {true:.8g}")
+            raise Complaint(f"reports that the objective is at most {upper:.8g}; it is {true:.8g}")
 
 
 def _bounds(trial: TrainerTrial) -> None:
-    """Look whether no lower bound is above the optimum, and no plane above the mean risk anywhere it is looked at."""
+    """Check that no lower bound is above the optimum, and no plane above the mean risk at any of the weights tried."""
     problem = trial.case.problem(trial.spec)
     found = [_kept(one) for one in islice(trial.steps(trial.trainer(), problem), SOME)]
     duals = [one.dual for one in found] + [event.dual for event in trial.fitted.history]
@@ -188,7 +188,7 @@ def _bounds(trial: TrainerTrial) -> None:
         v, b = one.plane
         value = problem.objective.dual(v, b)
         if np.isfinite(one.dual) and one.dual > value + trial.slack:
-            raise Complaint(f"tells the lower bound {one.dual:.8g}, its plane gives {value:.8g}")
+            raise Complaint(f"reports the lower bound {one.dual:.8g}, its plane gives {value:.8g}")
         for w, risk in zip(places, risks, strict=True):
             plane = b - float(np.dot(v, w))
             if plane > risk + trial.slack + CLOSE * (abs(b) + abs(plane)):
@@ -221,7 +221,7 @@ def _start(trial: TrainerTrial) -> None:
 
 
 def _resume(trial: TrainerTrial) -> None:
-    """Stop after each of the first iterates and go on with a new trainer: the same iterates follow, bit for bit."""
+    """Stop after each of the first iterates and continue with a new trainer: the same iterates follow, bit for bit."""
     whole, stop = trial.some(), StopRule(TOL, PASSES)
     for n in range(1, min(4, len(whole))):
         trainer = trial.trainer()
@@ -256,7 +256,7 @@ def _limits(trial: TrainerTrial) -> None:
 
 
 def _in_time(work: Callable[[], None]) -> None:
-    """Do some work in a thread of its own, and end it where it does not come to its end."""
+    """Do some work in a separate thread, and interrupt it if it does not end."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -272,7 +272,7 @@ def _in_time(work: Callable[[], None]) -> None:
     if thread.is_alive():
         assert thread.ident is not None
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
-        raise Complaint(f"it goes on {PATIENCE:g} s after its time is up: {_ADVICE}")
+        raise Complaint(f"it continues {PATIENCE:g} s after its time is up: {_ADVICE}")
     if raised:
         raise raised[0]
 
@@ -312,7 +312,7 @@ def _newest(trial: TrainerTrial) -> None:
 
 
 def _stream(trial: TrainerTrial) -> None:
-    """Learn twice from the same examples; a new trainer goes on from the state as the old one does."""
+    """Learn twice from the same examples; a new trainer continues from the state as the old one does."""
     problem = trial.case.problem(trial.spec)
     trainer = cast(IncrementalTrainer, trial.trainer())
     found = trainer.partial(problem, None)
@@ -322,7 +322,7 @@ def _stream(trial: TrainerTrial) -> None:
     second = trainer.partial(trial.case.problem(trial.spec), _stored(stored))[0]
     other = cast(IncrementalTrainer, trial.trainer()).partial(trial.case.problem(trial.spec), _stored(stored))[0]
     if not np.array_equal(second, other):
-        raise Complaint("a new trainer with the same options goes on otherwise from the same state")
+        raise Complaint("a new trainer with the same options continues differently from the same state")
 
 
 TRAINER_RULES: tuple[Rule[TrainerSpec, TrainerTrial], ...] = (

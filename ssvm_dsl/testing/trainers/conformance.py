@@ -38,7 +38,7 @@ def check_trainer(
     risks : collection of str, optional
         The risks to look at; by default the first of each form that the trainer minimises.
     only : collection of str, optional
-        Names of checks, to look at some again; all by default.
+        Names of checks, to run some only; all by default.
     progress : callable, optional
         Called with the name of each check before it runs.
 

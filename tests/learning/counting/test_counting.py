@@ -274,7 +274,7 @@ def test_bad_data_are_refused():
 def test_a_norm_that_rounding_hides_is_told():
     X, Y = [[-6e3]], [(1, 3, 2)]
     made = CountingPredictor(Dicycles(4), kernel="polynomial", gamma=1.0, degree=2, lam=1e-4, solver="closed-form")
-    with pytest.raises(TrainingError, match=r"lam = 0.0001 is lost in rounding beside kernels as large as .*scale"):
+    with pytest.raises(TrainingError, match=r"lam = 0.0001 is lost in rounding next to kernels as large as .*scale"):
         made.fit(X, Y)
     report = made.set_params(solver="ncg", max_iter=3).fit(X, Y).report_
     assert report.certificate == "gradient"

@@ -73,7 +73,7 @@ def test_what_is_saved_comes_back(tmp_path):
 def test_a_space_of_ones_own_is_given_again(tmp_path):
     *_, (made, _) = cases()
     made.save(tmp_path / "teams")
-    with pytest.raises(OptionError, match=r"the space 'Teams' is code of your own.*load\(path, space=...\)"):
+    with pytest.raises(OptionError, match=r"the space 'Teams' is your own code.*load\(path, space=...\)"):
         CountingPredictor.load(tmp_path / "teams")
     for wrong in (Teams(5), MultiLabel(4), "Teams"):
         with pytest.raises(OptionError, match="expected the space 'Teams' with 4 features"):

@@ -1,1 +1,1 @@
-"""What happens around a fit: what its caller gave, what is said of its data, latent rounds, streams and reports."""
+"""The surroundings of a fit: the caller's request, warnings about data, latent rounds, streams and reports."""

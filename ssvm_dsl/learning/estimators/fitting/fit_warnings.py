@@ -1,4 +1,4 @@
-"""What users are told of a fit that did not reach its goal, and of data that training cannot work with."""
+"""Warnings of fits that did not reach their goal, and of data that training cannot work with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCALE = {
 def convergence_warning(
     report: FitReport, tol: float, spec: TrainerSpec, risk: Risk, problem: Problem, progress: Progress
 ) -> str:
-    """Return what to warn of after a fit, in words; empty when there is nothing."""
+    """Return the text of a warning after a fit; empty if there is none."""
     if report.reason == "interrupt":
         text = f"its relative gap is {report.relative_gap:.2g}"
         if not np.isfinite(report.relative_gap):
@@ -44,7 +44,7 @@ def convergence_warning(
     if report.reason == "rounding":
         found = f"stopped at relative gap {report.relative_gap:.2g} > tol={tol:g}: the rest of it is rounding"
         advice = _scale_advice(problem)
-        return found + (advice or "; no smaller gap can be told apart in double precision, so set a larger tol")
+        return found + (advice or "; double precision cannot resolve a smaller gap, so set a larger tol")
     if progress.from_start:
         text = f"trainer '{spec.name}' met no weights as good as those it started from, which are returned:"
         return f"{text} its steps are too long, or too few; see its options, raise max_passes, or set another trainer"

@@ -40,7 +40,7 @@ def lay_weights(
     if declaration.fitted and fitted is None:
         text = f"model {declaration.name} learns features (or which weights there are) from data"
         hint = "give these data (fitted_on=X), fit it, or load a model that was saved"
-        raise OptionError(f"{text}, and weights alone do not tell them: {hint}")
+        raise OptionError(f"{text}, and weights alone do not define them: {hint}")
     if not isinstance(weights, Mapping):
         raise OptionError(f"weights are a dict of arrays by factor, got {type(weights).__name__}")
     blocks = weight_blocks(declaration, LearntWidths(declaration, fitted or {}))
@@ -70,6 +70,6 @@ def _array(key: Factor | str, value: Any) -> F64:
     except NotNumbers as err:
         raise OptionError(f"weights of '{name}': {err}") from None
     if not np.isfinite(array).all():
-        hint = "what is ruled out is declared: Forbid(...), or Given(...) for scores of -inf"
+        hint = "declare forbidden states: Forbid(...), or Given(...) for scores of -inf"
         raise OptionError(f"weights of '{name}': expected finite numbers ({hint})")
     return array

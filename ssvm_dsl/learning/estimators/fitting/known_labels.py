@@ -70,5 +70,5 @@ def _unseen(grounded: Grounded, label: Label) -> str:
 
 
 def _listed(items: list[int] | list[str | int]) -> str:
-    """Return the first few of a list, in words."""
+    """Return the first few of a list, as text."""
     return ", ".join(map(repr, items[:FEW])) + (", ..." if len(items) > FEW else "")

@@ -7,7 +7,7 @@ With latent variables h the objective is not convex:
 The concave part is replaced by its tangent: each round completes the labels, ``h_i = argmax_h s_w(y_i, h)``, and then
 fits the convex problem in which these are true, from the weights at hand (Yuille and Rangarajan, Neural Computation
 2003; Yu and Joachims, ICML 2009).  Neither step raises J; rounds end when a completion changes nothing, or gains less
-than the tolerance.  What is certified is the last convex problem, not the whole.
+than the tolerance.  The certificate holds for the last convex problem, not for the whole.
 
 Online trainers (``TrainerSpec.completes``) complete an example whenever they visit it, without rounds: with the risk
 ``perceptron`` that is the latent structured perceptron (:mod:`ssvm_dsl.learning.risks.completing`).
@@ -71,7 +71,7 @@ class LatentOptions:
         Raises
         ------
         OptionError
-            Names the option, what was expected and what came.
+            Names the option, the expected value and the given one.
         """
         options = {} if given is None else given
         if not isinstance(options, Mapping) or set(options) - set(cls.__dataclass_fields__):
@@ -133,7 +133,7 @@ def beginning(
     options : LatentOptions
     seed : int
     start : ndarray of float64, shape (dim,), optional
-        Weights to go on from.
+        Weights to continue from.
     complete_at : callable
         Returns the best states at weights.
     """
@@ -245,7 +245,7 @@ def complete(
     guarantee: Guarantee,
     deadline: Deadline,
 ) -> I32 | None:
-    """Return the best states of latent variables under w, beside the labels that are known; ``shape (V,)``.
+    """Return the best states of latent variables under w, given the known labels; ``shape (V,)``.
 
     ``None`` where time is up before there is a labelling of each example.
 

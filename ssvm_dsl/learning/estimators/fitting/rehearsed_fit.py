@@ -1,4 +1,4 @@
-"""What a fit compiles, found and compiled in a process of its own: ``python -m`` this module, TRAINER RISK BACKEND."""
+"""Find and compile the kernels of a fit in a separate process: ``python -m`` this module, TRAINER RISK BACKEND."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Stream:
         return values | {name: array.copy() for name, array in self.arrays.items()}
 
     def check(self, fingerprint: Mapping[str, Any]) -> None:
-        """Refuse to go on with something else.
+        """Refuse to continue with something else.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Stream:
             raise TrainingError(f"partial_fit: the stream so far was learnt with other settings:\n{found}\n{text}")
 
     def json(self) -> dict[str, Any]:
-        """Return what a file holds of it besides the arrays."""
+        """Return the part of it that a file holds in addition to the arrays."""
         return {
             "fingerprint": self.fingerprint,
             "n_seen": self.n_seen,

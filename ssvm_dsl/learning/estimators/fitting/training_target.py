@@ -1,4 +1,4 @@
-"""``TrainingTarget`` and ``FitRequest``: what a fit is to minimise, and what its caller gave."""
+"""``TrainingTarget`` and ``FitRequest``: the objective of a fit, and the request of its caller."""
 
 from __future__ import annotations
 
