@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I64
+from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import njit
 
 #: Tasks.
@@ -177,3 +177,157 @@ def share_ways(items: Items, out: int, left: int, left_step: int, right: int, ri
     for k in range(n):
         items.outer[left + k * left_step] += scale * terms[k]
         items.outer[right + k * right_step] += scale * terms[k]
+
+
+class Ways(NamedTuple):
+    """The ways of a row of items, each made of one other item and a score::
+
+        value[out + j] = plus over k:  value[of + k of_step + j of_each] + scores[at + k at_step + j]
+
+    Parameters
+    ----------
+    n : int
+        Ways of each item.
+    width : int
+        Items of the row.
+    of, of_step, of_each : int
+        What they are made of; ``of_each`` is 0 where all items of the row are made of the same ones, else 1.
+    at, at_step : int
+        Where the scores are.
+    """
+
+    n: int
+    width: int
+    of: int
+    of_step: int
+    of_each: int
+    at: int
+    at_step: int
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def join_rows(task: int, items: Items, out: int, ways: Ways, scores: F64, shares: F64) -> None:
+    """Make a row of items of others and scores.
+
+    Parameters
+    ----------
+    task : int
+        ``BEST``, ``SUM`` or ``SHARE``.
+    items : Items
+        Its ``terms`` are at least as many as the row has items, and an item ways.
+    out : int
+        The first item of the row.
+    ways : Ways
+    scores : ndarray of float64
+    shares : ndarray of float64
+        How likely each score is part of the structure: written where the scores are, by the task ``SHARE``.
+    """
+    if task == SHARE:
+        share_rows(items, out, ways, scores, shares)
+        return
+    best_rows(items.value, out, ways, scores)
+    if task == SUM:
+        sum_rows(items, out, ways, scores)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def best_rows(value: F64, out: int, ways: Ways, scores: F64) -> None:
+    """Write the best scores of a row of items; see :class:`Ways`."""
+    row = value[out : out + ways.width]
+    row[:] = -np.inf
+    for k in range(ways.n):
+        of, at = ways.of + k * ways.of_step, ways.at + k * ways.at_step
+        if ways.of_each == 0:
+            x = value[of]
+            for j in range(ways.width):
+                score = x + scores[at + j]
+                row[j] = score if score > row[j] else row[j]
+        else:
+            for j in range(ways.width):
+                score = value[of + j] + scores[at + j]
+                row[j] = score if score > row[j] else row[j]
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def sum_rows(items: Items, out: int, ways: Ways, scores: F64) -> None:
+    """Write the logarithms of the sums of a row of items, whose best scores are there; see :class:`Ways`."""
+    value, terms = items.value, items.terms
+    terms[: ways.width] = 0.0
+    for k in range(ways.n):
+        of, at = ways.of + k * ways.of_step, ways.at + k * ways.at_step
+        for j in range(ways.width):
+            if value[out + j] > -np.inf:
+                terms[j] += np.exp(value[of + j * ways.of_each] + scores[at + j] - value[out + j])
+    for j in range(ways.width):
+        if value[out + j] > -np.inf:
+            value[out + j] += np.log(terms[j])
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def share_rows(items: Items, out: int, ways: Ways, scores: F64, shares: F64) -> None:
+    """Share out the probabilities of a row of items among their ways, and write those of scores; see :class:`Ways`."""
+    value, terms = items.value, items.terms
+    for j in range(ways.width):
+        of, at, whole, scale = ways.of + j * ways.of_each, ways.at + j, 0.0, 0.0
+        if items.outer[out + j] > 0.0:
+            for k in range(ways.n):
+                terms[k] = np.exp(value[of + k * ways.of_step] + scores[at + k * ways.at_step] - value[out + j])
+                whole += terms[k]
+            scale = items.outer[out + j] / whole
+        for k in range(ways.n):
+            share = scale * terms[k] if scale > 0.0 else 0.0
+            items.outer[of + k * ways.of_step] += share
+            shares[at + k * ways.at_step] = share
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def best_way_of(value: F64, j: int, ways: Ways, scores: F64) -> int:
+    """Return the first one of the best ways of item j of a row; see :class:`Ways`."""
+    found, best = 0, -np.inf
+    for k in range(ways.n):
+        score = value[ways.of + k * ways.of_step + j * ways.of_each] + scores[ways.at + k * ways.at_step + j]
+        if score > best:
+            found, best = k, score
+    return found
+
+
+class Lists(NamedTuple):
+    """The r best scores of each item, best first, ``-inf`` where there are fewer, and where they come from.
+
+    Parameters
+    ----------
+    value : ndarray of float64, shape (items, r)
+    way, rank : ndarray of int32, shape (items, r)
+        By which way each comes, and from which entry of the list of the item that it is made of.
+    """
+
+    value: F64
+    way: I32
+    rank: I32
+
+
+@njit(cache=True, nogil=True)
+def no_lists(n: int, r: int) -> Lists:
+    """Return the empty lists of n items."""
+    return Lists(np.full((n, r), -np.inf), np.zeros((n, r), dtype=np.int32), np.zeros((n, r), dtype=np.int32))
+
+
+@njit(cache=True, nogil=True)
+def list_rows(lists: Lists, out: int, ways: Ways, scores: F64) -> None:
+    """Write the lists of a row of items, always the best of the heads of what they are made of; see :class:`Ways`."""
+    value, r = lists.value, lists.value.shape[1]
+    heads = np.empty(ways.n, dtype=np.int32)
+    for j in range(ways.width):
+        heads[:] = 0
+        for entry in range(r):
+            found, best = -1, -np.inf
+            for k in range(ways.n):
+                if heads[k] < r:
+                    of, at = ways.of + k * ways.of_step + j * ways.of_each, ways.at + k * ways.at_step + j
+                    score = value[of, heads[k]] + scores[at]
+                    if score > best:
+                        found, best = k, score
+            way = max(found, 0)
+            value[out + j, entry], lists.way[out + j, entry], lists.rank[out + j, entry] = best, way, heads[way]
+            if found >= 0:
+                heads[found] += 1

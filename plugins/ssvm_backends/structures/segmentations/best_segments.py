@@ -1,12 +1,15 @@
-"""Best segmentations by dynamic programming over segments (Sarawagi and Cohen 2004), in O(n K (L + K)).
+"""The recursion over segments (Sarawagi and Cohen 2004), in O(n K (L + K)), and best segmentations by it.
 
-With ``best[t, k]`` for the best score of all divisions of the positions before t whose last segment has class k::
+With ``end[t, k]`` for all divisions of the positions before t whose last segment has class k::
 
-    enter[t, k] = max_k' best[t, k'] + trans[t, k', k]                 (0 at the first position)
-    best[t, k]  = max_l enter[t - l - 1, k] + score[t - l - 1, l, k]
+    enter[t, k] = plus_k' end[t, k'] + trans[t, k', k]                 (0 at the first position)
+    end[t, k]   = plus_l  enter[t - l - 1, k] + score[t - l - 1, l, k]
+    last        = plus_k  end[n, k]
 
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What a segment scores is worked
-out once for all lengths of a start (:mod:`ssvm_backends.structures.segmentations.segment_scores`).
+out once for all lengths of a start (:mod:`ssvm_backends.structures.segmentations.segment_scores`).  Rows of items stand
+in the order in which they are made: ``enter[0], end[1], enter[1] .. end[n], last``.  How best segmentations, the k best
+and sums share the recursion: :mod:`ssvm_backends.structures.recursions`.
 
 Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
 ``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ssvm_backends.structures.recursions import BEST, Items, Ways, best_way_of, join_rows, turn
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanWork,
@@ -29,42 +33,51 @@ from ssvm_dsl.ir import F64, I32, I64, Bools
 from ssvm_dsl.kernels import borrow, njit
 
 
-@njit(cache=True, nogil=True)
-def enter_best(k: int, best: F64, trans: F64, enter: F64) -> None:
-    """Write the best scores with which a segment of each class begins after one of any class."""
-    enter[:k] = -np.inf
-    for a in range(k):
-        before = best[a]
-        for b in range(k):
-            enter[b] = max(enter[b], before + trans[a * k + b])
-
-
-@njit(cache=True, nogil=True)
-def best_ends(n: int, k: int, longest: int, work: SpanWork, best: F64, back: I32) -> None:
-    """Write the best scores of the positions before each one, and how long the last segment is then.
+@njit(cache=True, nogil=True, borrowed=True)
+def segment_ways(n: int, k: int, longest: int, row: int) -> Ways:
+    """Return the ways of a row of items other than the first; their scores are those of segments in odd rows.
 
     Parameters
     ----------
     n, k, longest : int
         Positions, classes, most positions of a segment.
-    work : SpanWork
-        ``trans`` and ``score`` are read.
-    best : ndarray of float64, shape (at least (n + 1) k,)
-        Written: for each position from 1 to n and each class of the segment that ends before it.
-    back : ndarray of int32, shape (at least (n + 1) k,)
-        Written: that segment's length, less 1.
+    row : int
+        From 1 to 2 n.
     """
-    best[: (n + 1) * k] = -np.inf
-    enter = np.zeros(k)
-    for s in range(n):
-        if s > 0:
-            enter_best(k, best[s * k :], work.trans[s * k * k :], enter)
-        for l in range(min(longest, n - s)):
-            to, at = (s + l + 1) * k, (s * longest + l) * k
-            for b in range(k):
-                value = enter[b] + work.score[at + b]
-                if value > best[to + b]:
-                    best[to + b], back[to + b] = value, l
+    before = (row - 1) * k
+    if row % 2 == 1:
+        t = (row + 1) // 2
+        return Ways(min(longest, t), k, before, -2 * k, 1, (t - 1) * longest * k, (1 - longest) * k)
+    if row < 2 * n:
+        return Ways(k, k, before, 1, 0, row // 2 * k * k, k)
+    return Ways(k, 1, before, 1, 0, 0, k)  # transitions to the first position score 0
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def sweep_segments(task: int, n: int, k: int, longest: int, work: SpanWork, items: Items, shares: SpanWork) -> None:
+    """Do a task for all items.
+
+    Parameters
+    ----------
+    task : int
+        ``BEST``, ``SUM`` or ``SHARE``.
+    n, k, longest : int
+        Positions, classes, most positions of a segment.
+    work : SpanWork
+        Scores; ``trans`` and ``score`` are read.
+    items : Items
+        At least (2 n + 1) k.
+    shares : SpanWork
+        How likely these scores are part of the segmentation; written by the task ``SHARE``.
+    """
+    items.value[:k] = 0.0
+    for place in range(2 * n):
+        row = 1 + turn(task, place, 2 * n)
+        ways = segment_ways(n, k, longest, row)
+        if row % 2 == 1:
+            join_rows(task, items, row * k, ways, work.score, shares.score)
+        else:
+            join_rows(task, items, row * k, ways, work.trans, shares.trans)
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +107,8 @@ def best_segmentations(
     seg, pool, node, labels = borrow(seg), borrow(pool), borrow(node), borrow(labels)
     most, widest, far = largest(seg, ids)
     work = work_space(most, widest, far)
-    best, back = np.empty((most + 1) * widest), np.zeros((most + 1) * widest, dtype=np.int32)
+    none = np.empty(0)
+    items = Items(np.empty((2 * most + 1) * widest), none, none, np.empty(0, np.int64))
     for e in range(len(ids)):
         mine = labels[label_ptr[e] :]
         for c in range(seg.ptr[ids[e]], seg.ptr[ids[e] + 1]):
@@ -105,29 +119,23 @@ def best_segmentations(
                 continue
             if n == 0:
                 continue
-            best_ends(n, k, seg.longest[c], work, best, back)
-            value = best[n * k : (n + 1) * k].max()
-            if value == -np.inf:
+            sweep_segments(BEST, n, k, seg.longest[c], work, items, work)
+            if items.value[2 * n * k] == -np.inf:
                 feasible[e] = False
                 continue
-            worth[e] += base + value
-            trace(seg, c, work, best, back, mine)
+            worth[e] += base + items.value[2 * n * k]
+            trace(seg, c, work, items.value, mine)
 
 
 @njit(cache=True, nogil=True)
-def trace(seg: Segmented, c: int, work: SpanWork, best: F64, back: I32, labels: I32) -> None:
+def trace(seg: Segmented, c: int, work: SpanWork, value: F64, labels: I32) -> None:
     """Write the best segmentation, its last segment first."""
-    t, k = seg.n[c], seg.n_classes[c]
-    b = int(np.argmax(best[t * k : (t + 1) * k]))
-    while True:
-        l = back[t * k + b]
-        t -= l + 1
-        write_segment(seg, c, t, l, b, labels)
-        if t == 0:
-            return
-        found, worth = 0, -np.inf
-        for a in range(k):
-            value = best[t * k + a] + work.trans[(t * k + a) * k + b]
-            if value > worth:
-                found, worth = a, value
-        b = found
+    n, k, longest = seg.n[c], seg.n_classes[c], seg.longest[c]
+    row, b = 2 * n, 0
+    while row > 0:
+        ways = segment_ways(n, k, longest, row)
+        way = best_way_of(value, b, ways, work.score if row % 2 == 1 else work.trans)
+        item = ways.of + way * ways.of_step + b * ways.of_each
+        row, b = item // k, item % k
+        if row % 2 == 0:
+            write_segment(seg, c, row // 2, way, b, labels)
