@@ -18,7 +18,6 @@ from ssvm_dsl.compiler.constraints import constraint_sizes
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.losses.loss import PART_STATES
-from ssvm_dsl.compiler.scopes import shapes_of
 from ssvm_dsl.lang.constraints.forbidden import Forbid
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.factors import Factor
@@ -230,7 +229,7 @@ def _factor(factor: Factor | Given | Forbid, target: Target, sizes: _Sizes) -> F
     by_factor = factor.joint or (source is not None and lang.row_target(source) is not None)
     n_own = n if target is factor.target else int(np.sum(factor.target.count(examples.sizes) + np.zeros(examples.n)))
     n_rows = 0 if source is None else n_own if by_factor else int(examples.size(source.dims).sum())
-    _, chosen = shapes_of(target, sizes.layout, examples)
+    _, chosen = sizes.layout.shapes_of(target, examples)
     few, m = counts[chosen], int(counts[chosen].sum())
     keys = FOUND * examples.n + (0.0 if target.edges is None else 8.0 * target.edges.arity * m)
     scopes = (4 * r + 16) * m + 4 * examples.n

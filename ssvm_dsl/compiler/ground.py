@@ -29,7 +29,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.model import Model
-from ssvm_dsl.memory import fitting_share, require_memory, shortage
+from ssvm_dsl.memory import SMALL, fitting_share, require_memory, shortage
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def ground(
         key = None if structures is None else structure_key(declaration, examples, Y is not None)
         known = None if structures is None else structures.find(key)
         layout = Layout.of(declaration, examples) if known is None else known.layout
-        needed = _require_memory(declaration, examples, layout, Y is not None, known)
+        needed = _require_memory(declaration, examples, layout, Y is not None, structures, known)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
@@ -181,14 +181,17 @@ def _clamp(layout: Layout, given: object) -> I32 | None:
 
 
 def _require_memory(
-    declaration: Declaration, examples: Examples, layout: Layout, judged: bool, known: Structure | None
-) -> float:
-    """Refuse what will not fit, before it is allocated; return the bytes that grounding takes.
+    declaration: Declaration, examples: Examples, layout: Layout, judged: bool, structures: StructureCache | None,
+    known: Structure | None,
+) -> float:  # fmt: skip
+    """Refuse what will not fit, before it is allocated; return the bytes that grounding takes, or a small upper bound.
 
     Attributes are in memory already, and not counted again.
     """
     if known is not None and known.as_small:
         return known.needed
+    if structures is not None and (most := structures.needed_at_most(declaration, examples, judged)) < SMALL:
+        return most
     made = footprint(declaration, examples, layout, judged, with_attributes=False)
     if not shortage(made.needed):
         return made.needed

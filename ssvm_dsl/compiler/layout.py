@@ -20,12 +20,13 @@ from ssvm_dsl.compiler.labels.pointers import pair_values, pointed, read_pointer
 from ssvm_dsl.compiler.labels.segments import read_segments, segments_of
 from ssvm_dsl.errors import DataError, TooLargeError
 from ssvm_dsl.ir.ragged import pointers, runs
+from ssvm_dsl.ir.shapes import first_of_each, kinds_of_rows
 from ssvm_dsl.lang.arrays import MOST, describe, is_masked, is_sparse, number_text
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.losses.count_loss import CountLoss
 from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.outputs.agreements import Agreement
-from ssvm_dsl.lang.outputs.labels import Label, Latent
+from ssvm_dsl.lang.outputs.labels import Label, Latent, Target
 from ssvm_dsl.lang.symbols import plain
 
 
@@ -119,6 +120,26 @@ class Layout:
         if len(self.declaration.labels) == 1:
             return slice(0, int(self.var_ptr[-1]))
         return runs(self.start(label), self.count(label))
+
+    def shapes_of(self, target: Target, examples: Examples) -> tuple[I32, I64]:
+        """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
+        labels = [part for label in target.labels for part in (label, *label.parts)]
+        edges = None if target.edges is None else target.edges.name
+        key = tuple([label.name for label in labels]), edges
+        found = self._known_shapes.get(key)
+        if found is None:
+            columns = [self.start(label) - self.var_ptr[:-1] for label in labels]
+            names = {dim.name for label in labels for dim in label.dims}
+            columns += [self.sizes[name] for name in sorted(names)]
+            if edges is not None:
+                lists = examples.raw[edges]
+                columns.append(first_of_each(np.asarray(one, dtype=np.int64).tobytes() for one in lists)[0])
+            found = self._known_shapes[key] = kinds_of_rows(columns, self.n)
+        return found
+
+    @cached_property
+    def _known_shapes(self) -> dict[tuple[tuple[str, ...], str | None], tuple[I32, I64]]:
+        return {}
 
     @cached_property
     def card(self) -> I32:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.array_types import I32, I64
+from ssvm_dsl.array_types import I64
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.ir.ragged import members, owners, pointers, runs
-from ssvm_dsl.ir.shapes import Shapes, first_of_each, kinds_of_rows
+from ssvm_dsl.ir.shapes import Shapes, first_of_each
 from ssvm_dsl.lang.dims import Dim, union_axes
 from ssvm_dsl.lang.outputs.labels import Label, Target
 
@@ -117,7 +117,7 @@ class _Laid:
 
 def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     """Return the scopes of a target over all examples."""
-    of, chosen = shapes_of(target, layout, examples)
+    of, chosen = layout.shapes_of(target, examples)
     lists: Lists = () if target.edges is None else examples.raw[target.edges.name]
     sizes = {name: size[chosen] for name, size in layout.sizes.items()}
     few = Layout(layout.declaration, len(chosen), sizes)
@@ -127,18 +127,6 @@ def ground_scopes(target: Target, layout: Layout, examples: Examples) -> Scopes:
     scope = laid.variables - np.repeat(few.var_ptr[:-1], laid.counts)[:, None]
     shapes = Shapes(of, pointers(laid.counts), np.ascontiguousarray(scope, dtype=np.int32), layout.var_ptr[:-1])
     return Scopes(shapes, laid.axes, sizes, place, number)
-
-
-def shapes_of(target: Target, layout: Layout, examples: Examples) -> tuple[I32, I64]:
-    """Return (shape of each example, first example of each shape): what the scopes of an example follow from."""
-    labels = [part for label in target.labels for part in (label, *label.parts)]
-    columns = [layout.start(label) - layout.var_ptr[:-1] for label in labels]
-    names = {dim.name for label in labels for dim in label.dims}
-    columns += [layout.sizes[name] for name in sorted(names)]
-    if target.edges is not None:
-        lists = examples.raw[target.edges.name]
-        columns.append(first_of_each(np.asarray(edges, dtype=np.int64).tobytes() for edges in lists)[0])
-    return kinds_of_rows(columns, layout.n)
 
 
 def _each(target: Target, layout: Layout, lists: Lists) -> _Laid:

@@ -23,9 +23,11 @@ from ssvm_dsl.array_types import I32
 from ssvm_dsl.compiler.constants import ground_constants
 from ssvm_dsl.compiler.feature_maps import GroundedFactors, feature_rows
 from ssvm_dsl.compiler.features.encode import Encoder, Fitted
+from ssvm_dsl.compiler.footprint import Footprint, footprint
 from ssvm_dsl.compiler.inputs.validate import Examples
 from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.scopes import Scopes, ground_scopes
+from ssvm_dsl.ir.bounded_cache import BoundedCache
 from ssvm_dsl.ir.features import NODE, FeatureMap
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.ir.parameters.constants import Constants
@@ -221,6 +223,7 @@ class StructureCache:
         self.n_bytes = 0.0
         self._declaration: Declaration | None = None
         self._fitted: Fitted | None = None
+        self._each: BoundedCache[Hashable, Footprint] = BoundedCache(MOST * OBJECTS)
 
     def __reduce__(self) -> tuple[type[StructureCache], tuple[()]]:
         return StructureCache, ()
@@ -233,8 +236,26 @@ class StructureCache:
         with self._lock:
             if self._declaration is not declaration or self._fitted is not fitted:
                 self._known.clear()
+                self._each.clear()
                 self._declaration, self._fitted, self.n_bytes = declaration, fitted, 0.0
         return self
+
+    def needed_at_most(self, declaration: Declaration, examples: Examples, judged: bool) -> float:
+        """Return the bytes that grounding takes at most: for each example those of one that is the largest in all axes.
+
+        ``inf`` where rows of features differ in size.
+        """
+        if any(isinstance(one, Input) and one.sparse for one in declaration.inputs):
+            return np.inf
+        largest = {name: int(sizes.max(initial=0)) for name, sizes in examples.sizes.items()}
+        key = judged, *largest.values()
+        each = self._each.get(key)
+        if each is None:
+            sizes = {name: np.array([size], dtype=np.int64) for name, size in largest.items()}
+            one = Examples(1, sizes, {name: given[:1] for name, given in examples.raw.items()})
+            each = footprint(declaration, one, Layout.of(declaration, one), judged, with_attributes=False)
+            self._each.put(key, each, OBJECTS)
+        return examples.n * max(each.peak, each.kept + each.scores) + each.weights
 
     def find(self, key: Hashable) -> Structure | None:
         """Return the structure of a key, ``None`` where it is not known."""

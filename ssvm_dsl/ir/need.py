@@ -22,6 +22,9 @@ from ssvm_dsl.ir.program import Program
 #: The kind of hard bounds on the number of true literals.
 COUNTED = "count"
 
+#: Sizes of a batch that are added up over its examples, and the binary digits that planning looks at.
+SIZES, DIGITS = ("n_examples", "n_variables", "n_factors", "n_slots", "n_shapes"), 6
+
 
 class Task(StrEnum):
     """A question to a backend."""
@@ -277,6 +280,11 @@ class Need:
         """Return the same need for other tasks."""
         return replace(self, tasks=frozenset(tasks))
 
+    def rounded(self) -> Need:
+        """Return the need of batches of about this size, sizes rounded up by at most 3 %: they share a plan."""
+        sizes = {name: _rounded_up(getattr(self, name)) for name in SIZES}
+        return replace(self, **sizes)
+
     @property
     def structure(self) -> str:
         """What was declared, in words: segments, pointers, or a graph with the targets that make it one."""
@@ -310,6 +318,12 @@ def _crowding(program: Program) -> float:
     for group in few.groups:
         uses += np.bincount(group.shapes.variables().ravel(), minlength=few.n_variables)
     return float(uses @ uses) / max(float(uses.sum()), 1.0)
+
+
+def _rounded_up(size: int) -> int:
+    """Return the next number that has so many binary digits, and zeros after them."""
+    zeros = max(size.bit_length() - DIGITS, 0)
+    return -(-size >> zeros) << zeros
 
 
 def _clique_table(program: Program) -> float:

@@ -319,32 +319,33 @@ class Program:
 
     @cached_property
     def _structure(self) -> tuple[I8, I32]:
-        """Topology of each example and order of the variables: examples of one shape have the same."""
+        """Topology of each shape, and order of its variables."""
         few = self.representatives
-        topology, order = topology_and_order(few.var_ptr, [group.shapes for group in few.groups])
-        if few is self:
-            return topology, order
-        local = order - np.repeat(few.var_ptr[:-1], np.diff(few.var_ptr))
-        first = np.repeat(self.var_ptr[:-1], np.diff(self.var_ptr))
-        return topology[self.shape], (local[members(few.var_ptr, self.shape)] + first).astype(np.int32)
+        return topology_and_order(few.var_ptr, [group.shapes for group in few.groups])
 
-    @property
+    @cached_property
     def topology(self) -> I8:
         """Topology of each example as a :class:`~ssvm_dsl.ir.analysis.topology.Topology` value; ``shape (B,)``."""
-        return self._structure[0]
+        found = self._structure[0]
+        return found if self.representatives is self else found[self.shape]
 
-    @property
+    @cached_property
     def order(self) -> I32:
         """Elimination order, leaves before their parent (chains from their first end); ``shape (V,)``.
 
         Variables of an example stay together; for loopy examples the order has no meaning.
         """
-        return self._structure[1]
+        few, found = self.representatives, self._structure[1]
+        if few is self:
+            return found
+        local = found - np.repeat(few.var_ptr[:-1], np.diff(few.var_ptr))
+        first = np.repeat(self.var_ptr[:-1], np.diff(self.var_ptr))
+        return (local[members(few.var_ptr, self.shape)] + first).astype(np.int32)
 
     @cached_property
     def hardest_topology(self) -> Topology:
         """The most general topology among the examples."""
-        return Topology(int(self.topology.max(initial=Topology.CHAIN)))
+        return Topology(int(self._structure[0].max(initial=Topology.CHAIN)))
 
     @cached_property
     def content_hash(self) -> str:

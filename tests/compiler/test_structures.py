@@ -30,9 +30,12 @@ from ssvm_dsl import (
     chain,
 )
 from ssvm_dsl.compiler import ground, structure
+from ssvm_dsl.compiler.footprint import footprint
+from ssvm_dsl.compiler.inputs.validate import read_examples
+from ssvm_dsl.compiler.layout import Layout
 from ssvm_dsl.compiler.structure import StructureCache
 from ssvm_dsl.errors import PluginError, SsvmError
-from ssvm_dsl.inference import kept_plans
+from ssvm_dsl.inference.planning import kept_plans
 from ssvm_dsl.ir import Caps, Guarantee, Topology
 from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
@@ -150,7 +153,7 @@ def registered(plugin):
 
 MAKERS = {Tagged: tagged, Graph: graph, Word: word}
 WAYS = st.sampled_from(["predict", "bounds", "kbest", "marginals", "given", "score"])
-CALLS = st.lists(st.tuples(WAYS, st.lists(st.integers(1, 3), min_size=1, max_size=2)), min_size=2, max_size=5)
+CALLS = st.lists(st.tuples(WAYS, st.lists(st.integers(1, 3), min_size=1, max_size=6)), min_size=2, max_size=5)
 
 
 @pytest.mark.parametrize("model", MAKERS)
@@ -190,6 +193,31 @@ def test_a_known_shape_is_not_laid_out_planned_or_opened_again(monkeypatch):
     svm.predict([word(rng, 4)])
     with pytest.raises(AssertionError, match="asked for again"):
         svm.predict([word(rng, 5)])
+
+
+def test_mixtures_of_known_shapes_of_about_one_size_share_a_plan(monkeypatch):
+    rng = np.random.default_rng(0)
+    svm = estimator(Word, [word(rng, 3)], [["a"] * 3], rng)
+    X = [word(rng, n) for n in (2, 3, 4, 4) for _ in range(100)][:301]
+    svm.predict(X[:-1])
+
+    def never(*args, **named):
+        raise AssertionError("asked for again")
+
+    monkeypatch.setattr("ssvm_dsl.inference.planning.planner._cheapest", never)
+    assert equal(svm.predict(X[:2] + X[3:]), [svm.predict([x])[0] for x in X[:2] + X[3:]])
+
+
+@pytest.mark.parametrize("model", catalogue.ALL)
+@pytest.mark.parametrize("labelled", [False, True])
+def test_the_quick_bound_of_memory_is_one(model, labelled):
+    X, _, _, _ = catalogue.make_data(model, 9, seed=5, ragged=(1, 4))
+    declaration = model.declaration
+    examples = read_examples(declaration, X, judged=labelled)
+    needed = footprint(declaration, examples, Layout.of(declaration, examples), labelled, with_attributes=False).needed
+    known = StructureCache()
+    for _ in range(2):
+        assert known.needed_at_most(declaration, examples, labelled) >= needed
 
 
 def test_copies_have_met_nothing_and_are_not_larger():

@@ -452,3 +452,11 @@ def test_what_there_is_to_know_of_the_chosen_backend_is_in_the_reason_and_is_sto
     stored = made.summary()
     assert stored["candidates"]["lp"].startswith("fits; fractional solutions are rounded")
     assert Plan.of_summary(stored).candidates[0].reasons == made.candidates[0].reasons
+
+
+def test_sizes_are_rounded_up_by_little_for_planning():
+    small = Need(n_examples=1, n_variables=63, n_factors=0, n_slots=64, n_shapes=1)
+    assert small.rounded() == small
+    for n in [65, 100, 127, 128, 129, 7600, 10**6 + 1, 2**50 + 1]:
+        found = Need(n_variables=n).rounded().n_variables
+        assert n <= found <= n * 33 / 32

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.trees.constrained import counting, refusal
-from ssvm_backends.trees.forest import Forest, build_forest
 from ssvm_backends.trees.session import ForestSession
 from ssvm_dsl.ir import F64, I32, I64, Limits, Need, Program, Question, Theta, add_marginals
 from ssvm_dsl.plugin_api import CompiledOracle, Verdict
@@ -30,9 +29,8 @@ class Chain:
 
     def open(self, program: Program, options: Mapping[str, Any]) -> ChainSession:
         """Return a session; chains of equal cardinality in natural order get the fast kernel."""
-        forest = build_forest(program)
-        link = natural_links(program, forest)
-        return ChainSession(program, forest) if link is None else ViterbiSession(program, forest, link)
+        link = natural_links(program)
+        return ChainSession(program) if link is None else ViterbiSession(program, link)
 
 
 class ChainSession(ForestSession):
@@ -49,20 +47,19 @@ class ViterbiSession(ChainSession):
     Parameters
     ----------
     program : Program
-    forest : Forest
     link : ndarray of int64, shape (V,)
         Where the table between a variable and the next starts, -1 at the end of a chain.
     """
 
-    def __init__(self, program: Program, forest: Forest, link: I64) -> None:
-        super().__init__(program, forest)
+    def __init__(self, program: Program, link: I64) -> None:
+        super().__init__(program)
         self._link = link
 
     def _map(self, theta: Theta, node: F64, ids: I64, ptr: I64, labels: I32, score: F64) -> None:
         from ssvm_backends.trees.viterbi import viterbi
 
         c = self.program.uniform_card
-        viterbi(self.forest, self._link, c, theta.pool, node, ids, ptr, labels, score)
+        viterbi(self.program.var_ptr, self._link, c, theta.pool, node, ids, ptr, labels, score)
 
     def compiled(self) -> CompiledOracle:
         """Return the oracle for trainers that call it inside their own kernels."""
@@ -108,13 +105,19 @@ class ViterbiSession(ChainSession):
         return log_z
 
 
-def natural_links(program: Program, forest: Forest) -> I64 | None:
+def natural_links(program: Program) -> I64 | None:
     """Return where each variable's table to the next one starts; ``None`` where chains are not that plain."""
-    linked = forest.parent >= 0
-    counts = np.diff(forest.entry_ptr)
-    following = forest.parent[linked] == np.flatnonzero(linked) + 1
-    if not program.uniform_card or not following.all() or (counts[linked] != 1).any() or forest.entry_flip.any():
+    if not program.uniform_card:
         return None
-    link = np.full(program.n_variables, -1, dtype=np.int64)
-    link[linked] = forest.entry_offset
-    return link
+    link, n_factors = np.full(program.n_variables, -1, dtype=np.int64), 0
+    for (start, _, (_, n_configs)), group in zip(program.table_places, program.groups, strict=True):
+        if not group.n_factors:
+            continue
+        shapes = group.shapes
+        follows = shapes.scope[:, 1] == shapes.scope[:, 0] + 1
+        if not (follows.all() or shapes.spread(follows).all()):  # shapes that no example has do not matter
+            return None
+        rows = 0 if group.n_tables == 1 else group.table_rows().astype(np.int64)
+        link[shapes.spread(shapes.scope[:, 0], shapes.first)] = start + rows * n_configs
+        n_factors += group.n_factors
+    return link if np.count_nonzero(link >= 0) == n_factors else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -35,11 +36,15 @@ MEMORY = 2.0**31
 class ForestSession:
     """Exact dynamic programming on the forests of a program."""
 
-    def __init__(self, program: Program, forest: Forest | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.forest = build_forest(program) if forest is None else forest
         bound = any(group.n_constraints for group in program.constraints)
         self._tables = count_tables(program) if bound else None
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The forests, for kernels of any shape."""
+        return build_forest(self.program)
 
     def solve(self, question: Question) -> Solution:
         """Answer a question; see :class:`~ssvm_dsl.plugin_api.Session`."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import argmax, max_message
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
@@ -70,14 +69,14 @@ def best_path(link: I64, c: int, lo: int, hi: int, pool: F64, node: F64, alpha: 
 
 @njit(cache=True, nogil=True)
 def viterbi(
-    forest: Forest, link: I64, c: int, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
+    var_ptr: I64, link: I64, c: int, pool: F64, node: F64, examples: I64, label_ptr: I64, labels: I32, score: F64
 ) -> None:
     """Write the best labelling and score (without constant) of each listed example.
 
     Parameters
     ----------
-    forest : Forest
-        Only its ``var_ptr`` is read.
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
     link : ndarray of int64, shape (V,)
         Where the table between a variable and the next starts in ``pool``, -1 at the end of a chain.
     c : int
@@ -95,8 +94,8 @@ def viterbi(
     """
     longest = 1
     for k in range(len(examples)):
-        longest = max(longest, forest.var_ptr[examples[k] + 1] - forest.var_ptr[examples[k]])
+        longest = max(longest, var_ptr[examples[k] + 1] - var_ptr[examples[k]])
     alpha = np.empty((longest + 1) * c)
     for k in range(len(examples)):
-        lo, hi = forest.var_ptr[examples[k]], forest.var_ptr[examples[k] + 1]
+        lo, hi = var_ptr[examples[k]], var_ptr[examples[k] + 1]
         score[k] = best_path(link, c, lo, hi, pool, node, alpha, labels[label_ptr[k] : label_ptr[k + 1]])

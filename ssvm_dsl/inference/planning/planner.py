@@ -66,6 +66,7 @@ def plan(
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         text = f"options belong to one backend; name it instead of 'auto' to give it {given}"
         raise PluginError(f"{text} (estimators: backend='...' beside backend_options)")
+    need = need.rounded()
     made: Plan | None = known.plans.get(need)
     if made is None:
         made = _cheapest(need, known)
