@@ -282,7 +282,7 @@ class Need:
 
     def rounded(self) -> Need:
         """Return the need of batches of about this size, sizes rounded up by at most 3 %: they share a plan."""
-        sizes = {name: _rounded_up(getattr(self, name)) for name in SIZES}
+        sizes: dict[str, Any] = {name: _rounded_up(getattr(self, name)) for name in SIZES}
         return replace(self, **sizes)
 
     @property
