@@ -222,7 +222,7 @@ class Layout:
             if label.segments is not None:
                 self._encode_segments(label, values, states, ignored)
                 continue
-            flat, skip = read_label(self, label, values, ignore_value(self.declaration, label))
+            flat, skip = read_label(partial(self.shape, label), label, values, ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -22,8 +23,8 @@ from ssvm_dsl.lang.losses.label_losses import Hamming
 from ssvm_dsl.lang.outputs.labels import Label
 from ssvm_dsl.lang.symbols import plain
 
-if TYPE_CHECKING:
-    from ssvm_dsl.compiler.layout import Layout
+#: Returns the shape of the label's array in an example.
+ShapeOf = Callable[[int], tuple[int, ...]]
 
 
 def ignore_value(declaration: Declaration, label: Label) -> object:
@@ -35,23 +36,23 @@ def ignore_value(declaration: Declaration, label: Label) -> object:
     return None
 
 
-def read_label(layout: Layout, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
+def read_label(shape_of: ShapeOf, label: Label, values: Sequence[Any], ignore: object) -> tuple[I32, Bools | None]:
     """Return (states, mask of those that are ignored or not known) of all variables of one label."""
-    values, hidden = _fill_missing(layout, label, values)
-    pieces = _pieces(layout, label, values)
+    values, hidden = _fill_missing(shape_of, label, values)
+    pieces = _pieces(shape_of, label, values)
     states = _joined([states_of(label, piece) for piece in pieces], np.int32)
     skip = None if ignore is None else _joined([equal_to(piece, ignore) for piece in pieces], np.bool_)
     if hidden is not None:
         skip = hidden if skip is None else skip | hidden
     wrong = states < 0 if skip is None else (states < 0) & ~skip
     if wrong.any():
-        _complain(layout, label, pieces, int(np.flatnonzero(wrong)[0]))
+        _complain(shape_of, label, pieces, int(np.flatnonzero(wrong)[0]))
     if skip is not None:
         states[skip] = 0
     return states, skip
 
 
-def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:
+def _fill_missing(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> tuple[Sequence[Any], Bools | None]:
     """Return the labels with some class in place of what is not known, and where that was; ``None`` for nowhere."""
     found = [missing_entries(label, value) for value in values]
     if all(one is None for one in found):
@@ -59,7 +60,7 @@ def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[
     holder = 0 if label.classes is None else label.classes[0]
     filled, masks = [], []
     for i, (value, mask) in enumerate(zip(values, found, strict=True)):
-        shape = layout.shape(label, i)
+        shape = shape_of(i)
         if mask is None:
             filled.append(value)
             masks.append(np.zeros(shape, dtype=bool))
@@ -71,7 +72,7 @@ def _fill_missing(layout: Layout, label: Label, values: Sequence[Any]) -> tuple[
             array[mask] = holder
             filled.append(array.tolist())
             masks.append(mask)
-    if any(mask.shape != layout.shape(label, i) for i, mask in enumerate(masks)):
+    if any(mask.shape != shape_of(i) for i, mask in enumerate(masks)):
         return filled, None  # the shape of the labels is wrong, which is said next
     return filled, np.concatenate([mask.ravel() for mask in masks])
 
@@ -80,7 +81,7 @@ def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype), *parts])
 
 
-def _pieces(layout: Layout, label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
+def _pieces(shape_of: ShapeOf, label: Label, values: Sequence[Any]) -> list[NDArray[Any]]:
     """Return the labels of all examples one after the other, after checking shapes.
 
     They are in one piece where putting them together changes none of them: numbers of different types are not.
@@ -92,7 +93,7 @@ def _pieces(layout: Layout, label: Label, values: Sequence[Any]) -> list[NDArray
     else:
         arrays = [_label_array(label, value, i) for i, value in enumerate(values)]
     for i, array in enumerate(arrays):
-        if array.shape != (shape := layout.shape(label, i)):
+        if array.shape != (shape := shape_of(i)):
             axes = ", ".join(f"{dim.name}={size}" for dim, size in zip(label.dims, shape, strict=True))
             found = f"shape {array.shape}"
             raise DataError(f"label '{label.name}'", example=i, expected=f"shape ({axes})", found=found)
@@ -192,13 +193,14 @@ def _kind(value: Any) -> str:
     return "str" if isinstance(value, str) else type(value).__name__
 
 
-def _complain(layout: Layout, label: Label, pieces: list[NDArray[Any]], at: int) -> None:
+def _complain(shape_of: ShapeOf, label: Label, pieces: list[NDArray[Any]], at: int) -> None:
     before = pointers(np.array([len(piece) for piece in pieces]))
     piece = int(np.searchsorted(before, at, side="right")) - 1
     value = plain(pieces[piece][at - before[piece]])
-    ptr = pointers(layout.count(label))
-    i = int(np.searchsorted(ptr, at, side="right")) - 1
-    place = position_words(label.dims, layout.shape(label, i), at - int(ptr[i]))
+    i = 0
+    while at >= (size := prod(shape_of(i))):
+        at, i = at - size, i + 1
+    place = position_words(label.dims, shape_of(i), at)
     if label.classes is None:
         expected = f"an int in 0..{label.n_states - 1}"
     else:
