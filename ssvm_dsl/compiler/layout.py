@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import I32, I64, Bools
 from ssvm_dsl.compiler.inputs.validate import Examples, check_sequence, refuse_mixture
 from ssvm_dsl.compiler.labels.class_states import class_array
-from ssvm_dsl.compiler.labels.label_arrays import ignore_value, read_label
+from ssvm_dsl.compiler.labels.label_arrays import ShapeOf, ignore_value, read_label
 from ssvm_dsl.compiler.labels.pointers import pair_values, pointed, read_pointers
 from ssvm_dsl.compiler.labels.segments import read_segments, segments_of
 from ssvm_dsl.errors import DataError, TooLargeError
@@ -222,11 +222,14 @@ class Layout:
             if label.segments is not None:
                 self._encode_segments(label, values, states, ignored)
                 continue
-            flat, skip = read_label(partial(self.shape, label), label, values, ignore_value(self.declaration, label))
+            flat, skip = read_label(self._shapes(label), label, values, ignore_value(self.declaration, label))
             states[self.variables(label)] = flat
             if skip is not None:
                 ignored[self.variables(label)] = skip
         return EncodedLabels(states, ignored if ignored.any() else None)
+
+    def _shapes(self, label: Label) -> ShapeOf:
+        return partial(self.shape, label)
 
     def _encode_pointers(self, label: Label, values: Sequence[Any], states: I32, ignored: Bools) -> None:
         """Write whether each position points to each, or nowhere, and which pointers are not known."""
