@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ssvm_dsl.errors import InfeasibleError, NoLabellingError
-from ssvm_dsl.inference.diagnosis.missing_answers import require_answers
+from ssvm_dsl.inference.diagnosis.missing_answers import MissingAnswers
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
@@ -77,7 +77,9 @@ def trial(rng: np.random.Generator, scratch: Path) -> int:
 def _refusal(session: PlannedSession, found: Solution) -> str:
     """Return what is said of answers that are not there, nothing where all are."""
     try:
-        require_answers(session.plan, found, Task.MAP)
+        missing = MissingAnswers(Task.MAP)
+        missing.add(session.plan, session.guarantee, found)
+        missing.check()
     except (InfeasibleError, NoLabellingError) as err:
         return str(err)
     return ""

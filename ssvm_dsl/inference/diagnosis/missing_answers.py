@@ -129,21 +129,6 @@ class MissingAnswers:
         return f"{', or '.join(advice)}; the answers of the others are in .found of this error"
 
 
-def require_answers(
-    plan: Plan, solution: Solution, task: Task, first: int = 0, why: Callable[[int], str] = lambda example: "",
-    guarantee: Guarantee = Guarantee.EXACT,
-) -> None:  # fmt: skip
-    """Raise where an example has no answer, for the answers of one chunk (see :class:`MissingAnswers`).
-
-    Raises
-    ------
-    InfeasibleError, NoLabellingError
-    """
-    missing = MissingAnswers(task)
-    missing.add(plan, guarantee, solution, first, why)
-    missing.check()
-
-
 def without_answer(solution: Solution, task: Task) -> Bools:
     """Return which examples have no answer, ``shape (n,)``.
 

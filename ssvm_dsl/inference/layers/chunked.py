@@ -14,13 +14,14 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import OutOfTime
 from ssvm_dsl.inference.layers.base import SessionLayer
+from ssvm_dsl.inference.starting.fill_in import unanswered
 from ssvm_dsl.ir.analysis.chunks import Chunk, chunk_share, chunks
 from ssvm_dsl.ir.messages import Messages
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
-from ssvm_dsl.ir.ragged import pointers
-from ssvm_dsl.ir.solution import Primal, Solution, Stop, join_solutions
+from ssvm_dsl.ir.ragged import members, pointers
+from ssvm_dsl.ir.solution import Solution, Stop, join_solutions
 from ssvm_dsl.plugin_api.protocols import Backend
 
 #: Sessions that are kept: chunks of one size, and what is left over.
@@ -57,27 +58,25 @@ class ChunkedSession(SessionLayer):
         ids, limits = question.ids(self.program), question.limits
         end = None if limits.time is None else perf_counter() + limits.time
         parts = list(chunks(self.program, ids))
-        ptr = pointers(np.diff(self.program.var_ptr)[ids])
         found: list[Solution] = []
         for number, part in enumerate(parts):
             some, left = ids[part], limits
             if found and (found[-1].stop == Stop.INTERRUPTED).any():
-                found.append(_unanswered(question, int(ptr[part.stop] - ptr[part.start]), len(some)))
+                found.append(unanswered(self.program, question.replace(examples=some), Stop.INTERRUPTED))
                 continue
             if end is not None:
                 left = replace(limits, time=max(0.0, end - perf_counter()) / (len(parts) - number))
             try:
                 found.append(self._answer(question, some, left))
             except OutOfTime:
-                found.append(_unanswered(question, int(ptr[part.stop] - ptr[part.start]), len(some), Stop.TIME))
+                found.append(unanswered(self.program, question.replace(examples=some)))
         return _joined(question, found, [ids[part] for part in parts])
 
     def _answer(self, question: Question, ids: I64, limits: Any) -> Solution:
         chunk = Chunk.of(self.program, ids)
-        clamp, variables = question.clamp, None
+        clamp = question.clamp
         if clamp is not None:
-            variables = np.concatenate([np.arange(*self.program.var_ptr[i : i + 2]) for i in ids])
-            clamp = np.ascontiguousarray(clamp[variables])
+            clamp = np.ascontiguousarray(clamp[members(self.program.var_ptr, ids)])
         asked = question.replace(
             theta=chunk.theta(question.theta, ids), examples=None, clamp=clamp, limits=limits,
             warm=_warm_of(question.warm, ids),
@@ -144,11 +143,3 @@ def _joined(question: Question, found: list[Solution], ids: list[I64]) -> Soluti
     warm, whole = _joined_warm(found, ids), join_solutions(found)
     whole.warm = warm
     return whole
-
-
-def _unanswered(question: Question, n_variables: int, n: int, why: Stop = Stop.INTERRUPTED) -> Solution:
-    """Return no answer, for examples that an interruption, or the end of the time, came before."""
-    rows = (question.k,) if question.task is Task.KBEST else ()
-    stop, primal = np.full(n, why, np.int8), np.full(n, Primal.NONE, np.int8)
-    labels, score = np.zeros((*rows, n_variables), np.int32), np.full((*rows, n), -np.inf)
-    return Solution(labels, score, np.full(n, np.nan), stop, primal)

@@ -84,9 +84,8 @@ def _cheapest(need: Need, known: Registry) -> Plan:
     if not fitting:
         raise NoBackendError(str(need), [(c.name, c.reasons) for c in candidates], _outsiders(need, known))
     best = fitting[0]
-    reason = "; ".join([_cheapest_of(candidates, need), *best.reasons])
     resolved = known.find(BackendSpec, best.name).resolve(None)
-    return Plan(best.name, str(need), reason, candidates, resolved, seconds=best.seconds, n_bytes=best.n_bytes)
+    return best.plan(str(need), _cheapest_of(candidates, need), candidates, resolved)
 
 
 def _ranked(known: Registry) -> list[BackendSpec]:
@@ -216,12 +215,8 @@ def _constrained(program: Program, need: Need, backend: str, options: dict[str, 
         return replace(made, candidates=(*native, *found))
     best = by_cost(found)[0]
     why = f"{backend} was asked for; constraints reach it through {', '.join(best.bridges)}"
-    reason = "; ".join([why if named else _cheapest_of([*native, *found], need), *best.reasons])
-    resolved = known.find(BackendSpec, best.name).resolve(options)
-    return Plan(
-        best.name, str(need), reason, (*native, *found), resolved, seconds=best.seconds, n_bytes=best.n_bytes,
-        bridges=best.bridges,
-    )  # fmt: skip
+    candidates, resolved = (*native, *found), known.find(BackendSpec, best.name).resolve(options)
+    return best.plan(str(need), why if named else _cheapest_of(candidates, need), candidates, resolved)
 
 
 def accepted_guarantee(
@@ -250,9 +245,7 @@ def _named(need: Need, spec: BackendSpec, options: dict[str, Any] | None, known:
     if not candidate.ok:
         hint = _fitting(_native(need, spec.name, known))
         raise NoBackendError(str(need), [(spec.name, candidate.reasons)], hint)
-    reason = "; ".join([f"{spec.name} was asked for", *candidate.reasons])
-    seconds, n_bytes = candidate.seconds, candidate.n_bytes
-    return Plan(spec.name, str(need), reason, (candidate,), resolved, seconds=seconds, n_bytes=n_bytes)
+    return candidate.plan(str(need), f"{spec.name} was asked for", (candidate,), resolved)
 
 
 def _native(need: Need, name: str, known: Registry) -> list[str]:

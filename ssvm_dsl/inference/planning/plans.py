@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,14 @@ class Candidate(Value):
     def title(self) -> str:
         """The backend, and the bridges on the way to it."""
         return through(self.name, self.bridges)
+
+    def plan(self, need: str, why: str, candidates: tuple[Candidate, ...], options: Mapping[str, Any]) -> Plan:
+        """Return the plan that takes it; why, and what there is to know of it, is the reason."""
+        reason = "; ".join([why, *self.reasons])
+        return Plan(
+            self.name, need, reason, candidates, options, seconds=self.seconds, n_bytes=self.n_bytes,
+            bridges=self.bridges,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +115,8 @@ class Plan(Value):
         if not fitting:
             return None
         best = fitting[0]
-        reason = "; ".join([f"{best.title} took over from {self.title}, which refused ({refusal})", *best.reasons])
-        options = plugins.find(BackendSpec, best.name).resolve(None)
-        return replace(
-            self, backend=best.name, reason=reason, candidates=candidates, options=options, seconds=best.seconds,
-            n_bytes=best.n_bytes, bridges=best.bridges,
-        )  # fmt: skip
+        why = f"{best.title} took over from {self.title}, which refused ({refusal})"
+        return best.plan(self.need, why, candidates, plugins.find(BackendSpec, best.name).resolve(None))
 
     def summary(self) -> dict[str, Any]:
         """Return what is worth storing, as plain data."""

@@ -69,11 +69,11 @@ def filled_in(
     return made
 
 
-def unanswered(program: Program, question: Question) -> Solution:
-    """Return the answer of a search that time did not let begin."""
+def unanswered(program: Program, question: Question, why: Stop = Stop.TIME) -> Solution:
+    """Return the answer of a search that time, or Ctrl-C, did not let begin."""
     n, size = len(question.ids(program)), int(question.label_ptr(program)[-1])
     rows = (question.k,) if question.task is Task.KBEST else ()
-    stop, primal = np.full(n, Stop.TIME, np.int8), np.full(n, Primal.NONE, np.int8)
+    stop, primal = np.full(n, why, np.int8), np.full(n, Primal.NONE, np.int8)
     labels, score = np.zeros((*rows, size), np.int32), np.full((*rows, n), -np.inf)
     return Solution(labels, score, np.full(n, np.nan), stop, primal)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ssvm_dsl.array_types import F64, Bools
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.ir.need import Caps, Guarantee, Task
 from ssvm_dsl.ir.program import Program
@@ -111,5 +112,16 @@ def check_consistent(solution: Solution, task: Task, caps: Caps, fault: Fault) -
     missing &= (solution.stop == Stop.FINISHED) & (solution.primal != Primal.INFEASIBLE)
     if missing.any():
         claim = "exactness" if caps.guarantee is Guarantee.EXACT else "certified bounds"
-        i = int(np.flatnonzero(missing)[0])
-        raise fault(f"it claims {claim} but its bound nan differs from its score {float(best[i])} (answer {i})")
+        refuse(missing, f"it claims {claim} but its bound nan differs from its score {{}}", fault, best)
+
+
+def refuse(wrong: Bools, text: str, fault: Fault, *numbers: F64) -> None:
+    """Raise where an answer is wrong; the text has a place for a number of each kind, those of the first such answer.
+
+    Raises
+    ------
+    BackendFault
+    """
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise fault(f"{text.format(*(float(each[i]) for each in numbers))} (answer {i})")

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.errors import BackendFault, PluginError
 from ssvm_dsl.inference.starting.fill_in import filled_in
-from ssvm_dsl.inference.verification.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form
+from ssvm_dsl.inference.verification.form import INFEASIBLE, LABELS_OPTIONAL, check_consistent, check_form, refuse
 from ssvm_dsl.inference.verification.plain import recognised
 from ssvm_dsl.inference.verification.probabilities import SOLVER_ATOL, SPOT, check_probabilities
 from ssvm_dsl.inference.verification.ranking import check_ranking
-from ssvm_dsl.inference.verification.witness import best_states, check_witness
+from ssvm_dsl.inference.verification.witness import best_states, check_most, check_witness
 from ssvm_dsl.ir.analysis.tolerance import Terms
 from ssvm_dsl.ir.constraints import broken_constraints
 from ssvm_dsl.ir.counts import CountTables, worth
@@ -193,15 +193,9 @@ class Verifier:
         """
         if log_z.shape != coef.shape or np.isnan(log_z).any() or (log_z == np.inf).any():
             raise self.fault(f"expect returned log partitions of shape {log_z.shape}, nan or inf")
-        if known is None:
-            return log_z
-        with np.errstate(invalid="ignore"):
-            missing = np.maximum(np.where(known > -np.inf, known - log_z, 0.0), 0.0)
-        wrong = ~slack(self.program, question, self.caps.score_atol)(np.where(known > -np.inf, known, 0.0), missing)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            said, true = float(log_z[i]), float(known[i])
-            raise self.fault(f"its log partition {said} is below the score {true} of a labelling (answer {i})")
+        if known is not None:
+            close = slack(self.program, question, self.caps.score_atol)
+            check_most("log partition", log_z, known, close, self.fault)
         return log_z
 
     def _value(self, question: Question, solution: Solution) -> None:
@@ -217,11 +211,9 @@ class Verifier:
         close = slack(self.program, question, max(self.caps.score_atol, SOLVER_ATOL))
         self._agree(value, solution.score, done & ~np.isnan(solution.score), close)
         above = np.where(done, value, 0.0) - np.where(done, solution.bound, 0.0)
-        wrong = ~close(np.where(done, value, 0.0), np.maximum(np.where(np.isnan(above), 0.0, above), 0.0))
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            said, true = float(solution.bound[i]), float(value[i])
-            raise self.fault(f"its bound {said} is below the value {true} of its own fractional solution (answer {i})")
+        wrong = ~close(np.where(done, value, 0.0), np.fmax(above, 0.0))
+        text = "its bound {} is below the value {} of its own fractional solution"
+        refuse(wrong, text, self.fault, solution.bound, value)
         solution.score = value
 
     def fault(self, text: str) -> BackendFault:
@@ -270,10 +262,7 @@ class Verifier:
         known = np.where(there, scores, 0.0)
         with np.errstate(invalid="ignore"):
             wrong = ~close(known, np.where(there, np.abs(known - claimed), 0.0))
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            said, true = float(claimed[i]), float(scores[i])
-            raise self.fault(f"it reports score {said} for a labelling whose score is {true} (answer {i})")
+        refuse(wrong, "it reports score {} for a labelling whose score is {}", self.fault, claimed, scores)
 
     def _hurt(self, labels: I32, question: Question) -> NDArray[np.bool_]:
         """Return which examples' labellings break a hard fact."""
@@ -309,14 +298,10 @@ class Verifier:
         """Check ``score <= bound``, and that the bound of an exact answer is near its score."""
         there, known = best > -np.inf, np.where(best > -np.inf, best, 0.0)
         above = np.where(there, solution.bound, 0.0) - known
-        low = ~close(known, np.maximum(-np.where(np.isnan(above), 0.0, above), 0.0))
+        low = ~close(known, np.fmax(-above, 0.0))
         finished = there & (solution.stop == 0)
         loose = ~close(known, np.where(finished, above / 2.0, 0.0)) if exact else np.zeros(len(best), dtype=bool)
-        if low.any():
-            i = int(np.flatnonzero(low)[0])
-            said, true = float(solution.bound[i]), float(best[i])
-            raise self.fault(f"its bound {said} is below the score {true} of its own labelling (answer {i})")
-        if loose.any():
-            i = int(np.flatnonzero(loose)[0])
-            said, true = float(solution.bound[i]), float(best[i])
-            raise self.fault(f"it claims exactness but its bound {said} differs from its score {true} (answer {i})")
+        text = "its bound {} is below the score {} of its own labelling"
+        refuse(low, text, self.fault, solution.bound, best)
+        text = "it claims exactness but its bound {} differs from its score {}"
+        refuse(loose, text, self.fault, solution.bound, best)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, Bools
-from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault
+from ssvm_dsl.inference.verification.form import INFEASIBLE, Fault, refuse
 from ssvm_dsl.ir.need import Task
 from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
@@ -43,13 +43,21 @@ def check_witness(solution: Solution, known: F64, task: Task, close: Callable[[F
         assert solution.log_partition is not None
         finished = solution.stop == Stop.FINISHED  # what was cut short has none
         what, most = "log partition", np.where(finished, solution.log_partition, np.nan)
+    check_most(what, most, known, close, fault)
+
+
+def check_most(what: str, most: F64, known: F64, close: Callable[[F64, F64], Bools], fault: Fault) -> None:
+    """Refuse numbers, in words bounds or log partitions, that are below the score of a known labelling.
+
+    Raises
+    ------
+    BackendFault
+    """
+    there = known > -np.inf
     with np.errstate(invalid="ignore"):
-        missing = np.where(there, known - most, 0.0)  # nan: it says nothing
-    low = ~close(np.where(there, known, 0.0), np.maximum(np.where(np.isnan(missing), 0.0, missing), 0.0))
-    if low.any():
-        i = int(np.flatnonzero(low)[0])
-        said, true = float(most[i]), float(known[i])
-        raise fault(f"its {what} {said} is below the score {true} of a labelling (answer {i})")
+        missing = np.fmax(np.where(there, known - most, 0.0), 0.0)  # nan: it says nothing
+    low = ~close(np.where(there, known, 0.0), missing)
+    refuse(low, f"its {what} {{}} is below the score {{}} of a labelling", fault, most, known)
 
 
 def best_states(program: Program, question: Question) -> I32:
