@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ssvm_dsl import Dim, Edges, Factor, Hamming, Input, Label, Model, StructuredSVM, along
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import NoBackendError, NoLabellingError, SsvmError
 from ssvm_dsl.inference.deadline import Deadline, answer_within
 from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
@@ -17,6 +17,7 @@ from ssvm_dsl.ir.need import Guarantee, Task
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.plugin_api.specs import BackendSpec
 from ssvm_dsl.registry import registry
+from standard import graph
 
 #: What is asked.
 CALLS = ("solve", "predict", "fit")
@@ -35,16 +36,7 @@ class Large:
 def graph_model(card):
     """Return the model of any graph with so many states."""
 
-    class Graph(Model):
-        N, M = Dim(), Dim()
-        x = Input(N, 3)
-        e = Edges(M, over=N)
-        y = Label(N, card)
-        node = Factor(y, features=x)
-        edge = Factor(along(y, e))
-        loss = Hamming(y)
-
-    return Graph
+    return graph(3, card)
 
 
 def grid_edges(height, width):

@@ -40,6 +40,7 @@ from ssvm_dsl import (
     grid,
     pairs,
 )
+from standard import matching
 
 
 @dataclass(frozen=True)
@@ -153,13 +154,7 @@ class Budget(Model):
     loss = Hamming(y)
 
 
-class Align(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 2)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
+Align = matching(2)
 
 
 class Diagonal(Align):

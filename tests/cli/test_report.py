@@ -9,20 +9,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.plugin_api import TrainingEvent
 from ssvm_dsl.report.progress import FitProgress
 from ssvm_dsl.report.tables import html_table, plain_table, two_columns
+from standard import tagger
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 5)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(5, 3)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 from ssvm_dsl import (
     Attributes,
     Dim,
-    Edges,
     Factor,
     Feature,
     Hamming,
@@ -19,32 +18,17 @@ from ssvm_dsl import (
     Label,
     Model,
     ZeroOne,
-    along,
     chain,
     estimate,
     ground,
 )
 from ssvm_dsl.errors import DataError, ModelError
+from standard import graph, tagger
+
+Word = tagger(3, "abc")
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, "abc")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
-
-
-class Graph(Model):
-    N, M = Dim(), Dim()
-    x = Input(N, 2)
-    e = Edges(M, over=N)
-    f = Input(M, 2)
-    y = Label(N, 3)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e), features=f)
-    loss = Hamming(y)
+Graph = graph(2, 3, 2)
 
 
 class Fixed(Model):

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from ssvm_dsl import (
     Attributes,
     Dim,
-    Edges,
     Factor,
     Feature,
     Hamming,
@@ -26,11 +25,10 @@ from ssvm_dsl import (
     Standardized,
     StructuredSVM,
     Whitened,
-    along,
-    chain,
     ground,
 )
 from ssvm_dsl.errors import DataError, OptionError
+from standard import graph, tagger
 
 
 class Sparse(Model):
@@ -48,13 +46,7 @@ class Row(Model):
     loss = Hamming(y)
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, "ab")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(2, "ab")
 
 
 class Tokens(Model):
@@ -66,14 +58,7 @@ class Tokens(Model):
     loss = Hamming(y)
 
 
-class Graph(Model):
-    N, M = Dim(), Dim()
-    x = Input(N, 2)
-    e = Edges(M, over=N)
-    y = Label(N, 3)
-    node = Factor(y, features=x)
-    edge = Factor(along(y, e))
-    loss = Hamming(y)
+Graph = graph(2, 3)
 
 
 def rows_of(grounded):

@@ -41,6 +41,7 @@ from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.plugin_api import BackendSpec, hookimpl
 from ssvm_dsl.registry import register, registry
 from ssvm_dsl.testing.brute_force import BruteForce
+from standard import tagger
 
 
 class Tagged(Model):
@@ -73,13 +74,7 @@ class Graph(Model):
     loss = Hamming(y)
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, "abc")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(2, "abc")
 
 
 def tagged(rng, n):

@@ -8,21 +8,16 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain, ground
+from ssvm_dsl import ground
 from ssvm_dsl.datasets import load_letters, make_chains, make_stripes
 from ssvm_dsl.errors import OptionError
 from ssvm_papers.generators import make_blocks, make_gaussian_hmm
+from standard import tagger
 
 FOLD_SIZES = [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
 
 
-class OCR(Model):
-    T = Dim()
-    x = Input(T, 128)
-    y = Label(T, "abcdefghijklmnopqrstuvwxyz")
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+OCR = tagger(128, "abcdefghijklmnopqrstuvwxyz")
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.errors import BackendFault, SsvmError
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
+from standard import tagger
 
 UNIT = "certificates"
 SHORT = 3
@@ -42,13 +43,7 @@ SQUARED = ("n-slack", "bundle", "subgradient")
 ORACLES = ("auto", "brute-force", "trws", "lp", "icm")
 
 
-class Chain(Model):
-    T = Dim()
-    x = Input(T, WIDTH)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Chain = tagger(WIDTH, 2)
 
 
 class Agreeing(Chain):

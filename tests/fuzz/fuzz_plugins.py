@@ -19,27 +19,21 @@ from types import ModuleType
 
 import numpy as np
 
-from ssvm_dsl import CustomLoss, Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import CustomLoss, StructuredSVM
 from ssvm_dsl.errors import SsvmError
 from ssvm_dsl.ir import Caps, Guarantee, Marginals, Solution, Task, Topology
 from ssvm_dsl.plugin_api import BackendSpec, LossSpec, Option, Verdict, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing.brute_force import BruteForce
+from standard import tagger
 
 UNIT = "plug-ins"
 SHORT = 10
 LIMIT = 60.0
 
 
-class Word(Model):
-    """What is learnt."""
-
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: What is learnt.
+Word = tagger(2, 3)
 
 
 class Priced(Word):

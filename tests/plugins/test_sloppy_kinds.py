@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import scipy_assignment
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Matching, Model, StructuredSVM
+from ssvm_dsl import Matching, StructuredSVM
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.ir import Need, Theta
 from ssvm_dsl.plugin_api import BridgeSpec, ConstraintSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
 from ssvm_dsl.testing import check_backend, check_bridge, check_constraint
 from ssvm_dsl.testing.constraints.problems import kind_problem
+from standard import matching
 
 
 @pytest.fixture
@@ -34,13 +35,7 @@ def plugged():
 # -- a backend that takes some constraints of a kind ---------------------------------------------------------
 
 
-class Align(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 2)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
+Align = matching(2)
 
 
 class Two(Align):

@@ -14,21 +14,15 @@ import broken_backends as broken
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import BackendFault, PluginWarning
 from ssvm_dsl.ir import Guarantee, Primal, Stop
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.plugin_api.hosting.surroundings import kept_surroundings
 from ssvm_dsl.registry import PluginInfo, registry
+from standard import tagger
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(2, 3)
 
 
 RNG = np.random.default_rng(0)

@@ -23,7 +23,6 @@ from ssvm_dsl import (
     Hamming,
     Input,
     Label,
-    Matching,
     Model,
     ProjectiveTree,
     along,
@@ -36,6 +35,7 @@ from ssvm_dsl import (
     spans,
     starts,
 )
+from standard import matching
 
 
 class Chain(Model):
@@ -99,13 +99,7 @@ class Tags(Model):
     loss = Hamming(y)
 
 
-class Links(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 2)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
+Links = matching(2)
 
 
 class Heads(Model):

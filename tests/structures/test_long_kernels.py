@@ -8,11 +8,12 @@ import pytest
 from ssvm_backends.graphs.deadline import chunks_until
 from ssvm_backends.structures.spanning_trees import trees_session
 from ssvm_backends.structures.spanning_trees.trees_session import TreesSession
-from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree, chain
+from ssvm_dsl import Arborescence, Dim, Factor, Hamming, Input, Label, Model, ProjectiveTree
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir import Limits, Need, Question, Stop, Task, Theta
+from standard import tagger
 
 #: More than any machine needs for what is begun here.
 LONG = 60.0
@@ -49,13 +50,7 @@ def test_sentences_too_long_for_the_time_left_are_not_begun(monkeypatch, model, 
     np.testing.assert_array_equal(getattr(cut, of)[:2], getattr(whole, of)[:2])
 
 
-class Tags(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Tags = tagger(2, 2)
 
 
 class Segments(Model):

@@ -7,19 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
-from ssvm_dsl import Attributes, Dim, Factor, Hamming, Label, Model, StructuredSVM, chain, ground
+from ssvm_dsl import StructuredSVM, ground
 from ssvm_dsl.datasets import CHUNK_TAGS, chunk_attributes, chunk_f1, load_conll2000
+from standard import token_tagger
 
-
-class Chunks(Model):
-    """A sentence: named features of each word -> chunk tags."""
-
-    T = Dim()
-    words = Attributes(T)
-    y = Label(T, CHUNK_TAGS)
-    emit = Factor(y, features=words)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: A sentence: named features of each word -> chunk tags.
+Chunks = token_tagger(CHUNK_TAGS)
 
 
 @pytest.fixture(scope="module")

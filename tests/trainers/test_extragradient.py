@@ -14,7 +14,7 @@ from test_optimum import check_certificate, check_optimal, fitted
 
 import small
 from small import Case
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
 from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.ir import Group, Program
@@ -26,6 +26,7 @@ from ssvm_trainers.dual.projection import polytopes as projection
 from ssvm_trainers.dual.projection import weight_metric
 from ssvm_trainers.dual.projection.polytopes import PolytopeProjection, layout_of
 from ssvm_trainers.dual.projection.weight_metric import WeightMetric
+from standard import tagger
 
 SOME = [
     Case(small.Word),
@@ -204,13 +205,7 @@ def test_large_metrics_are_diagonal(monkeypatch):
     check_optimal(data, fitted(data, trainer="extragradient", tol=1e-6, max_passes=1000), best, w)
 
 
-class Chains(Model):
-    T = Dim()
-    x = Input(T, 5)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Chains = tagger(5, 3)
 
 
 def test_projections_end_where_many_marginals_are_all_but_zero():

@@ -28,7 +28,6 @@ from ssvm_dsl import (
     StructuredSVM,
     along,
     cliques,
-    complete,
     pairs,
 )
 from ssvm_dsl.errors import TrainingError
@@ -41,6 +40,7 @@ from ssvm_trainers.dual.junction_trees import junction_trees
 from ssvm_trainers.dual.lp_dual_qp import LPDualQP
 from ssvm_trainers.dual.polytope import CliquePolytope, clique_polytope, polytope_of, score_columns
 from ssvm_trainers.dual.smo import SMO
+from standard import complete_labels
 
 #: What works on marginals of cliques.
 FACTORED = [("smo", {}), ("lp-dual-qp", {}), ("extragradient", {}), ("extragradient", {"geometry": "entropic"})]
@@ -423,15 +423,8 @@ def test_examples_that_do_not_count():
         assert svm.report_.primal == pytest.approx(best, rel=1e-3)
 
 
-class Complete(Model):
-    """Four labels of three states."""
-
-    K = Dim(4)
-    x = Input(2)
-    y = Label(K, 3)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+#: Four labels of three states.
+Complete = complete_labels(4, 2, 3)
 
 
 def test_trainers_meet_on_a_complete_graph_of_three_states():

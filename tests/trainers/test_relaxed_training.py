@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from small import OneThread
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, complete, ground
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain, ground
 from ssvm_dsl.errors import NoBackendError, OptionError, TrainingError
 from ssvm_dsl.inference.planning.planner import plan
 from ssvm_dsl.inference.session import open_plan
@@ -25,26 +25,15 @@ from ssvm_dsl.learning.objective import regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.planes.bcfw import BCFW
+from standard import complete_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-class Binary(Model):
-    K = Dim(4)
-    x = Input(2)
-    y = Label(K, 2)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+Binary = complete_labels(4, 2, 2)
 
 
-class Ternary(Model):
-    K = Dim(4)
-    x = Input(2)
-    y = Label(K, 3)
-    unary = Factor(y, features=x, per=K)
-    pair = Factor(complete(y), per="edge")
-    loss = Hamming(y)
+Ternary = complete_labels(4, 2, 3)
 
 
 class Line(Model):

@@ -13,17 +13,13 @@ from test_smooth import naive_objective, reference
 
 import small
 from small import Case, Word
-from ssvm_dsl import Factor, Hamming, Input, Label, Model, StructuredSVM
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, TrainingError
 from ssvm_dsl.learning.risks.envelope import Envelope
 from ssvm_trainers.shared.lower_bound import PlaneHull
+from standard import classifier
 
-
-class Classes(Model):
-    x = Input(5)
-    y = Label(3)
-    s = Factor(y, features=x)
-    loss = Hamming(y)
+Classes = classifier(5, 3)
 
 
 CASES = [

@@ -29,6 +29,7 @@ from ssvm_dsl import (
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_papers.experiments.sequences import true_hmm, with_squares
 from ssvm_papers.generators import make_blocks, make_gaussian_hmm
+from standard import tagger
 
 X = [np.array([[0.0], [1.0], [0.5]]), np.array([[2.0], [0.0]]), np.array([[1.0]])]
 Y = [[0, 1, 1], [1, 0], [0]]
@@ -91,13 +92,7 @@ def test_the_true_model_predicts_the_most_probable_states():
 
 
 def test_what_is_no_hidden_markov_model_is_refused():
-    class Plain(Model):
-        T = Dim()
-        x = Input(T, 1)
-        y = Label(T, 2)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Plain = tagger(1, 2)
 
     class NoChain(Model):
         T = Dim()

@@ -18,11 +18,12 @@ import pytest
 
 import small
 from small import Case
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, __version__
+from ssvm_dsl import StructuredSVM, __version__
 from ssvm_dsl.errors import FileFormatError, OptionError, TrainingError
 from ssvm_dsl.learning.driver.claims import Claims
 from ssvm_dsl.plugin_api import RiskSpec, TrainerSpec
 from ssvm_dsl.registry import registry
+from standard import independent
 
 DATA = Case(small.Word, n=12, C=2.0).make(0)
 LOOPY = Case(small.Loopy).make(0)
@@ -290,12 +291,7 @@ def test_a_fit_that_ended_by_itself_leaves_no_file(tmp_path):
     file = tmp_path / "fit.ckpt"
     X, Y = [np.eye(3)[:2], np.eye(3)[1:]], [[0, 1], [1, 2]]
 
-    class Easy(Model):
-        T = Dim()
-        x = Input(T, 3)
-        y = Label(T, 3)
-        emit = Factor(y, features=x)
-        loss = Hamming(y)
+    Easy = independent(3, 3)
 
     svm = StructuredSVM(Easy, trainer="perceptron", checkpoint=str(file), checkpoint_seconds=0.0, max_passes=1000)
     assert svm.fit(X, Y).report_.reason == "ended"

@@ -13,22 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from small import Case, Word
 from ssvm_dsl import (
     CountingPredictor,
-    Dim,
-    Factor,
-    Hamming,
-    Input,
-    Label,
-    Latent,
-    Model,
     MultiLabel,
     StructuredSVM,
-    chain,
-    cross,
 )
 from ssvm_dsl.datasets import make_identity
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk
 from ssvm_dsl.plugin_api import Iterate, TrainerSpec, hookimpl
 from ssvm_dsl.registry import registry
+from standard import hidden_chain
 from toy_backends import Toys, registered
 
 DATA = Case(Word, n=6, C=2.0).make(0)
@@ -85,7 +77,6 @@ def told(steps, **facts):
         return said(lambda: svm.fit(DATA.X, DATA.Y))
 
 
-
 def without_bounds(problem):
     for t in range(1, 1000):
         yield Iterate(np.zeros(problem.dim), float(t))
@@ -130,15 +121,7 @@ def test_smooth_risks_are_not_sent_to_cutting_planes():
     assert "bundle" not in texts[0]
 
 
-class Parts(Model):
-    T = Dim()
-    x = Input(T, 2)
-    h = Latent(T, 3)
-    y = Label(2)
-    emit = Factor(h, features=x)
-    joint = Factor(cross(h, y))
-    trans = Factor(chain(h))
-    loss = Hamming(y)
+Parts = hidden_chain(2, 3, 2)
 
 
 def test_latent_states_that_have_not_come_to_rest_are_told():

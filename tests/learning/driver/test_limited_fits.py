@@ -15,18 +15,8 @@ import numpy as np
 import pytest
 
 from ssvm_dsl import (
-    AtMost,
-    Dim,
-    Factor,
-    Hamming,
-    Input,
-    Label,
-    Latent,
-    Model,
     StructuredRegressor,
     StructuredSVM,
-    chain,
-    cross,
 )
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.fit import train
@@ -34,6 +24,7 @@ from ssvm_dsl.learning.risks.kinds import risks
 from ssvm_dsl.plugin_api import StopRule, TrainerSpec
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.trainers.cases import cases_of
+from standard import few_tagger, hidden_chain, tagger
 
 #: Looks at the clock after which time is up.
 LOOKS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 19, 30, 48, 76, 120)
@@ -110,17 +101,8 @@ def test_fits_without_a_limit_do_not_look_at_the_clock_differently(clock):
         assert (first.primal, first.dual) == (second.primal, second.dual), name
 
 
-class Hidden(Model):
-    """Chains of latent states, and one label."""
-
-    T = Dim()
-    x = Input(T, 2)
-    h = Latent(T, 2)
-    y = Label(2)
-    emit = Factor(h, features=x)
-    joint = Factor(cross(h, y))
-    trans = Factor(chain(h))
-    loss = Hamming(y)
+#: Chains of latent states, and one label.
+Hidden = hidden_chain(2, 2, 2)
 
 
 @pytest.mark.parametrize("init", ["random", "k-means"])
@@ -148,13 +130,7 @@ def test_the_times_of_a_report_are_those_of_the_call():
     X = [rng.normal(size=(3, 2)) for _ in range(6)]
     Y = [[0, 1, 0] for _ in X]
 
-    class Chain(Model):
-        T = Dim()
-        x = Input(T, 2)
-        y = Label(T, 2)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Chain = tagger(2, 2)
 
     begin = time.perf_counter()
     report = StructuredSVM(Chain, max_passes=3, n_threads=1, tol=1.0).fit(X, Y).report_
@@ -169,16 +145,8 @@ def test_the_times_of_a_report_are_those_of_the_call():
 def test_a_fit_whose_plan_is_not_made_in_time_has_a_certificate_too(risk, size, clock):
     """Weights are those of the start, and the objective there is at most the largest losses."""
 
-    class Few(Model):
-        """Chains with a count: bridges and plans look at the clock."""
-
-        T = Dim()
-        x = Input(T, 2)
-        y = Label(T, 2)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        few = AtMost(2, y.is_(1))
-        loss = Hamming(y)
+    #: Chains with a count: bridges and plans look at the clock.
+    Few = few_tagger(2, 2, 2)
 
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(size, 2)) for _ in range(5)], [np.arange(size) % 2] * 5  # a shape that was not seen yet
@@ -212,13 +180,7 @@ def all_scores(x, emit, trans):
 def test_regressors_that_time_ends(trainer, power, clock):
     """The objective at the weights is enumerated; with power 2 all of the rise may come from one example."""
 
-    class Short(Model):
-        T = Dim()
-        x = Input(T, 2)
-        y = Label(T, 2)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Short = tagger(2, 2)
 
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(int(t), 2)) for t in (2, 3, 3, 2, 3)]
@@ -243,13 +205,7 @@ def test_a_validation_set_does_not_cost_a_fit_that_time_ends(clock):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(4)], [np.array([0, 1, 0])] * 4
 
-    class Short(Model):
-        T = Dim()
-        x = Input(T, 2)
-        y = Label(T, 2)
-        emit = Factor(y, features=x)
-        trans = Factor(chain(y))
-        loss = Hamming(y)
+    Short = tagger(2, 2)
 
     for looks in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233):
         svm = StructuredSVM(Short, max_seconds=looks, tol=1e-9, max_passes=10, random_state=0, n_threads=1)

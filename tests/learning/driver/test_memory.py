@@ -9,20 +9,14 @@ import warnings
 import numpy as np
 import pytest
 
-from ssvm_dsl import Attributes, Dim, Factor, Hamming, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
+from standard import token_tagger
 
 N_STATES, N_NAMES = 40, 12_000
 
 
-class Wide(Model):
-    """Names that are hardly ever seen twice: 480000 weights, and few numbers besides."""
-
-    T = Dim()
-    words = Attributes(T)
-    y = Label(T, N_STATES)
-    emit = Factor(y, features=words)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+#: Names that are hardly ever seen twice: 480000 weights, and few numbers besides.
+Wide = token_tagger(N_STATES)
 
 
 def wide_data():

@@ -21,7 +21,6 @@ from ssvm_dsl import (
     Input,
     Label,
     Linear,
-    Matching,
     Model,
     Path,
     ProjectiveTree,
@@ -29,6 +28,7 @@ from ssvm_dsl import (
     chain,
 )
 from ssvm_dsl.errors import DataError, OptionError
+from standard import matching
 
 RNG = np.random.default_rng(3)
 
@@ -44,13 +44,7 @@ class Tree(Model):
     loss = Hamming(head)
 
 
-class Align(Model):
-    I, J = Dim(), Dim()
-    x = Input(I, J, 2)
-    y = Label(I, J, 2)
-    sim = Factor(y.is_(1), features=x)
-    one = Matching(y.is_(1), rows=I, cols=J)
-    loss = Hamming(y)
+Align = matching(2)
 
 
 class Tags(Model):

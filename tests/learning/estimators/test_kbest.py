@@ -24,15 +24,9 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import OptionError, TimeLimitWarning, TooLargeError
 from ssvm_dsl.learning.estimators import distinct
+from standard import hidden_chain, tagger
 
-
-class Word(Model):
-    T = Dim()
-    x = Input(T, 3)
-    y = Label(T, 3)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(3, 3)
 
 
 @pytest.fixture(scope="module")
@@ -146,15 +140,7 @@ def test_each_output_is_asked_for_where_joint_states_repeat_it(monkeypatch, back
             np.testing.assert_allclose([score for _, score in ranked], [best[y] for y in found], atol=1e-9)
 
 
-class Mood(Model):
-    T = Dim()
-    x = Input(T, 2)
-    h = Latent(T, 3)
-    y = Label(4)
-    emit = Factor(h, features=x)
-    joint = Factor(cross(h, y))
-    trans = Factor(chain(h))
-    loss = Hamming(y)
+Mood = hidden_chain(2, 3, 4)
 
 
 def test_long_latent_chains_have_all_their_labellings():

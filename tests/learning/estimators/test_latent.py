@@ -26,17 +26,9 @@ from ssvm_dsl import (
     ground,
 )
 from ssvm_dsl.errors import DataError, ModelError, OptionError, TrainingError
+from standard import hidden_chain
 
-
-class Parts(Model):
-    T = Dim()
-    x = Input(T, 4)
-    h = Latent(T, 3)
-    y = Label(2)
-    emit = Factor(h, features=x)
-    joint = Factor(cross(h, y))
-    trans = Factor(chain(h))
-    loss = Hamming(y)
+Parts = hidden_chain(4, 3, 2)
 
 
 def mean(x):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import ssvm_dsl
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import OptionError, PluginError
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters
 from ssvm_dsl.learning.risks.kinds import check_pairing, find_risk, risks
 from ssvm_dsl.plugin_api import Alias, BackendSpec, RiskSpec, TrainerSpec, hookimpl
 from ssvm_dsl.registry import PluginInfo, registry
+from standard import tagger
 
 TRAINERS = [spec.name for spec in registry().specs(TrainerSpec)]
 KINDS = {"risk": RiskSpec, "trainer": TrainerSpec, "backend": BackendSpec}
@@ -20,13 +21,7 @@ KINDS = {"risk": RiskSpec, "trainer": TrainerSpec, "backend": BackendSpec}
 ALIASES = [(what, spec, one) for what, kind in KINDS.items() for spec in registry().specs(kind) for one in spec.aliases]
 
 
-class Word(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Word = tagger(2, 2)
 
 
 def bare(name):

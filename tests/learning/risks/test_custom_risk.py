@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, StructuredSVM, chain
+from ssvm_dsl import StructuredSVM
 from ssvm_dsl.cli.main import main
 from ssvm_dsl.errors import OptionError, PluginError, TrainingError
 from ssvm_dsl.learning.risks.kinds import find_risk
@@ -19,17 +19,12 @@ from ssvm_dsl.plugin_api import (
     hookimpl,
 )
 from ssvm_dsl.registry import PluginInfo, register, registry
+from standard import tagger
 
 HERE = __name__
 
 
-class Pairs(Model):
-    T = Dim()
-    x = Input(T, 2)
-    y = Label(T, 2)
-    emit = Factor(y, features=x)
-    trans = Factor(chain(y))
-    loss = Hamming(y)
+Pairs = tagger(2, 2)
 
 
 class OwnMargin:
