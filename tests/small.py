@@ -16,6 +16,7 @@ from ssvm_dsl import (
     Cost,
     CountLoss,
     Dim,
+    Edges,
     Factor,
     Hamming,
     Input,
@@ -24,7 +25,9 @@ from ssvm_dsl import (
     Model,
     NoLoss,
     ZeroOne,
+    along,
     chain,
+    complete,
     cross,
     ground,
 )
@@ -33,17 +36,39 @@ from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.kinds import find_risk
-from standard import complete_labels, graph, tagger
-
-Word = tagger(2, "abc")
 
 
-#: Random forests with edge features: the edges come with the examples.
-Tree = graph(2, 3, 2)
+class Word(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, "abc")
+    emit = Factor(y, features=x)
+    trans = Factor(chain(y))
+    loss = Hamming(y)
 
 
-#: Multi-label on a complete graph, every unit with weights of its own.
-Loopy = complete_labels(3, 3, 2)
+class Tree(Model):
+    """Random forests with edge features: the edges come with the examples."""
+
+    N, M = Dim(), Dim()
+    x = Input(N, 2)
+    e = Edges(M, over=N)
+    f = Input(M, 2)
+    y = Label(N, 3)
+    node = Factor(y, features=x)
+    edge = Factor(along(y, e), features=f)
+    loss = Hamming(y)
+
+
+class Loopy(Model):
+    """Multi-label on a complete graph, every unit with weights of its own."""
+
+    K = Dim(3)
+    x = Input(3)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    pair = Factor(complete(y), per="edge")
+    loss = Hamming(y)
 
 
 class Single(Model):
