@@ -1,9 +1,10 @@
 """Open a declared model once, pour in scores, get answers: what neural layers stand on.
 
-Public: :class:`Scorer` and the :class:`ScoredAnswers` that it gives.
+Public: :class:`Scorer`, the :class:`ScoredAnswers` that it gives, and the :class:`Template` of each factor.
 """
 
 from ssvm_dsl.scoring.answers import ScoredAnswers
 from ssvm_dsl.scoring.scorer import Scorer
+from ssvm_dsl.scoring.templates import Template
 
-__all__ = ["ScoredAnswers", "Scorer"]
+__all__ = ["ScoredAnswers", "Scorer", "Template"]

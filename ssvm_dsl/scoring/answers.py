@@ -45,11 +45,11 @@ class ScoredAnswers:
         sums: Theta | None,
         truth: Truth | None,
         truth_score: F64 | None,
-        plain: bool = True,
+        coef: F64,
     ) -> None:
         self._laid, self._pourings, self._sizes = laid, pourings, sizes
         self._solution, self._sums, self._truth, self._truth_score = solution, sums, truth, truth_score
-        self._plain = plain
+        self._coef = coef
         none = np.full(laid.layout.n, np.nan)
         self.plan, self.score, self.bound = plan, solution.score, solution.bound
         self.log_z = none if solution.log_partition is None else solution.log_partition
@@ -130,7 +130,7 @@ class ScoredAnswers:
         """
         if self._solution.marginals is not None:
             return self._laid.layout.decode_states(self._solution.marginals.node)
-        if self._sums is None or not self._plain:
+        if self._sums is None or (self._coef != 1.0).any():
             raise OptionError("marginals are not there: ask for task='marginals'")
         return self._laid.layout.decode_states(self._sums.node)
 
@@ -143,19 +143,19 @@ class ScoredAnswers:
         Parameters
         ----------
         weights : ndarray of float64, shape (B,), optional
-            What the counts of each example are multiplied by.
+            What the counts of each example are multiplied by; those of the question without them.
 
         Raises
         ------
         OptionError
-            Sums were asked for with other weights.
+            Marginals were summed up already, so that they cannot be weighed.
         """
         if self._sums is not None:
             if weights is not None:
                 raise OptionError("these counts are sums already: give answer(...) the weights")
             return self._by_template(self._sums)
         out, ids = Theta.zeros(self._laid.program), self._laid.program.every_example
-        coef = self._coefficients(weights)
+        coef = self._coef if weights is None else self._coefficients(weights)
         if self._solution.marginals is not None:
             add_marginals(self._laid.program, self._solution.marginals, coef, ids, out.node, out.tables)
         else:

@@ -61,6 +61,11 @@ class Scorer:
     guarantee : {"exact", "bound", "heuristic"}
         The weakest that ``auto`` may take.
 
+    Attributes
+    ----------
+    templates : dict of str to Template
+        The factors that scores are of, with their shapes.
+
     Examples
     --------
     >>> scorer = Scorer(OCR)
@@ -77,28 +82,37 @@ class Scorer:
         backend_options: Mapping[str, Any] | None = None,
         guarantee: str = "exact",
     ) -> None:
-        self.declaration = declaration_of(model, "Scorer")
+        self.model, self.declaration = model, declaration_of(model, "Scorer")
         if guarantee not in list(Guarantee):
             raise OptionError(f"guarantee is one of {', '.join(Guarantee)}, got {guarantee!r}")
         self.backend, self.guarantee = backend, Guarantee(guarantee)
         self.backend_options = None if backend_options is None else dict(backend_options)
-        self._templates = templates_of(self.declaration)
-        if not self.declaration.outputs or not self._templates:
-            what = "no Label; there is nothing to answer" if self._templates else "no Factor that scores could be of"
+        self.templates = templates_of(self.declaration)
+        if not self.declaration.outputs or not self.templates:
+            what = "no Label; there is nothing to answer" if self.templates else "no Factor that scores could be of"
             raise ModelError(self.declaration.name, [("", f"it has {what}")])
         self._bare, self._asked = _without_scores(self.declaration)
         self._laid: OrderedDict[Any, Laid] = OrderedDict()
         self._places: dict[Any, I64 | None] = {}
         self._lock = Lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = {"backend_options": self.backend_options, "guarantee": str(self.guarantee)}
+        return _opened_again, (self.model, self.backend, options)
+
+    @property
+    def data_names(self) -> tuple[str, ...]:
+        """The inputs that structures come from: edges, masks of labels and numbers of constraints."""
+        return tuple(self._asked)
+
     @property
     def shapes(self) -> dict[str, str]:
         """The shape of the scores of each factor, in words."""
-        return {name: one.words() for name, one in self._templates.items()}
+        return {name: one.words() for name, one in self.templates.items()}
 
     def answer(
         self,
-        scores: Mapping[str | Symbol, Any],
+        scores: Mapping[Any, Any],
         *,
         task: str = "best",
         k: int = 1,
@@ -133,7 +147,7 @@ class Scorer:
         augmented : bool
             Add the model's loss against the truth to the scores.
         weights : sequence of float, shape (B,), optional
-            What counts of each example are multiplied by, for ``log_z``.
+            What counts of each example are multiplied by.
         time_limit : float, optional
             Seconds for the whole call.
 
@@ -169,28 +183,27 @@ class Scorer:
         session = opened.session
         noted.add(session.plan, session.guarantee, solution, 0, partial(conflict, session.program, theta))
         noted.check()
-        plain = task == "marginals"
-        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, plain)
+        return ScoredAnswers(laid, pourings, sizes, session.plan, solution, sums, held, known, coef)
 
     # -- what is read --------------------------------------------------------------------------------------
 
-    def _poured(self, scores: Mapping[str | Symbol, Any]) -> dict[str, Poured]:
+    def _poured(self, scores: Mapping[Any, Any]) -> dict[str, Poured]:
         """Return the scores of all templates, in order of declaration."""
         if not isinstance(scores, Mapping):
-            expected = f"a dict by factor: {', '.join(self._templates)}"
+            expected = f"a dict by factor: {', '.join(self.templates)}"
             raise DataError("scores", expected=expected, found=describe(scores))
         named = {one.name if isinstance(one, Symbol) else one: value for one, value in scores.items()}
         for name in named:
-            if name not in self._templates:
-                close = get_close_matches(str(name), list(self._templates), n=1)
+            if name not in self.templates:
+                close = get_close_matches(str(name), list(self.templates), n=1)
                 meant = f"did you mean '{close[0]}'?" if close else ""
-                expected = f"scores of the factors {', '.join(self._templates)}"
+                expected = f"scores of the factors {', '.join(self.templates)}"
                 raise DataError("scores", expected=expected, found=f"{name!r}", hint=meant)
-        missing = [name for name in self._templates if name not in named]
+        missing = [name for name in self.templates if name not in named]
         if missing:
-            template = self._templates[missing[0]]
+            template = self.templates[missing[0]]
             raise DataError("scores", expected=f"those of '{missing[0]}', {template.words()}", found="none")
-        return {name: Poured.read(one, named[name]) for name, one in self._templates.items()}
+        return {name: Poured.read(one, named[name]) for name, one in self.templates.items()}
 
     def _sizes(
         self, poured: Mapping[str, Poured], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
@@ -246,7 +259,7 @@ class Scorer:
                 self._laid.move_to_end(key)
                 return found
         examples = self._examples(sizes, rows)
-        made = lay(self._bare, examples, self._templates, tied)
+        made = lay(self._bare, examples, self.templates, tied)
         with self._lock:
             self._laid[key] = made
             while len(self._laid) > MOST_LAID:
@@ -274,6 +287,11 @@ class Scorer:
     def _opened(self, laid: Laid, task: Task) -> OpenedPlan:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
         return OpenedPlan.of(laid.parameters, laid, task, guarantee, self.backend, self.backend_options)
+
+
+def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
+    """Return a scorer that a pickle or copy is of; it has met no examples."""
+    return Scorer(model, backend=backend, **options)
 
 
 def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:

@@ -30,7 +30,9 @@ from ssvm_dsl.compiler.labels.segments import span_ends
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.dims import Dim
 from ssvm_dsl.lang.factors import Factor
+from ssvm_dsl.lang.features.sources import Concat
 from ssvm_dsl.lang.given import Given
+from ssvm_dsl.lang.inputs import Input
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
 from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.lang.outputs.tables import in_tables
@@ -113,6 +115,15 @@ class Template:
     def width(self) -> int:
         """Numbers of one factor."""
         return prod(self.shape)
+
+    @property
+    def inputs(self) -> tuple[Input, ...] | None:
+        """The dense inputs that its features are, side by side; ``None`` where they are something else."""
+        source = self.symbol.features
+        parts = () if source is None else source.parts if isinstance(source, Concat) else (source,)
+        if not all(isinstance(one, Input) and not one.sparse for one in parts):
+            return None
+        return tuple(one for one in parts if isinstance(one, Input))
 
     @cached_property
     def parts(self) -> tuple[FactorTerm, ...]:

@@ -62,6 +62,18 @@ def test_single_precision_and_weights():
     assert summed.log_z == pytest.approx([each.log_z[0], other.log_z[0]])
 
 
+@pytest.mark.parametrize("name", ["chain", "grid", "matching", "segments"])
+@pytest.mark.parametrize("task", ["best", "log_z", "marginals"])
+def test_weights_multiply_counts(name, task):
+    structure = STRUCTURES[name]
+    scores, scorer = structure.draw(np.random.default_rng(0)), Scorer(structure.model)
+    weights = np.arange(1.0, 1.0 + len(structure.sizes))
+    plain, weighed = (scorer.answer(scores, task=task, weights=w).counts() for w in (None, weights))
+    for key in set(scores) - set(structure.tied):
+        for weight, one, other in zip(weights, plain[key], weighed[key], strict=True):
+            assert other == pytest.approx(weight * one)
+
+
 def test_programs_are_kept_by_shape():
     scorer = Scorer(Chain)
     first = scorer.answer(batch(seed=1))

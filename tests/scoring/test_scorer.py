@@ -164,7 +164,7 @@ def packed(structure: Structure, scores: Scores, scorer: Scorer) -> Scores:
             fits = [[one[t, n] for t in range(len(one)) for n in range(2) if t + n < len(one)] for one in value]
             out[name] = np.concatenate(fits)
         else:
-            tail = scorer._templates[name].shape
+            tail = scorer.templates[name].shape
             out[name] = np.concatenate([one.reshape(-1, *tail) for one in value])
     return out
 
