@@ -11,7 +11,7 @@ from ssvm_dsl.inference.planning.components import by_component, component_group
 from ssvm_dsl.inference.planning.planner import plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Task, Theta, Topology
+from ssvm_dsl.ir import Group, Guarantee, Limits, Need, Primal, Program, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.ragged import pointers
 from ssvm_dsl.registry import registry
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -108,3 +108,31 @@ def test_components_keep_the_order_of_examples():
         owner[whole.variables], np.repeat(whole.example, np.diff(whole.program.var_ptr))
     )
     assert pointers(np.diff(whole.program.var_ptr))[-1] == problem.program.n_variables
+
+
+@pytest.mark.parametrize("task", [Task.MAP, Task.MARGINALS])
+def test_after_ctrl_c_the_other_parts_are_not_searched(task, monkeypatch):
+    """A backend may take Ctrl-C for the end of its search; the others then show starting labellings."""
+    problem = next(one for one in map(mixed_problem, range(99)) if len(component_groups(one.program)) > 1)
+    plan, _ = by_hand(problem.program)
+    session, asked = ComponentSession(plan, problem.program, registry()), []
+    first, *others = [one.inner for one in session.sessions]
+    solve = first.solve
+
+    def pressed(question):
+        found = solve(question)
+        found.stop[:] = Stop.INTERRUPTED
+        return found
+
+    monkeypatch.setattr(first, "solve", pressed)
+    for one in others:
+        monkeypatch.setattr(one, "solve", asked.append)
+    found = session.solve(Question(problem.theta, task=task))
+    assert not asked
+    assert (found.stop == Stop.INTERRUPTED).any()
+    if task is Task.MARGINALS:
+        np.testing.assert_array_equal(np.isnan(found.log_partition), found.stop != Stop.FINISHED)
+    else:
+        finite = found.primal == Primal.FEASIBLE
+        assert finite.any()
+        assert (found.score <= found.bound + 1e-9)[finite].all()

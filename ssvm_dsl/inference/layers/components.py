@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.errors import BackendFault
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.checked import CheckedSession
+from ssvm_dsl.inference.layers.starting import StartingSession
 from ssvm_dsl.inference.planning.components import SEPARABLE, ComponentGroup, component_groups
 from ssvm_dsl.inference.planning.plans import Plan, joined_plan
 from ssvm_dsl.inference.verification.outwards import round_outwards
@@ -22,6 +22,7 @@ from ssvm_dsl.ir.program import Program
 from ssvm_dsl.ir.question import Question
 from ssvm_dsl.ir.ragged import members, runs
 from ssvm_dsl.ir.solution import NO_STATE, Marginals, Primal, Solution, Stop
+from ssvm_dsl.plugin_api.example_session import Clock
 from ssvm_dsl.registry import Registry
 
 
@@ -41,7 +42,7 @@ class ComponentSession(PlannedSession):
     """
 
     def __init__(self, plan: Plan, program: Program, plugins: Registry, outwards: bool = False) -> None:
-        self._plan, self.program, self._outwards = plan, program, outwards
+        self._plan, self.program, self._plugins, self._outwards = plan, program, plugins, outwards
         self.groups = component_groups(program)
         self.sessions = [
             CheckedSession(inner, group.program, plugins)
@@ -73,15 +74,15 @@ class ComponentSession(PlannedSession):
     def solve(self, question: Question, known: F64 | None = None) -> Solution:
         """Answer a separable question; see :class:`~ssvm_dsl.plugin_api.Session`."""
         theta, limits, clamp = question.theta, question.limits, question.clamp
-        end = None if limits.time is None else perf_counter() + limits.time
-        joined = _Joined(self.program, question)
+        clock, joined = Clock.start(limits), _Joined(self.program, question)
         warm_of = question.warm if isinstance(question.warm, dict) else {}
         kept = {}
+        session: PlannedSession
         for number, (part, session) in enumerate(zip(self.groups, self.sessions, strict=True)):
             components = self._components(part, joined.ids)
             if not len(components):
                 continue
-            left = limits if end is None else replace(limits, time=max(0.0, end - perf_counter()))
+            left = limits if limits.time is None else replace(limits, time=clock.left)
             asked = question.replace(
                 theta=part.theta(theta, self._states[number]),
                 examples=components,
@@ -89,6 +90,8 @@ class ComponentSession(PlannedSession):
                 warm=warm_of.get(number),
                 limits=replace(left, progress=joined.progress(limits, last=part is self.groups[-1])),
             )
+            if joined.interrupted:  # by Ctrl-C: nobody waits for the parts to come, but their labellings
+                session = StartingSession(session.plan.backend, part.program, self._plugins)
             solution = session.solve(asked)
             joined.add(part, components, solution)
             kept[number] = solution.warm
@@ -137,13 +140,19 @@ class _Joined:
         score, bound = float(self.score[0]), float(self.bound[0])
         return lambda more, above: tell(score + more, bound + above)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended a part."""
+        return bool((self.stop == Stop.INTERRUPTED).any())
+
     def add(self, part: ComponentGroup, components: I64, solution: Solution) -> None:
         """Add the answer on some components of a part."""
         owner = self.place[part.example[components]]
         np.maximum.at(self.stop, owner, solution.stop)
         np.maximum.at(self.primal, owner, solution.primal)  # feasible < fractional < none < infeasible
         if self.task is Task.MARGINALS:
-            self._add_marginals(part, components, owner, solution)
+            if solution.marginals is not None:  # which an answer that was cut short need not have
+                self._add_marginals(part, components, owner, solution.marginals, solution.log_partition)
             return
         variables = part.variables[members(part.program.var_ptr, components)]
         of_example = np.repeat(part.example[components], np.diff(part.program.var_ptr)[components])
@@ -151,11 +160,12 @@ class _Joined:
         np.add.at(self.score, owner, solution.score)
         np.add.at(self.bound, owner, solution.bound)
 
-    def _add_marginals(self, part: ComponentGroup, components: I64, owner: I64, solution: Solution) -> None:
-        assert solution.marginals is not None
-        assert solution.log_partition is not None
+    def _add_marginals(
+        self, part: ComponentGroup, components: I64, owner: I64, marginals: Marginals, log_z: F64 | None
+    ) -> None:
+        assert log_z is not None
         assert self.log_z is not None
-        np.add.at(self.log_z, owner, solution.log_partition)
+        np.add.at(self.log_z, owner, log_z)
         program, inner = self.program, part.program
         of_example = np.repeat(part.example[components], np.diff(inner.var_ptr)[components])
         variables = part.variables[members(inner.var_ptr, components)]
@@ -164,14 +174,14 @@ class _Joined:
         lengths = starts[self.ids + 1] - starts[self.ids]
         packed[self.ids] = np.cumsum(lengths) - lengths
         first = program.state_ptr[variables] - starts[of_example] + packed[of_example]
-        self.node[runs(first, program.card[variables])] = solution.marginals.node
+        self.node[runs(first, program.card[variables])] = marginals.node
         for g, group in enumerate(program.groups):
             counts = group.shapes.counts[self.ids]
             shift = np.zeros(program.n_examples, dtype=np.int64)
             shift[self.ids] = np.cumsum(counts) - counts - group.ptr[self.ids]
             mine = members(inner.groups[g].ptr, components)
             owners_of = np.repeat(part.example[components], np.diff(inner.groups[g].ptr)[components])
-            self.tables[g][part.factors[g][mine] + shift[owners_of]] = solution.marginals.tables[g]
+            self.tables[g][part.factors[g][mine] + shift[owners_of]] = marginals.tables[g]
 
     def solution(self, warm: Any) -> Solution:
         """Return what was put together."""
