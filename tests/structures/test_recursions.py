@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ssvm_backends.structures.recursions import (
+from ssvm_backends.graphs.recursions import (
     BEST,
     SHARE,
     SUM,

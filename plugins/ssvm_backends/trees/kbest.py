@@ -11,43 +11,32 @@ arcs, which have to be listed for each new problem.  It knows chains only.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ssvm_backends.graphs.recursions import Ways, list_item
 from ssvm_backends.trees.forest import Forest
 from ssvm_backends.trees.max_product import edge_table
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import assign, njit
 
 
-@njit(cache=True, nogil=True)
-def best_of_lists(lists: F64, table: F64, c_v: int, c_p: int, t: int, out: F64, state: I32, rank: I32) -> None:
-    """Write the k best of ``lists[s, r] + table[s, t]`` over s and r.
+class Origins(NamedTuple):
+    """Where the entries of lists come from, for each variable and state of its parent.
 
     Parameters
     ----------
-    lists : ndarray of float64, shape (c_v, k)
-        The k best scores below each state of a child, each row best first.
-    table : ndarray of float64, shape (at least c_v * c_p,)
-        Scores of the edge, state of the child by state of the parent, row by row.
-    c_v, c_p : int
-        Numbers of states of child and parent.
-    t : int
-        The parent's state.
-    out : ndarray of float64, shape (k,)
-        Written: the k best, best first; ``-inf`` where there are fewer.
-    state, rank : ndarray of int32, shape (k,)
-        Written: the s and r of each.
+    state, rank : ndarray of int32, shape (variables, states, k)
+        Of the entries of the message: the variable's own state, and which entry of its list.
+    left, right : ndarray of int32, shape (variables, states, k)
+        Of the entries of the parent's list with the message: which entry of the list before, and of the message.
     """
-    k = len(out)
-    heads = np.zeros(c_v, dtype=np.int32)
-    for r in range(k):
-        best, value = -1, -np.inf
-        for s in range(c_v):
-            if heads[s] < k and lists[s, heads[s]] + table[s * c_p + t] > value:
-                best, value = s, lists[s, heads[s]] + table[s * c_p + t]
-        out[r], state[r], rank[r] = value, max(best, 0), heads[max(best, 0)]
-        if best >= 0:
-            heads[best] += 1
+
+    state: I32
+    rank: I32
+    left: I32
+    right: I32
 
 
 @njit(cache=True, nogil=True)
@@ -139,9 +128,12 @@ def k_best(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, 
     scratch = np.zeros(widest * widest)
     message = np.empty(k)
     root = np.empty((1, k))
-    # per child and state of its parent: message entries (state, rank) and merge entries (left, right)
-    state, rank = np.empty((longest, widest, k), np.int32), np.empty((longest, widest, k), np.int32)
-    left, right = np.empty((longest, widest, k), np.int32), np.empty((longest, widest, k), np.int32)
+    origins = Origins(
+        np.empty((longest, widest, k), np.int32),
+        np.empty((longest, widest, k), np.int32),
+        np.empty((longest, widest, k), np.int32),
+        np.empty((longest, widest, k), np.int32),
+    )
     ranks = np.empty(longest, dtype=np.int32)
     for n in range(len(examples)):
         lo, hi = forest.var_ptr[examples[n]], forest.var_ptr[examples[n] + 1]
@@ -156,30 +148,20 @@ def k_best(forest: Forest, pool: F64, node: F64, examples: I64, label_ptr: I64, 
             c_p = 1 if parent < 0 else forest.card[parent]
             scratch[: c_v * c_p] = 0.0
             edge_table(forest, pool, v, c_v, c_p, scratch)
+            ways = Ways(c_v, c_p, at, 1, 0, 0, c_p)
             for t in range(c_p):
-                best_of_lists(lists[at : at + c_v], scratch, c_v, c_p, t, message, state[v - lo, t], rank[v - lo, t])
+                list_item(lists, ways, scratch, t, message, origins.state[v - lo, t], origins.rank[v - lo, t])
                 above = root[0] if parent < 0 else lists[forest.state_ptr[parent] - first + t]
-                merge_lists(above, message, left[v - lo, t], right[v - lo, t])
+                merge_lists(above, message, origins.left[v - lo, t], origins.right[v - lo, t])
         for r in range(k):
             score[r, n] = root[0, r]
             if root[0, r] > -np.inf:
                 mine = labels[r, label_ptr[n] : label_ptr[n + 1]]
-                trace(forest, lo, hi, r, state, rank, left, right, ranks, mine)
+                trace(forest, lo, hi, r, origins, ranks, mine)
 
 
 @njit(cache=True, nogil=True)
-def trace(
-    forest: Forest,
-    lo: int,
-    hi: int,
-    r: int,
-    state: I32,
-    rank: I32,
-    left: I32,
-    right: I32,
-    ranks: I32,
-    labels: I32,
-) -> None:
+def trace(forest: Forest, lo: int, hi: int, r: int, origins: Origins, ranks: I32, labels: I32) -> None:
     """Write the r-th best labelling of an example, following its entries from the roots down.
 
     Parameters
@@ -189,10 +171,8 @@ def trace(
         First variable of the example, and the one after its last.
     r : int
         Which labelling, 0 for the best.
-    state, rank : ndarray of int32, shape (at least hi - lo, widest, k)
-        For each variable, state of its parent and message entry: the variable's own state, and rank in its list.
-    left, right : ndarray of int32, shape (at least hi - lo, widest, k)
-        For each variable, state of its parent and rank of the merged list: rank in the list before, and message entry.
+    origins : Origins
+        Read only.
     ranks : ndarray of int32, shape (at least hi - lo,)
         Work space.
     labels : ndarray of int32, shape (hi - lo,)
@@ -204,10 +184,10 @@ def trace(
         parent = forest.parent[v]
         t = 0 if parent < 0 else labels[parent - lo]
         at = root_rank if parent < 0 else ranks[parent - lo]
-        entry = right[v - lo, t, at]
+        entry = origins.right[v - lo, t, at]
         if parent < 0:
-            root_rank = left[v - lo, t, at]
+            root_rank = origins.left[v - lo, t, at]
         else:
-            ranks[parent - lo] = left[v - lo, t, at]
-        labels[v - lo] = state[v - lo, t, entry]
-        ranks[v - lo] = rank[v - lo, t, entry]
+            ranks[parent - lo] = origins.left[v - lo, t, at]
+        labels[v - lo] = origins.state[v - lo, t, entry]
+        ranks[v - lo] = origins.rank[v - lo, t, entry]

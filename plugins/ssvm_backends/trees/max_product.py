@@ -3,6 +3,9 @@
 Upwards, ``b_v(s) = node_v(s) + sum of messages`` and ``m(t) = max_s b_v(s) + T(s, t)`` with the destination
 state t innermost, so that the loop vectorises; only maxima are kept.  Downwards, each state is the argmax
 given its parent's, found again from the stored beliefs.
+
+A tree is a junction tree of width one, but calls of the compiled oracle of elimination plans take 3.6 (2 states) to 12
+times as long (20 states, trees of 20 variables of different shapes): hence kernels of their own for trees.
 """
 
 from __future__ import annotations

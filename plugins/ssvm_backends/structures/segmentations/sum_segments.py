@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.structures.recursions import SHARE, SUM, Items
+from ssvm_backends.graphs.recursions import SHARE, SUM, Items
 from ssvm_backends.structures.segmentations.best_segments import sweep_segments
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanWork, gather, largest, work_space
 from ssvm_dsl.ir import F64, I64, NEIGHBOURS, STARTS, SUCCESSIVE

@@ -12,7 +12,7 @@ The result is ``span[0, n]`` over words 0..n, the root being word 0.  For a sing
 ``span[0, x]`` are ruled out: no arc from the root stands beside another one.
 
 The probability of ``arc[h, x]`` is the marginal.  How the tasks share the recursion:
-:mod:`ssvm_backends.structures.recursions`.  Measured against kernels of their own for each task, 20 words, in a
+:mod:`ssvm_backends.graphs.recursions`.  Measured against kernels of their own for each task, 20 words, in a
 batch: best trees take 1.1 times as long, marginals 0.45 times.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_backends.structures.recursions import BEST, SHARE, SUM, TRACE, Items, begin, extend, join, take, turn
+from ssvm_backends.graphs.recursions import BEST, SHARE, SUM, TRACE, Items, begin, extend, join, take, turn
 from ssvm_dsl.ir import F64, I32
 from ssvm_dsl.kernels import borrow, njit
 

@@ -314,20 +314,37 @@ def no_lists(n: int, r: int) -> Lists:
 
 @njit(cache=True, nogil=True)
 def list_rows(lists: Lists, out: int, ways: Ways, scores: F64) -> None:
-    """Write the lists of a row of items, always the best of the heads of what they are made of; see :class:`Ways`."""
-    value, r = lists.value, lists.value.shape[1]
-    heads = np.empty(ways.n, dtype=np.int32)
+    """Write the lists of a row of items; see :class:`Ways`."""
+    value = lists.value
     for j in range(ways.width):
-        heads[:] = 0
-        for entry in range(r):
-            found, best = -1, -np.inf
-            for k in range(ways.n):
-                if heads[k] < r:
-                    of, at = ways.of + k * ways.of_step + j * ways.of_each, ways.at + k * ways.at_step + j
-                    score = value[of, heads[k]] + scores[at]
-                    if score > best:
-                        found, best = k, score
-            way = max(found, 0)
-            value[out + j, entry], lists.way[out + j, entry], lists.rank[out + j, entry] = best, way, heads[way]
-            if found >= 0:
-                heads[found] += 1
+        list_item(value, ways, scores, j, value[out + j], lists.way[out + j], lists.rank[out + j])
+
+
+@njit(cache=True, nogil=True)
+def list_item(value: F64, ways: Ways, scores: F64, j: int, best: F64, way: I32, rank: I32) -> None:
+    """Write the list of item j of a row: always the best one of the heads of the lists of what it is made of.
+
+    Parameters
+    ----------
+    value : ndarray of float64, shape (items, r)
+        Lists of items, best first.
+    ways : Ways
+    scores : ndarray of float64
+    j : int
+    best : ndarray of float64, shape (r,)
+        Written, best first; ``-inf`` where there are fewer.
+    way, rank : ndarray of int32, shape (r,)
+        Written: by which way each comes, and from which entry of a list.
+    """
+    r, heads = len(best), np.zeros(ways.n, dtype=np.int32)
+    for entry in range(r):
+        found, top = -1, -np.inf
+        for k in range(ways.n):
+            if heads[k] < r:
+                of, at = ways.of + k * ways.of_step + j * ways.of_each, ways.at + k * ways.at_step + j
+                score = value[of, heads[k]] + scores[at]
+                if score > top:
+                    found, top = k, score
+        best[entry], way[entry], rank[entry] = top, max(found, 0), heads[max(found, 0)]
+        if found >= 0:
+            heads[found] += 1
