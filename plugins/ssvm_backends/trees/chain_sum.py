@@ -18,6 +18,8 @@ chain, those of hmmlearn 371 and 59.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
@@ -28,6 +30,79 @@ RANGE = 200.0
 
 #: Smallest entry of a scaled vector: 1e-130 * 1e-87 * 1e-87 is still a normal double.
 LEAST = 1e-130
+
+
+class Chains(NamedTuple):
+    """Chains of equal cardinality, variables in natural order, one factor on each edge.
+
+    Parameters
+    ----------
+    var_ptr : ndarray of int64, shape (B + 1,)
+        Variables of each example.
+    link : ndarray of int64, shape (V,)
+        Where the table between a variable and the next starts, -1 at the end of a chain.
+    c : int
+        Number of states of every variable.
+    """
+
+    var_ptr: I64
+    link: I64
+    c: int
+
+
+class ChainScores(NamedTuple):
+    """Scores of chains for the linear domain.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (V * c,)
+        Unary scores; ``-inf`` is forbidden.
+    factor, shift : ndarray of float64
+        Exponentials of the tables and what was taken off them, see :func:`linear_tables`.
+    """
+
+    node: F64
+    factor: F64
+    shift: F64
+
+
+class ChainSums(NamedTuple):
+    """Where summed marginals go.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (V * c,)
+        Added to in place.
+    tables : ndarray of float64
+        Laid out as the factors; added to in place, unless all edges share one table.
+    left, right : ndarray of float64, shape (edges, c)
+        Written row by row when they do: the marginals of the table are ``left' right * factor``.
+    """
+
+    node: F64
+    tables: F64
+    left: F64
+    right: F64
+
+
+class Vectors(NamedTuple):
+    """Vectors of the variables of one example, c numbers each; see the module.
+
+    Parameters
+    ----------
+    unary, alpha, beta : ndarray of float64, shape (at least n * c,)
+        ``exp(node_t - max)``, and the scaled forward and backward vectors.
+    sent : ndarray of float64, shape (at least n * c,)
+        ``unary * beta``.
+    norm : ndarray of float64, shape (at least n,)
+        The sums that forward vectors were divided by.
+    """
+
+    unary: F64
+    alpha: F64
+    beta: F64
+    sent: F64
+    norm: F64
 
 
 def linear_tables(tables: F64, rows: slice | I64, shift: F64, factor: F64) -> None:
@@ -73,10 +148,8 @@ def exponentials(node: F64, first: int, c: int, out: F64, at: int) -> tuple[floa
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def forward(
-    link: I64, c: int, lo: int, hi: int, node: F64, factor: F64, shift: F64, unary: F64, alpha: F64, norm: F64
-) -> float:
-    """Fill ``unary``, ``alpha`` and its scales ``norm`` of variables lo..hi-1; return log Z.
+def forward(chains: Chains, lo: int, hi: int, scores: ChainScores, vectors: Vectors) -> float:
+    """Fill ``unary``, ``alpha`` and ``norm`` of variables lo..hi-1; return log Z.
 
     With the module's ``F`` and ``u``::
 
@@ -84,39 +157,23 @@ def forward(
         alpha_t = (alpha_{t-1} F) * u_t / norm_t
         log Z = sum_t log norm_t + max node_t + shift of the edge before t
 
-    Parameters
-    ----------
-    link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts in ``factor``, -1 at the end of a chain.
-    c : int
-        Number of states of every variable.
-    lo, hi : int
-        First variable of the example, and the one after its last.
-    node : ndarray of float64, shape (V * c,)
-        Unary scores; ``-inf`` is forbidden.
-    factor, shift : ndarray of float64
-        Exponentials of the tables and what was taken off them, see :func:`linear_tables`.
-    unary, alpha : ndarray of float64, shape (at least (hi - lo) * c,)
-        Written: ``exp(node_t - max)``, and the forward vectors, scaled to sum 1.
-    norm : ndarray of float64, shape (at least hi - lo,)
-        Written: the sums that forward vectors were divided by.
-
     Returns
     -------
     float
         ``-inf``: there is no labelling; ``nan``: a number is too small for this kernel.
     """
+    c, link, factor, alpha = chains.c, chains.link, scores.factor, vectors.alpha
     total, wide = 0.0, False
     for v in range(lo, hi):
         at = (v - lo) * c
-        top, far = exponentials(node, v * c, c, unary, at)
+        top, far = exponentials(scores.node, v * c, c, vectors.unary, at)
         if top == -np.inf:
             return top
         wide |= far
-        row, own = alpha[at : at + c], unary[at : at + c]
+        row, own = alpha[at : at + c], vectors.unary[at : at + c]
         if v > lo and link[v - 1] >= 0:
             base, before = link[v - 1], at - c
-            total += shift[base // (c * c)]
+            total += scores.shift[base // (c * c)]
             row[:] = 0.0
             for s in range(c):
                 weight, table = alpha[before + s], factor[base + s * c : base + (s + 1) * c]
@@ -131,29 +188,20 @@ def forward(
             summed += row[t]
         if summed == 0.0:
             return np.nan if wide or np.isnan(total) else -np.inf
-        norm[v - lo] = summed
+        vectors.norm[v - lo] = summed
         wide |= scaled(alpha, at, c, summed)
         total += top + np.log(summed)
     return np.nan if wide else total
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def backward(link: I64, c: int, lo: int, hi: int, factor: F64, unary: F64, beta: F64, sent: F64) -> bool:
-    """Fill ``beta``, and ``sent = unary * beta``, of variables lo..hi-1; return whether a number is too small.
+def backward(chains: Chains, lo: int, hi: int, factor: F64, vectors: Vectors) -> bool:
+    """Fill ``beta`` and ``sent`` of variables lo..hi-1, after :func:`forward`; return whether a number is too small.
 
     ``beta_{t-1} = F (u_t * beta_t)``, scaled to maximum 1, and 1 at the end of a chain.  These scales are not kept:
     marginals are normalised anyway.
-
-    Parameters
-    ----------
-    link, c, lo, hi, factor
-        As for :func:`forward`.
-    unary : ndarray of float64, shape (at least (hi - lo) * c,)
-        What :func:`forward` wrote.
-    beta, sent : ndarray of float64, shape (at least (hi - lo) * c,)
-        Written.
     """
-    wide = False
+    c, link, beta, sent, wide = chains.c, chains.link, vectors.beta, vectors.sent, False
     for v in range(hi - 1, lo - 1, -1):
         at = (v - lo) * c
         row, out = beta[at : at + c], sent[at : at + c]
@@ -169,40 +217,34 @@ def backward(link: I64, c: int, lo: int, hi: int, factor: F64, unary: F64, beta:
                 top = max(top, summed)
             wide |= scaled(beta, at, c, top)
         for s in range(c):
-            out[s] = unary[at + s] * row[s]
+            out[s] = vectors.unary[at + s] * row[s]
     return wide
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def add_edge(
-    alpha: F64, before: int, scale: float, factor: F64, base: int, c: int, sent: F64, at: int, out: F64
-) -> None:
-    """Add the marginals of an edge, ``scale * alpha[before + s] * F[s, t] * sent[at + t]``, to its table in ``out``.
+def add_edge(vectors: Vectors, at: int, c: int, scale: float, factor: F64, base: int, out: F64) -> None:
+    """Add the marginals of an edge, ``scale * alpha[at - c + s] * F[s, t] * sent[at + t]``, to its table in ``out``.
 
     Parameters
     ----------
-    alpha : ndarray of float64
-        Forward vectors; that of the edge's first variable starts at ``before``.
-    before : int
-        See ``alpha``.
+    vectors : Vectors
+        That of the edge's second variable starts at ``at``.
+    at : int
+        See ``vectors``.
+    c : int
+        Number of states.
     scale : float
         Weight of the example over what normalises the edge's marginal.
     factor : ndarray of float64
         Exponentials of tables; that of the edge starts at ``base``.
     base : int
         See ``factor``.
-    c : int
-        Number of states.
-    sent : ndarray of float64
-        ``unary * beta``; that of the edge's second variable starts at ``at``.
-    at : int
-        See ``sent``.
     out : ndarray of float64
         Laid out as ``factor``; added to in place.
     """
-    after = sent[at : at + c]
+    after = vectors.sent[at : at + c]
     for s in range(c):
-        weight, entry = scale * alpha[before + s], base + s * c
+        weight, entry = scale * vectors.alpha[at - c + s], base + s * c
         row, table = out[entry : entry + c], factor[entry : entry + c]
         for t in range(c):
             row[t] += weight * table[t] * after[t]
@@ -210,90 +252,85 @@ def add_edge(
 
 @njit(cache=True, nogil=True)
 def expect_chains(
-    var_ptr: I64,
-    link: I64,
-    c: int,
-    node: F64,
-    factor: F64,
-    shift: F64,
-    examples: I64,
-    coef: F64,
-    shared: bool,
-    out_node: F64,
-    out_tables: F64,
-    left: F64,
-    right: F64,
-    log_z: F64,
+    chains: Chains, scores: ChainScores, examples: I64, coef: F64, shared: bool, sums: ChainSums, log_z: F64
 ) -> int:
     """Add ``coef_k`` times the marginals of each listed example; write log Z (without constant).
 
-    Marginals are ``P_t = alpha_t * beta_t / total`` with ``total`` their sum, those of edges
-    ``alpha_{t-1} F sent_t / (norm_t total)``, for ``norm_t total`` is the sum of these products.
-
     Parameters
     ----------
-    var_ptr : ndarray of int64, shape (B + 1,)
-        Variables of each example.
-    link : ndarray of int64, shape (V,)
-        Where the table between a variable and the next starts, -1 at the end of a chain.
-    c : int
-        Number of states of every variable.
-    node : ndarray of float64, shape (S,)
-        Unary scores, ``-inf`` at states that masks rule out.
-    factor, shift : ndarray of float64
-        Exponentials of the tables and what was taken off them, see :func:`linear_tables`.
+    chains : Chains
+    scores : ChainScores
     examples : ndarray of int64, shape (n,)
         The examples.
     coef : ndarray of float64, shape (n,)
         Weight of each.
     shared : bool
-        There is one table, and its marginals are ``left' right * factor``; otherwise they are added to ``out_tables``.
-    out_node : ndarray of float64, shape (S,)
-        Added to in place.
-    out_tables : ndarray of float64
-        Laid out as ``factor``; added to in place, unless ``shared``.
-    left, right : ndarray of float64, shape (edges, c)
-        Written row by row when ``shared``.
+        Whether all edges share one table.
+    sums : ChainSums
     log_z : ndarray of float64, shape (n,)
         nan for examples that this kernel does not take, and leaves alone; -inf for those without a labelling.
 
     Returns
     -------
     int
-        Rows written.
+        Rows written to ``left`` and ``right``.
     """
     longest, edges = 1, 0
     for k in range(len(examples)):
-        longest = max(longest, var_ptr[examples[k] + 1] - var_ptr[examples[k]])
-    unary, alpha, beta = np.empty(longest * c), np.empty(longest * c), np.empty(longest * c)
-    sent, norm = np.empty(longest * c), np.empty(longest)
-    unary, alpha, beta, sent, norm = borrow(unary), borrow(alpha), borrow(beta), borrow(sent), borrow(norm)
-    link, node, factor, shift = borrow(link), borrow(node), borrow(factor), borrow(shift)
-    out_node, out_tables, left, right = borrow(out_node), borrow(out_tables), borrow(left), borrow(right)
+        longest = max(longest, chains.var_ptr[examples[k] + 1] - chains.var_ptr[examples[k]])
+    size = longest * chains.c
+    vectors = Vectors(np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(longest))
     for k in range(len(examples)):
-        lo, hi = var_ptr[examples[k]], var_ptr[examples[k] + 1]
-        log_z[k] = forward(link, c, lo, hi, node, factor, shift, unary, alpha, norm)
-        if not np.isfinite(log_z[k]):
-            continue
-        if backward(link, c, lo, hi, factor, unary, beta, sent):
-            log_z[k] = np.nan
-            continue
-        for v in range(lo, hi):
-            at, total = (v - lo) * c, 0.0
-            for s in range(at, at + c):  # in place: edges need alpha and sent only
-                beta[s] *= alpha[s]
-                total += beta[s]
-            scale = coef[k] / total
-            for s in range(c):
-                out_node[v * c + s] += scale * beta[at + s]
-            if v == lo or link[v - 1] < 0:
-                continue
-            scale /= norm[v - lo]  # the products of an edge sum up to norm * total
-            if shared:
-                for s in range(c):
-                    left[edges, s] = scale * alpha[at - c + s]
-                    right[edges, s] = sent[at + s]
-                edges += 1
-            else:
-                add_edge(alpha, at - c, scale, factor, link[v - 1], c, sent, at, out_tables)
+        log_z[k], edges = expect_chain(chains, scores, examples[k], coef[k], shared, sums, vectors, edges)
     return edges
+
+
+@njit(cache=True, nogil=True)
+def expect_chain(
+    chains: Chains, scores: ChainScores, example: int, coef: float, shared: bool, sums: ChainSums, vectors: Vectors,
+    edges: int,
+) -> tuple[float, int]:  # fmt: skip
+    """Add the weighted marginals of one example; return log Z and how many rows are written to ``left`` and ``right``.
+
+    Marginals are ``P_t = alpha_t * beta_t / total`` with ``total`` their sum, those of edges
+    ``alpha_{t-1} F sent_t / (norm_t total)``, for ``norm_t total`` is the sum of these products.
+
+    Parameters
+    ----------
+    chains, scores, coef, shared, sums
+        As for :func:`expect_chains`.
+    example : int
+        The example.
+    vectors : Vectors
+        Work space.
+    edges : int
+        Rows written so far.
+    """
+    # the caller holds the vectors: what a kernel made itself must not be borrowed within it
+    chains, scores, sums, vectors = borrow(chains), borrow(scores), borrow(sums), borrow(vectors)
+    c, alpha, beta = chains.c, vectors.alpha, vectors.beta
+    lo, hi = chains.var_ptr[example], chains.var_ptr[example + 1]
+    log_z = forward(chains, lo, hi, scores, vectors)
+    if not np.isfinite(log_z):
+        return log_z, edges
+    if backward(chains, lo, hi, scores.factor, vectors):
+        return np.nan, edges
+    for v in range(lo, hi):
+        at, total = (v - lo) * c, 0.0
+        for s in range(at, at + c):  # in place: edges need alpha and sent only
+            beta[s] *= alpha[s]
+            total += beta[s]
+        scale = coef / total
+        for s in range(c):
+            sums.node[v * c + s] += scale * beta[at + s]
+        if v == lo or chains.link[v - 1] < 0:
+            continue
+        scale /= vectors.norm[v - lo]  # the products of an edge sum up to norm * total
+        if shared:
+            for s in range(c):
+                sums.left[edges, s] = scale * alpha[at - c + s]
+                sums.right[edges, s] = vectors.sent[at + s]
+            edges += 1
+        else:
+            add_edge(vectors, at, c, scale, scores.factor, chains.link[v - 1], sums.tables)
+    return log_z, edges

@@ -3,7 +3,8 @@
 Numba counts references to arrays with atomic operations whenever one is sliced, unpacked from a tuple or passed
 on, which costs more than the arithmetic of small factors (measured: 50 ns against 4 ns for one table
 look-up).  A borrowed array is the same memory without an owner, so counting it is free.  It is safe inside a
-kernel because the caller holds the arrays until the kernel returns; a borrowed array must never be returned.
+kernel because the caller holds the arrays until the kernel returns; a borrowed array must never be returned.  What a
+kernel made itself must not be borrowed within it: it is freed where its own name is used for the last time.
 
 In Python it returns its argument.
 """
