@@ -164,7 +164,7 @@ class FeatureMap:
         Only these pairs of a (sparse) feature and a joint state have a weight: one unit, no basis, and a block of
         shape ``(n_pairs,)``.
     source : str
-        What the features are, in words for messages: ``"input 'x'"``.
+        A description of the features for messages: ``"input 'x'"``.
     """
 
     name: str
@@ -210,7 +210,7 @@ class FeatureMap:
 
     @cached_property
     def _few(self) -> bool:
-        """Whether an entry for every factor of every example takes no memory to speak of."""
+        """Whether an entry for every factor of every example takes little memory."""
         return self.n_factors <= FEW_FACTORS
 
     @cached_property
