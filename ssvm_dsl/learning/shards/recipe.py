@@ -11,12 +11,12 @@ import numpy as np
 from ssvm_dsl.array_types import F64, I64
 from ssvm_dsl.compiler import Grounded
 from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.need import Guarantee
 from ssvm_dsl.learning.driver.accuracy import Excess
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem

@@ -191,11 +191,11 @@ class Knots(Model):
 def test_what_shards_cannot_do_is_refused_with_what_to_do():
     X, Y = tagged()
     stream = {"executor": "stream", "risk": "log", "trainer": "lbfgs"}
-    with pytest.raises(TrainingError, match="trainer 'bcfw' works on examples .* lbfgs"):
+    with pytest.raises(TrainingError, match=r"trainer 'bcfw' works on examples .* lbfgs"):
         StructuredSVM(Tagger, executor="stream").fit(X, Y)
     with pytest.raises(TrainingError, match="latent variables"):
         StructuredSVM(Hidden, executor="stream", trainer="bundle").fit(X, Y)
-    with pytest.raises(TrainingError, match="PLiF.* learns from all examples at once"):
+    with pytest.raises(TrainingError, match=r"PLiF.* learns from all examples at once"):
         StructuredSVM(Knots, **stream).fit([np.zeros((2, 2))] * 4, [[0, 1]] * 4)
     with pytest.raises(PluginError, match="no executor 'cluster'"):
         StructuredSVM(Tagger, executor="cluster").fit(X, Y)

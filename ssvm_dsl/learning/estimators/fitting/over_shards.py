@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.inference.blas_threads import one_blas_thread
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.threads import Threads
-from ssvm_dsl.learning.driver.blas_threads import one_blas_thread
 from ssvm_dsl.learning.driver.cost_estimate import CostEstimate
 from ssvm_dsl.learning.driver.interrupts import follows_an_interrupt
 from ssvm_dsl.learning.estimator import clone
