@@ -31,8 +31,6 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.driver.validation import Validation
-from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
@@ -42,6 +40,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
     LatentOptions,
     LatentRun,
@@ -57,7 +56,7 @@ from ssvm_dsl.learning.estimators.fitting.latent import (
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import Predictor
-from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
+from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
@@ -225,7 +224,7 @@ class Learner(Predictor):
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
                 unit=self._unit(problem), start=start, callbacks=listeners,
                 checkpoint=self._checkpoint(problem, target, spec, options, start),
-                validation=self._validation(grounded, fit.held_out, deadline), deadline=deadline,
+                validation=validation_of(self, grounded, fit.held_out, deadline), deadline=deadline,
             )  # fmt: skip
         fit.times.add(deadline.spent - begun, progress)
         return progress
@@ -432,27 +431,6 @@ class Learner(Predictor):
         facts |= {} if start is None else {"weights to start from": start}
         facts |= target.facts
         return Checkpoint(Path(self.checkpoint), fingerprint(problem, facts), self.checkpoint_seconds)
-
-    def _validation(self, grounded: Grounded | ShardedData, held_out: Any, deadline: Deadline) -> Validation | None:
-        """Return what watches the score on held-out examples, if there are any."""
-        if held_out is None:
-            return None
-        probe = clone(self)
-        probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
-        scorer = scorer_of(probe)
-
-        def score(w: F64) -> float:
-            probe.coef_ = w
-            return scorer(probe, *held_out)
-
-        probe._deadline = deadline
-        try:
-            score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
-        except DataError as err:
-            raise err.of("validation") from err.__cause__
-        except OutOfTime:
-            pass  # the fit ends before it asks for a score
-        return Validation(score, self.patience)
 
     @contextmanager
     def _listeners(self, estimate: CostEstimate) -> Iterator[list[Callback]]:

@@ -13,7 +13,7 @@ from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.learning.objective import lam_of, regularized_risk
 from ssvm_dsl.learning.shards.learnt import join_learnt, learns
-from ssvm_dsl.learning.shards.parts import Part
+from ssvm_dsl.learning.shards.parts import DataPart
 from ssvm_dsl.learning.shards.problem import ShardedProblem, no_examples
 from ssvm_dsl.learning.shards.recipe import (
     LearningShard,
@@ -82,7 +82,7 @@ def open_executor(name: str, options: dict[str, Any] | None) -> ShardExecutor:
 
 
 def shard_problem(
-    executor: ShardExecutor, parts: list[Part], learner: ShardLearner, declaration: Declaration, strength: Strength
+    executor: ShardExecutor, parts: list[DataPart], learner: ShardLearner, declaration: Declaration, strength: Strength
 ) -> tuple[ShardedProblem, ShardedData]:
     """Return the training problem of all parts, and what their features learnt.
 
@@ -90,7 +90,7 @@ def shard_problem(
     ----------
     executor : ShardExecutor
         It is started here.
-    parts : list of Part
+    parts : list of DataPart
     learner : ShardLearner
         An estimator that can be pickled.
     declaration : Declaration

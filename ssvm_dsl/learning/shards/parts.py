@@ -53,13 +53,13 @@ class PartitionedDataset:
         """Return the number of parts."""
         return len(self.parts)
 
-    def part(self, number: int) -> Part:
+    def part(self, number: int) -> DataPart:
         """Return one part."""
-        return Part(number, self.parts[number], self.load)
+        return DataPart(number, self.parts[number], self.load)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DataPart:
     """One part of the data, before it is read.
 
     Parameters
@@ -101,7 +101,7 @@ class Part:
         return X, Y, found[2] if len(found) == 3 else None
 
 
-def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[Part]:
+def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[DataPart]:
     """Return lists of examples cut into parts of nearly equal length, in order."""
     if isinstance(X, PartitionedDataset):
         if Y is not None or sample_weight is not None:
@@ -111,7 +111,7 @@ def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[Part]:
     parts = []
     for number, (lo, hi) in enumerate(pairwise(bounds)):
         weight = None if sample_weight is None else sample_weight[lo:hi]
-        parts.append(Part(number, (X[lo:hi], Y[lo:hi], weight), tuple, lo))
+        parts.append(DataPart(number, (X[lo:hi], Y[lo:hi], weight), tuple, lo))
     return parts
 
 

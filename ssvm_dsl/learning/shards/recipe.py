@@ -20,7 +20,7 @@ from ssvm_dsl.learning.driver.accuracy import Excess
 from ssvm_dsl.learning.driver.checkpoint import fingerprint
 from ssvm_dsl.learning.driver.evaluations import proved
 from ssvm_dsl.learning.risks.kinds import Problem
-from ssvm_dsl.learning.shards.parts import Part
+from ssvm_dsl.learning.shards.parts import DataPart
 
 
 class ShardLearner(Protocol):
@@ -56,12 +56,12 @@ class LearningShard:
     ----------
     key : str
     learner : ShardLearner
-    part : Part
+    part : DataPart
     """
 
     key: str
     learner: ShardLearner
-    part: Part
+    part: DataPart
 
     def open(self) -> Learnt:
         """Read the examples, check them, and let fitted features learn."""
@@ -70,7 +70,7 @@ class LearningShard:
         return Learnt(grounded.fitted, grounded.n_examples)
 
 
-def _laid(learner: ShardLearner, part: Part, fitted: Any) -> tuple[Grounded, Any]:
+def _laid(learner: ShardLearner, part: DataPart, fitted: Any) -> tuple[Grounded, Any]:
     """Return the model laid over the examples of a part, and their weights; errors say which part."""
     try:
         return learner._shard_data(*part.read(), fitted)
@@ -91,14 +91,14 @@ class TrainingShard:
     ----------
     key : str
     learner : ShardLearner
-    part : Part
+    part : DataPart
     fitted : mapping
         What the features of all shards learnt together.
     """
 
     key: str
     learner: ShardLearner
-    part: Part
+    part: DataPart
     fitted: dict[str, dict[str, Any]]
 
     def open(self) -> OpenShard:
