@@ -224,7 +224,7 @@ class Learner(Predictor):
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
                 unit=self._unit(problem), start=start, callbacks=listeners,
                 checkpoint=self._checkpoint(problem, target, spec, options, start),
-                validation=validation_of(self, grounded, fit.held_out, deadline), deadline=deadline,
+                validation=validation_of(self, grounded, fit.held_out, self.patience, deadline), deadline=deadline,
             )  # fmt: skip
         fit.times.add(deadline.spent - begun, progress)
         return progress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +12,17 @@ from ssvm_dsl.errors import DataError, OutOfTime
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.learning.driver.validation import Validation
 from ssvm_dsl.learning.estimator import clone
+from ssvm_dsl.learning.estimators.predictor import Predictor
 from ssvm_dsl.learning.estimators.scoring import scorer_of
 from ssvm_dsl.learning.shards.fit import ShardedData
 
-if TYPE_CHECKING:
-    from ssvm_dsl.learning.estimators.base import Learner
-
 
 def validation_of(
-    learner: Learner, grounded: Grounded | ShardedData, held_out: Any, deadline: Deadline
+    learner: Predictor, grounded: Grounded | ShardedData, held_out: Any, patience: int, deadline: Deadline
 ) -> Validation | None:
     """Return what watches the score of a learner on held-out examples, if there are any.
+
+    ``patience`` is the number of looks without a better score that end the fit.
 
     Raises
     ------
@@ -46,4 +46,4 @@ def validation_of(
         raise err.of("validation") from err.__cause__
     except OutOfTime:
         pass  # the fit ends before it asks for a score
-    return Validation(score, learner.patience)
+    return Validation(score, patience)
