@@ -15,7 +15,7 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
     return (
         ExecutorSpec(
             "processes",
-            "ssvm_executors.processes:Processes",
+            "ssvm_executors.processes:WorkerProcesses",
             "processes of this machine, each with shards of its own",
             options=(
                 Option("workers", None, "number of processes; None: the processors this one may use", int, least=1,
@@ -25,7 +25,7 @@ def ssvm_executors() -> Iterable[ExecutorSpec]:
         ),
         ExecutorSpec(
             "stream",
-            "ssvm_executors.stream:Stream",
+            "ssvm_executors.stream:ShardStream",
             "this process, one shard after the other: memory for one, which is read again in each pass",
             options=(
                 Option("shards", 8, "into how many shards a list of examples is cut", int, least=1),

@@ -28,7 +28,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 Call = tuple[int, tuple[Any, ...]]
 
 
-class Processes:
+class WorkerProcesses:
     """A process for each worker.
 
     Parameters

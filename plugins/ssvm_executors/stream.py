@@ -12,7 +12,7 @@ from typing import Any
 from ssvm_dsl.plugin_api import OpenShards, Shard, ShardFunction, pause
 
 
-class Stream:
+class ShardStream:
     """One process that reads shards again and again.
 
     Parameters
