@@ -93,6 +93,10 @@ class SparseRows:
         data, indices = matrix.data.astype(np.float64, copy=False), matrix.indices.astype(np.int32, copy=False)
         return cls(data, indices, matrix.indptr.astype(np.int64), int(matrix.shape[1]))
 
+    def read_columns(self, indices: I32) -> None:
+        """Read the columns from another array of the same content from now on."""
+        object.__setattr__(self, "indices", indices)
+
 
 @dataclass(frozen=True, eq=False)
 class ObservedPairs:
