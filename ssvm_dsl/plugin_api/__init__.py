@@ -14,16 +14,6 @@ from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
-from ssvm_dsl.plugin_api.kinds.executors import (
-    NotOpen,
-    OpenShards,
-    Shard,
-    ShardExecutor,
-    ShardFunction,
-    answer,
-    answer_if_open,
-    forget,
-)
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
@@ -49,7 +39,6 @@ from ssvm_dsl.plugin_api.specs import (
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
-    ExecutorSpec,
     LossSpec,
     RiskForm,
     RiskSpec,
@@ -96,7 +85,6 @@ __all__ = [
     "ExampleAnswer",
     "ExampleSession",
     "Executor",
-    "ExecutorSpec",
     "ExplainingKind",
     "GradientRisk",
     "IncrementalTrainer",
@@ -106,9 +94,7 @@ __all__ = [
     "MessageProblem",
     "MessageSession",
     "MixtureProblem",
-    "NotOpen",
     "Objective",
-    "OpenShards",
     "Option",
     "PlainExample",
     "PlaneRisk",
@@ -124,9 +110,6 @@ __all__ = [
     "RiskSpec",
     "Screen",
     "Session",
-    "Shard",
-    "ShardExecutor",
-    "ShardFunction",
     "SizedKind",
     "StartingKind",
     "StopRule",
@@ -142,11 +125,8 @@ __all__ = [
     "TrainingEvent",
     "Value",
     "Verdict",
-    "answer",
     "answer_each",
-    "answer_if_open",
     "bytes_text",
-    "forget",
     "hookimpl",
     "k_best_of",
     "loading",

@@ -9,7 +9,6 @@ from ssvm_dsl.plugin_api.specs import (
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
-    ExecutorSpec,
     LossSpec,
     RiskSpec,
     Spec,
@@ -24,7 +23,6 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_losses": LossSpec,
     "ssvm_constraints": ConstraintSpec,
     "ssvm_bridges": BridgeSpec,
-    "ssvm_executors": ExecutorSpec,
     "ssvm_commands": CommandSpec,
 }
 

@@ -14,10 +14,9 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.ir.solution import Solution, add_labels, add_marginals
 from ssvm_dsl.ir.theta import Theta
-from ssvm_dsl.scoring.batch import Pouring, Sizes, padded_places
+from ssvm_dsl.scoring.batch import Pouring, Sizes
 from ssvm_dsl.scoring.laid import Laid
 from ssvm_dsl.scoring.questions import Truth
-from ssvm_dsl.scoring.templates import Template
 
 
 class ScoredAnswers:
@@ -106,12 +105,12 @@ class ScoredAnswers:
         known = {one.name: one for one in layout.declaration.own_labels}
         if label not in known:
             raise OptionError(f"no label '{label}'; the labels are {', '.join(known)}")
-        template = Template.of_label(known[label])
+        template = self._laid.label_template(known[label])
         if width is None:
             masked = [sizes.kept.get(axis.name) for axis in template.axes]
             own = template.sizes(sizes.known, sizes.n).max(axis=0, initial=0).tolist()
             width = tuple(size if mask is None else mask.shape[1] for size, mask in zip(own, masked, strict=True))
-        at = padded_places(template, sizes, width)
+        at = sizes.places(template, width)
         mine = states[..., layout.variables(known[label])]
         out = np.full((*states.shape[:-1], sizes.n * int(np.prod(width, dtype=np.int64))), fill, dtype=np.int64)
         out[..., slice(None) if at is None else at] = mine

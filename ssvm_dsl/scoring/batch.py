@@ -16,6 +16,7 @@ of a sentence.  Of padded scores of steps, such as ``chain(y)``, the entry of th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -30,10 +31,6 @@ from ssvm_dsl.lang.arrays import NotNumbers, as_floats, describe, real_array
 from ssvm_dsl.scoring.templates import Template
 
 PADDED, PACKED, LIST, TIED = "padded", "packed", "list", "tied"
-
-#: Places of padded scores that are kept for batches of the same lengths.
-MOST_PLACES = 64
-
 
 @dataclass(frozen=True, eq=False)
 class Poured:
@@ -141,8 +138,14 @@ class Sizes:
 
     def __init__(self, n: int, known: dict[str, I64], kept: dict[str, Bools]) -> None:
         self.n, self.known, self.kept = n, known, kept
-        key = [(name, size.tobytes()) for name, size in sorted(known.items())]
-        self.key = (n, tuple(key), tuple((name, mask.shape, mask.tobytes()) for name, mask in sorted(kept.items())))
+        self._places: dict[tuple[str, tuple[int, ...]], I64 | None] = {}
+
+    def places(self, template: Template, widths: tuple[int, ...]) -> I64 | None:
+        """Return :func:`padded_places` of a template, kept for the next time."""
+        key = (f"{template.target.kind} {template.name}", widths)
+        if key not in self._places:
+            self._places[key] = padded_places(template, self, widths)
+        return self._places[key]
 
 
 def padded_places(template: Template, sizes: Sizes, widths: tuple[int, ...]) -> I64 | None:
@@ -196,11 +199,9 @@ class Pouring:
     ----------
     poured : Poured
     sizes : Sizes
-    places : dict
-        Those of padded arrays that were met before.
     """
 
-    def __init__(self, poured: Poured, sizes: Sizes, places: dict[Any, I64 | None]) -> None:
+    def __init__(self, poured: Poured, sizes: Sizes) -> None:
         self.poured, self.template, self.n = poured, poured.template, sizes.n
         self.n_factors = 1
         if poured.form == TIED:
@@ -209,23 +210,23 @@ class Pouring:
         self.n_factors, self.ptr = int(counts.sum()), pointers(counts)
         self.at: I64 | None = None
         if poured.form == PADDED:
-            self.at = self._padded(sizes, places)
+            self.at = self._padded(sizes)
         elif poured.form == PACKED:
             self._check_packed()
         else:
             self._check_list(sizes)
 
-    def _padded(self, sizes: Sizes, places: dict[Any, I64 | None]) -> I64 | None:
+    def of(self, poured: Poured) -> Pouring:
+        """Return the same for other scores of the same shape."""
+        made = copy(self)
+        made.poured = poured
+        return made
+
+    def _padded(self, sizes: Sizes) -> I64 | None:
         values, template = self.poured.values, self.template
         if len(values) != self.n:
             raise DataError(scores_of(template), expected=f"{self.n} examples", found=describe(values))
-        widths = values.shape[1 : 1 + len(template.axes)]
-        key = (template.name, widths, sizes.key)
-        if key not in places:
-            if len(places) >= MOST_PLACES:
-                places.clear()
-            places[key] = padded_places(template, sizes, widths)
-        return places[key]
+        return sizes.places(template, values.shape[1 : 1 + len(template.axes)])
 
     def _check_packed(self) -> None:
         if len(self.poured.values) != self.n_factors:
@@ -276,9 +277,7 @@ class Pouring:
         template = self.template
         with np.errstate(invalid="ignore", over="ignore"):
             total = packed.sum()
-        bases = [part.basis for part in template.parts]
-        selects = all(basis is None or ((basis == 0) | (basis == 1)).all() for basis in bases) and len(bases) == 1
-        selects = selects and (bases[0] is None or (np.count_nonzero(bases[0], axis=1) == 1).all())
+        selects = template.selects
         if not (np.isfinite(total) or (total == -np.inf and selects)):
             wrong = np.isnan(packed) | (packed == np.inf)
             if not selects:

@@ -23,7 +23,7 @@ from ssvm_dsl.ir.program import Group, Program
 from ssvm_dsl.ir.theta import Theta
 from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.lang.outputs.agreements import FactorTerm
-from ssvm_dsl.lang.outputs.labels import Target
+from ssvm_dsl.lang.outputs.labels import Label, Target
 from ssvm_dsl.scoring.templates import Template
 
 #: Bytes that a laid model may keep of what is prepared for it.
@@ -110,6 +110,7 @@ class Laid:
     settled: bool = True
     opened: dict[Hashable, Any] = field(default_factory=dict)
     n_kept: float = 0.0
+    _of_labels: dict[str, Template] = field(default_factory=dict)
 
     @property
     def program(self) -> Program:
@@ -117,9 +118,15 @@ class Laid:
         return self.parameters.program
 
     def reserve(self, n_bytes: float) -> bool:
-        """Count the bytes of an entry of ``opened``; return whether it fits."""
+        """Count bytes of what is to be kept in ``opened``; return whether there is room."""
         self.n_kept += n_bytes
         return self.n_kept <= KEPT_BYTES
+
+    def label_template(self, label: Label) -> Template:
+        """Return the template of one number at each position of a label."""
+        if label.name not in self._of_labels:
+            self._of_labels[label.name] = Template.of_label(label)
+        return self._of_labels[label.name]
 
     def theta(self, scores: Mapping[str, F64]) -> Theta:
         """Return the Theta of scores by template, ``shape (n, width)`` each."""

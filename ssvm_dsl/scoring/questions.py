@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,8 @@ from ssvm_dsl.lang.declaration import Declaration
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.specs import LossSpec
 from ssvm_dsl.registry import registry
-from ssvm_dsl.scoring.batch import Sizes, padded_places
+from ssvm_dsl.scoring.batch import Sizes
 from ssvm_dsl.scoring.laid import Laid
-from ssvm_dsl.scoring.templates import Template
 
 #: The tasks by the words that users write.
 TASKS = {
@@ -54,13 +54,23 @@ class Truth:
 
     Parameters
     ----------
+    declaration : Declaration
+    laid : Laid
     states : ndarray of int32, shape (V,)
-    loss : LossTerm, optional
-        Of the model's loss.
     """
 
+    declaration: Declaration
+    laid: Laid
     states: I32
-    loss: LossTerm | None
+
+    @cached_property
+    def loss(self) -> LossTerm | None:
+        """The model's loss of other labels, if it has one; computed when it is first asked for."""
+        loss, laid = self.declaration.loss, self.laid
+        if loss is None:
+            return None
+        weights = node_weights(loss, laid.examples)
+        return build_loss(loss, laid.layout, laid.examples, self.states, None, _custom, weights)
 
 
 def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Truth:
@@ -90,10 +100,7 @@ def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Tr
         if unknown.any():
             example = int(np.searchsorted(laid.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
             raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
-    if declaration.loss is None:
-        return Truth(states, None)
-    weights = node_weights(declaration.loss, laid.examples)
-    return Truth(states, build_loss(declaration.loss, laid.layout, laid.examples, states, None, _custom, weights))
+    return Truth(declaration, laid, states)
 
 
 def _padded_states(declaration: Declaration, laid: Laid, sizes: Sizes, Y: NDArray[Any]) -> I32:
@@ -102,10 +109,10 @@ def _padded_states(declaration: Declaration, laid: Laid, sizes: Sizes, Y: NDArra
     if len(declaration.labels) != 1:
         expected = "a list of labels: numbers of states in an array are for models of a single plain label"
         raise DataError("truth", expected=expected, found=describe(Y))
-    template = Template.of_label(label)
+    template = laid.label_template(label)
     if len(Y) != sizes.n or Y.ndim != 1 + len(template.axes):
         raise DataError("truth", expected=f"{template.words(tied=False)}, padded", found=describe(Y))
-    at = padded_places(template, sizes, Y.shape[1:])
+    at = sizes.places(template, Y.shape[1:])
     states = Y.ravel() if at is None else Y.ravel()[at]
     wrong = (states < 0) | (states >= label.n_states)
     if wrong.any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from threading import Lock
@@ -33,13 +34,16 @@ from ssvm_dsl.lang.inputs import Edges, Input
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.lang.symbols import Symbol
 from ssvm_dsl.scoring.answers import ScoredAnswers
-from ssvm_dsl.scoring.batch import TIED, Poured, Pouring, Sizes, told_sizes
+from ssvm_dsl.scoring.batch import LIST, TIED, Poured, Pouring, Sizes, told_sizes
 from ssvm_dsl.scoring.laid import Laid, lay
 from ssvm_dsl.scoring.questions import read_truth, require_additive, task_of
 from ssvm_dsl.scoring.templates import templates_of
 
 #: What stands before the name of an axis in the name of the input that tells its size.
 SIZE = "size of "
+
+#: Shapes of arrays, with lengths and masks, whose places are kept.
+MOST_BATCHES = 64
 
 #: Batches of different lengths whose programs are kept.
 MOST_LAID = 256
@@ -93,7 +97,7 @@ class Scorer:
             raise ModelError(self.declaration.name, [("", f"it has {what}")])
         self._bare, self._asked = _without_scores(self.declaration)
         self._laid: OrderedDict[Any, Laid] = OrderedDict()
-        self._places: dict[Any, I64 | None] = {}
+        self._batches: dict[Any, tuple[Laid, Sizes, dict[str, Pouring]]] = {}
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -163,10 +167,7 @@ class Scorer:
         asked = task_of(task, k)
         deadline = Deadline(np.inf if time_limit is None else float(time_limit))
         poured = self._poured(scores)
-        sizes, rows = self._sizes(poured, lengths, mask, data)
-        laid = self._laid_for(poured, sizes, rows, data)
-        sizes = Sizes(sizes.n, laid.examples.sizes, sizes.kept)
-        pourings = {name: Pouring(one, sizes, self._places) for name, one in poured.items()}
+        laid, sizes, pourings = self._batch(poured, lengths, mask, data)
         theta = laid.theta({name: one.packed() for name, one in pourings.items()})
         held = None if truth is None else read_truth(self._bare, laid, sizes, truth)
         known = None if held is None else score_labels(laid.program, theta, held.states)
@@ -204,6 +205,26 @@ class Scorer:
             template = self.templates[missing[0]]
             raise DataError("scores", expected=f"those of '{missing[0]}', {template.words()}", found="none")
         return {name: Poured.read(one, named[name]) for name, one in self.templates.items()}
+
+    def _batch(
+        self, poured: dict[str, Poured], lengths: Any, mask: Any, data: Any
+    ) -> tuple[Laid, Sizes, dict[str, Pouring]]:
+        """Return the model laid over a batch, and how its scores lie; kept for arrays of the same shapes."""
+        key = None if data else _signature(poured, lengths, mask)
+        known = None if key is None else self._batches.get(key)
+        if known is not None:
+            laid, sizes, pourings = known
+            return laid, sizes, {name: one.of(poured[name]) for name, one in pourings.items()}
+        sizes, rows = self._sizes(poured, lengths, mask, data)
+        laid = self._laid_for(poured, sizes, rows, data)
+        sizes = Sizes(sizes.n, laid.examples.sizes, sizes.kept)
+        pourings = {name: Pouring(one, sizes) for name, one in poured.items()}
+        if key is not None:
+            if len(self._batches) >= MOST_BATCHES:
+                self._batches.clear()
+            empty = {name: one.of(replace(one.poured, values=None)) for name, one in pourings.items()}
+            self._batches[key] = laid, sizes, empty
+        return laid, sizes, pourings
 
     def _sizes(
         self, poured: Mapping[str, Poured], lengths: Any, mask: Any, data: Mapping[str, Sequence[Any]] | None
@@ -292,6 +313,19 @@ class Scorer:
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:
     """Return a scorer that a pickle or copy is of; it has met no examples."""
     return Scorer(model, backend=backend, **options)
+
+
+def _signature(poured: Mapping[str, Poured], lengths: Any, mask: Any) -> Any:
+    """Return what the layout of a batch of arrays follows from; ``None`` for lists, which are looked at each time."""
+    if any(one.form == LIST for one in poured.values()):
+        return None
+    parts: list[Any] = [(one.form, one.values.shape) for one in poured.values()]
+    for given in (lengths, mask):
+        named = given if isinstance(given, Mapping) else {"": given}
+        for name, value in named.items():
+            array = None if value is None else np.asarray(value)
+            parts.append(None if array is None else (str(name), array.dtype.str, array.shape, array.tobytes()))
+    return tuple(parts)
 
 
 def _without_scores(declaration: Declaration) -> tuple[Declaration, list[str]]:

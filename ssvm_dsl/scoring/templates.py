@@ -116,7 +116,7 @@ class Template:
         """Numbers of one factor."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Input, ...] | None:
         """The dense inputs that its features are, side by side; ``None`` where they are something else."""
         source = self.symbol.features
@@ -138,6 +138,17 @@ class Template:
         elif target.of_segments:
             basis = in_tables(target, np.eye(prod(target.cards)))
         return (FactorTerm(self.name, target, basis),)
+
+    @cached_property
+    def selects(self) -> bool:
+        """Whether each of its numbers is the score of one joint state, so that it may be ``-inf``."""
+        bases = [part.basis for part in self.parts]
+        if len(bases) > 1:
+            return False
+        return all(
+            basis is None or (bool(np.isin(basis, (0, 1)).all()) and bool((np.count_nonzero(basis, axis=1) == 1).all()))
+            for basis in bases
+        )
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:

@@ -113,6 +113,8 @@ def test_lists_and_padded_tensors_are_the_same():
     lists = {name: [one[0], one[1, :3]] for name, one in case.inputs.items()}
     found = layer(lists, [[0, 2, 1, 1], [2, 0, 1]])
     assert found.item() == pytest.approx(layer(case.inputs, case.truth, **case.more).item())
+    states = [case.truth[0], case.truth[1, :3]]
+    assert layer(lists, states).item() == found.item()
 
 
 def test_positions_in_the_middle_are_left_out():

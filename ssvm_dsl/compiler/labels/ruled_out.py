@@ -28,7 +28,7 @@ def ruled_out_error(examples: Sequence[int], n: int, expected: str, words: Calla
     expected : str
         What the labels of the first one must be.
     words : callable
-        Names the example and the mistake.
+        Says of an example what is wrong.
     """
     lines = [words(examples[0])]
     if len(examples) > 1:

@@ -118,7 +118,7 @@ class PlannedSession(SessionLayer, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """The guarantee of an answer."""
+        """What an answer is worth."""
 
     @property
     def tasks(self) -> frozenset[Task]:

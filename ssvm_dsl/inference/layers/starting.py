@@ -54,12 +54,12 @@ class StartingSession(PlannedSession):
 
     @property
     def plan(self) -> Plan:
-        """The error that explains why there is no backend."""
+        """Which says why there is no backend."""
         return self._plan
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of an answer."""
+        """What an answer is worth."""
         return Guarantee.BOUND
 
     @property

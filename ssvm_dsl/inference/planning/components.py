@@ -145,7 +145,7 @@ def kinds_of(whole: ComponentGroup) -> I64:
 
 
 def one_kind(program: Program) -> bool:
-    """Return whether all components are of one kind, judged by one example of each shape (without masks)."""
+    """Return whether all components are of one kind, as far as one example of each shape tells (masks do not count)."""
     return program.allowed is None and len(np.unique(kinds_of(by_component(program.representatives)))) <= 1
 
 

@@ -1,4 +1,4 @@
-"""Read-only arrays for foreign code."""
+"""What foreign code is shown: arrays that cannot be written through."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ssvm_dsl.errors import DataError, OptionError
+from ssvm_dsl.scoring import Scorer
 
 #: Scores by factor: tensors.
 Scores = dict[str, torch.Tensor]
@@ -55,15 +56,34 @@ def summed(made: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     return {name: np.sum([one[name] for one in made], axis=0) for name in made[0]}
 
 
-def as_states(truth: Any) -> Any:
-    """Return labels as the scorer takes them: an integer tensor becomes an array of states."""
+def plain_label(scorer: Scorer) -> str | None:
+    """Return the only label of a model, if it has just one that is plain: no segments, no pointers."""
+    labels = scorer.declaration.labels
+    return labels[0].name if len(labels) == 1 and not labels[0].pointer else None
+
+
+def as_states(truth: Any, scorer: Scorer) -> Any:
+    """Return labels as the scorer takes them: integer tensors are states of a plain label, padded with -1."""
     if isinstance(truth, torch.Tensor):
         if truth.dtype.is_floating_point or truth.dtype == torch.bool:
             raise DataError("truth", expected="a tensor of whole numbers: states", found=str(truth.dtype))
         return truth.detach().cpu().numpy()
     if isinstance(truth, list | tuple):
+        if plain_label(scorer) is not None and truth and all(isinstance(one, torch.Tensor) for one in truth):
+            sizes = np.max([tuple(one.shape) for one in truth], axis=0).tolist()
+            return as_states(stacked(truth, sizes, -1), scorer)
         return [as_label(one) for one in truth]
     return truth
+
+
+def stacked(parts: Sequence[torch.Tensor], sizes: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """Return tensors as one, the first axes of each filled up to some sizes; gradients flow to all."""
+    made = []
+    for part in parts:
+        short = [size - have for size, have in zip(sizes, part.shape, strict=False)]
+        pads = [pad for amount in reversed([*short, *[0] * (part.dim() - len(short))]) for pad in (0, amount)]
+        made.append(torch.nn.functional.pad(part, pads, value=fill) if any(short) else part)
+    return torch.stack(made)
 
 
 def as_label(one: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from ssvm_dsl import Input
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.scoring import Scorer
-from ssvm_torch.inputs import stacked
+from ssvm_torch.arrays import stacked
 
 #: Fills up labels.
 NO_LABEL = -1

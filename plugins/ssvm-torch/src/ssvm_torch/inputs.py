@@ -12,6 +12,7 @@ import torch
 from ssvm_dsl import Input
 from ssvm_dsl.errors import DataError
 from ssvm_dsl.scoring import Scorer
+from ssvm_torch.arrays import stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +83,3 @@ def _padded(one: Input, value: Any, lengths: dict[str, Any]) -> torch.Tensor:
             lengths[dim.origin.name] = sizes[:, k]
     return stacked(value, sizes.max(axis=0).tolist())
 
-
-def stacked(parts: Sequence[torch.Tensor], sizes: Sequence[int], fill: float = 0.0) -> torch.Tensor:
-    """Return tensors as one, the first axes of each filled up to some sizes; gradients flow to all."""
-    made = []
-    for part in parts:
-        short = [size - have for size, have in zip(sizes, part.shape, strict=False)]
-        pads = [pad for amount in reversed([*short, *[0] * (part.dim() - len(short))]) for pad in (0, amount)]
-        made.append(torch.nn.functional.pad(part, pads, value=fill) if any(short) else part)
-    return torch.stack(made)

@@ -11,7 +11,7 @@ import torch
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.scoring import ScoredAnswers, Scorer
-from ssvm_torch.arrays import Scores, as_mask, as_states, to_arrays
+from ssvm_torch.arrays import Scores, as_mask, as_states, plain_label, to_arrays
 from ssvm_torch.inputs import Batch, read_inputs
 from ssvm_torch.risks import RISKS, Expected, Question, Risk, reduced
 from ssvm_torch.sampling import draw
@@ -104,7 +104,7 @@ class StructuredLayer(torch.nn.Module):
         elif batch.lengths:
             asked["lengths"] = batch.lengths
         if truth is not None:
-            asked["truth"] = as_states(truth)
+            asked["truth"] = as_states(truth, self.scorer)
         return Question(self.scorer, list(scores), asked), scores
 
     def _answer(self, question: Question, scores: Scores, **more: Any) -> ScoredAnswers:
@@ -129,8 +129,8 @@ class StructuredLayer(torch.nn.Module):
         ----------
         inputs : Tensor, list of Tensor, or mapping of these by the name of the input
             Padded, or a list with a tensor for each example.
-        truth : integer Tensor, or list of labels
-            States, padded as the inputs are; or labels as ``StructuredSVM.fit`` takes them.
+        truth : integer Tensor, list of these, or list of labels
+            States, padded or one tensor for each example; or labels as ``StructuredSVM.fit`` takes them.
         mask : bool Tensor, shape (B, width), optional
             Which positions there are, also in the middle; a dict by axis where several are ragged.
         lengths : integer Tensor, shape (B,), optional
@@ -164,7 +164,7 @@ class StructuredLayer(torch.nn.Module):
         """
         question, scores = self._question(inputs, mask, lengths, data)
         found = self._answer(question, scores)
-        name = self._plain_label
+        name = plain_label(self.scorer)
         if name is None:
             return found.labels
         return torch.from_numpy(found.padded(name, self._width(scores, name)))
@@ -210,7 +210,7 @@ class StructuredLayer(torch.nn.Module):
             No backend has exact marginals.
         """
         question, scores = self._question(inputs, mask, lengths, data)
-        name = self._plain_label
+        name = plain_label(self.scorer)
         if name is None:
             raise OptionError(f"sample: model {self.model.__name__} is not of one plain label")
         return draw(question, to_arrays(scores), name, n, seed, self._width(scores, name))
@@ -259,14 +259,6 @@ class StructuredLayer(torch.nn.Module):
                     raise DataError(f"weights of '{name}'", expected=expected, found=f"shape {tuple(value.shape)}")
                 one.copy_(value)
         return made
-
-    # -- labels -------------------------------------------------------------------------------------------
-
-    @property
-    def _plain_label(self) -> str | None:
-        """The only label, if the model has just one that is plain."""
-        labels = self.scorer.declaration.labels
-        return labels[0].name if len(labels) == 1 and not labels[0].pointer else None
 
     def _width(self, scores: Scores, label: str) -> tuple[int, ...] | None:
         """Return the padded size of the positions of a label, from the scores of its states."""

@@ -17,6 +17,9 @@ from ssvm_torch.arrays import like, to_arrays
 #: The risks: the task, and whether scores are augmented by the loss.
 RISKS = {"margin": ("best", True), "log": ("log_z", False), "softmax-margin": ("log_z", True)}
 
+#: Weights are proportional up to this relative error, of single precision.
+SAME = 2.0**-22
+
 #: The step of a perturbation, in units of the precision and the size of the scores.
 STEP = 2.0**-10
 
@@ -99,7 +102,8 @@ def proportion(coef: NDArray[Any], weights: NDArray[Any]) -> float | None:
     if weights[at] == 0.0:
         return None if coef.any() else 1.0
     factor = float(coef[at] / weights[at])
-    return factor if np.allclose(coef, factor * weights, rtol=1e-7, atol=0.0) else None
+    wanted = factor * weights
+    return factor if (np.abs(coef - wanted) <= SAME * np.abs(wanted)).all() else None
 
 
 class Expected(torch.autograd.Function):

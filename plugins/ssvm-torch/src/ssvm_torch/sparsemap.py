@@ -288,7 +288,8 @@ class SparseMap(torch.nn.Module):
     ) -> torch.Tensor:
         """Return the loss of each example; ``shape (B,)``."""
         chosen = penalised(self.scorer, scores, self.on)
-        question = Question(self.scorer, list(scores), _sizes(mask, lengths, data) | {"truth": as_states(truth)})
+        asked = _sizes(mask, lengths, data) | {"truth": as_states(truth, self.scorer)}
+        question = Question(self.scorer, list(scores), asked)
         found: torch.Tensor = _Loss.apply(question, chosen, self.max_iter, *scores.values())
         return found
 
