@@ -111,7 +111,7 @@ def test_states_are_checked_in_calls_too(tiny):
         tiny.clamp([(-1, 0)])
 
 
-#: Calls that a file may take (77 000 at most when this was written), and each of many factors: numbers are read in bulk.
+#: Calls that a file may take (at most 77 000 when this was written), and each of many factors: numbers come in bulk.
 MOST_CALLS, CALLS_A_FACTOR = 150_000, 4
 
 MISTAKES = [
