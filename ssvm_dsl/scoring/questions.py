@@ -88,7 +88,13 @@ def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Tr
     ------
     DataError
         Names label and example: labels that are not known, or no labels of the model.
+    OptionError
+        The model has latent variables.
     """
+    if declaration.latents:
+        names = ", ".join(one.name for one in declaration.latents)
+        text = f"model {declaration.name} has latent variables ({names}), whose states no truth says"
+        raise OptionError(f"{text}: scores are answered without truth= and augmented=")
     if isinstance(Y, np.ndarray) and Y.dtype.kind in "iu" and Y.ndim:
         states = _padded_states(declaration, laid, sizes, Y)
     else:
@@ -96,8 +102,7 @@ def read_truth(declaration: Declaration, laid: Laid, sizes: Sizes, Y: Any) -> Tr
         states, unknown = found.states, found.unknown
         if laid.layout.agreements:
             unknown = set_auxiliary(laid.layout, laid.examples, states, unknown)
-        unknown = laid.layout.latent if unknown is None else unknown | laid.layout.latent
-        if unknown.any():
+        if unknown is not None and unknown.any():
             example = int(np.searchsorted(laid.layout.var_ptr, int(np.argmax(unknown)), side="right")) - 1
             raise DataError("truth", example=example, expected="labels that are all known", found="one that is not")
     return Truth(declaration, laid, states)

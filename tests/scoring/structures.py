@@ -138,6 +138,27 @@ class Two(Model):
     loss = Hamming(a) + Hamming(b)
 
 
+class Alike(Model):
+    K = Dim(4)
+    x = Input(3)
+    y = Label(K, 2)
+    unary = Factor(y, features=x, per=K)
+    all_ = Factor(cliques(y, [(0, 1, 2, 3)]), form=POTTS, nonneg=True)
+    loss = Hamming(y)
+
+
+class Candidates(Model):
+    T = Dim()
+    may = Input(T, 3)
+    k = Input(1)
+    y = Label(T, 3, allowed=may)
+    extra = Input(T)
+    bonus = Given(y.is_(2), scores=extra)
+    trans = Factor(chain(y), form=[np.eye(3), np.ones((3, 3)) - np.eye(3)])
+    few = AtMost(k, y.is_(1))
+    loss = Hamming(y)
+
+
 Scores = dict[str, Any]
 
 
@@ -319,6 +340,25 @@ def _two(y: Any, s: Scores) -> float:
     return s["top"][b] + sum(s["up"][t, a[t]] + s["both"][t, a[t], b] for t in range(len(a)))
 
 
+def _alike(y: Any, s: Scores) -> float:
+    return sum(s["unary"][t, y[t]] for t in range(4)) + s["all_"][0] * (len(set(y.tolist())) == 1)
+
+
+MAY = [np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]]), np.array([[1, 0, 1], [1, 1, 1]])]
+
+
+def _candidates(size: int) -> Iterator[Any]:
+    may, most = (MAY[0], 2) if size == 3 else (MAY[1], 1)
+    for y in product(range(3), repeat=size):
+        if all(may[t, y[t]] for t in range(size)) and sum(s == 1 for s in y) <= most:
+            yield np.array(y)
+
+
+def _bonus(y: Any, s: Scores) -> float:
+    total = sum(s["bonus"][t] * (y[t] == 2) for t in range(len(y)))
+    return total + sum(s["trans"][t, int(y[t] != y[t + 1])] for t in range(len(y) - 1))
+
+
 STRUCTURES = {
     "chain": Structure(
         Chain, [3, 1, 2], lambda n: {"emit": (n, 3), "trans": (3, 3), "first": (3,)}, _sequences(3), _chain,
@@ -357,6 +397,14 @@ STRUCTURES = {
     "segments": Structure(
         Pieces, [3, 1, 2], lambda n: {"whole": (n, 2, 2), "step": (2, 2), "head": (n, 2), "inside": (n, 2)},
         _segmentations, _pieces, _lengths("T"), tied=("step",),
+    ),
+    "all alike": Structure(
+        Alike, [None, None], lambda n: {"unary": (4, 2), "all_": (1,)},
+        lambda n: (np.array(y) for y in product(range(2), repeat=4)), _alike, lambda sizes: {}, nonneg=("all_",),
+    ),
+    "candidates": Structure(
+        Candidates, [3, 2], lambda n: {"bonus": (n,), "trans": (n - 1, 2)}, _candidates, _bonus, _lengths("T"),
+        data={"may": MAY, "k": [np.array([2.0]), np.array([1.0])]},
     ),
     "two labels": Structure(
         Two, [2, 3], lambda n: {"up": (n, 2), "both": (n, 2, 3), "top": (3,)}, _pairs_of, _two, _lengths("T")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, ZeroOne
+from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Latent, Model, ZeroOne, cross
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError, OptionError
 from ssvm_dsl.scoring import Scorer
 from structures import STRUCTURES, Chain, Pieces, Pixels, Structure, Tags
@@ -179,6 +179,19 @@ def test_losses_that_do_not_add_up_are_refused_by_name():
 
     with pytest.raises(OptionError, match="has no loss"):
         Scorer(Bare).answer({"emit": np.zeros((1, 3))}, truth=[0], augmented=True)
+
+    class Hidden(Model):
+        x = Input(2)
+        h = Latent(2)
+        y = Label(3)
+        emit = Factor(h, features=x)
+        both = Factor(cross(h, y))
+        loss = Hamming(y)
+
+    scores = {"emit": np.zeros((1, 2)), "both": np.arange(6.0).reshape(1, 2, 3)}
+    assert Scorer(Hidden).answer(scores).labels == [2]
+    with pytest.raises(OptionError, match=r"latent variables \(h\), whose states no truth says"):
+        Scorer(Hidden).answer(scores, truth=[0])
 
     class Nothing(Model):
         y = Label(3)
