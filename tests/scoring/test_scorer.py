@@ -142,7 +142,7 @@ def test_marginals_that_nobody_sums_are_refused_by_name():
     scores = {"sim": np.random.default_rng(0).normal(size=(1, 9, 9))}
     with pytest.raises(NoBackendError, match="marginals"):
         Scorer(STRUCTURES["matching"].model).answer(scores, task="marginals")
-    structure, scores, scorer = drawn(AUXILIARY)
+    _, scores, scorer = drawn(AUXILIARY)
     for task in ("log_z", "kbest"):
         with pytest.raises(NoBackendError, match="auxiliary variables would be summed over or listed"):
             scorer.answer(scores, task=task)
