@@ -53,6 +53,7 @@ _HOMES = {
     "ssvm_dsl.learning.estimators.regressor": ("StructuredRegressor",),
     "ssvm_dsl.learning.hmm": ("MaximumLikelihoodHMM",),
     "ssvm_dsl.learning.estimators.path": ("regularization_path",),
+    "ssvm_dsl.learning.shards.parts": ("PartitionedDataset",),
     "ssvm_dsl.learning.tuning.grid": ("grid_scores", "nested_scores"),
 }
 _NAMES, __getattr__ = lazy_names(__name__, _HOMES)
@@ -148,6 +149,7 @@ if TYPE_CHECKING:
     from ssvm_dsl.learning.estimators.regressor import StructuredRegressor as StructuredRegressor
     from ssvm_dsl.learning.estimators.svm import StructuredSVM as StructuredSVM
     from ssvm_dsl.learning.hmm import MaximumLikelihoodHMM as MaximumLikelihoodHMM
+    from ssvm_dsl.learning.shards.parts import PartitionedDataset as PartitionedDataset
     from ssvm_dsl.learning.tuning.grid import grid_scores as grid_scores
     from ssvm_dsl.learning.tuning.grid import nested_scores as nested_scores
     from ssvm_dsl.registry import register as register

@@ -184,6 +184,7 @@ def _cutting_planes() -> list[TrainerSpec]:
             "cutting planes of the whole risk, stabilised, for any convex risk, smooth or not",
             needs=TrainerNeeds(NONE, CONVEX, strongly_convex=True, any_power=True),
             resumable=True,
+            distributes=True,
             aggregates=True,
             n_vectors=60,
             options=(
@@ -236,6 +237,7 @@ def _gradients() -> list[TrainerSpec]:
             "limited-memory quasi-Newton steps for smooth risks, with a certified gap",
             needs=TrainerNeeds(NONE, SMOOTH, tasks=frozenset({Task.MARGINALS}), any_power=True),
             resumable=True,
+            distributes=True,
             options=(Option("memory", 10, "pairs of steps and gradient changes kept", int, least=1),),
         ),
         TrainerSpec(
@@ -244,6 +246,7 @@ def _gradients() -> list[TrainerSpec]:
             "minibatch steps with vanishing noise, for smooth risks and very many examples, with a certified gap",
             needs=TrainerNeeds(NONE, SMOOTH, any_power=True),
             resumable=True,
+            distributes=True,
             options=(
                 Option("batch_size", 32, "examples in a step", int, least=1),
                 Option("step_size", 1.0, "factor of the first step", float, above=0),
@@ -256,6 +259,7 @@ def _gradients() -> list[TrainerSpec]:
             needs=TrainerNeeds(NONE, CONVEX, any_power=True),
             compares_start=True,
             resumable=True,
+            distributes=True,
             options=(
                 Option("batch_size", 32, "examples in a step", int, least=1),
                 Option("step_size", None, _FIRST_STEP, float, above=0, optional=True),

@@ -77,7 +77,7 @@ def ground_constants(
     Parameters
     ----------
     declaration, layout, examples, encoder
-        The model, laid over the batch.
+        The model, grounded on the batch.
     ignored : ndarray of bool, shape (V,), optional
         Variables that are left out.
     scopes_of : callable
@@ -168,7 +168,7 @@ class _Work:
         self._forbid_states(np.flatnonzero(other))
 
     def rule(self, rule: Forbid, scopes: Scopes) -> None:
-        """Rule out what a rule says."""
+        """Rule out the states of a rule."""
         self._refuse_forbidden(rule, scopes)
         scopes, left = self._known(scopes), _left(rule)
         if len(rule.target.table_cards) == 1:
@@ -253,7 +253,7 @@ class _Work:
         )
 
     def _place(self, variable: int) -> str:
-        """Return which variable of its label one is, in words."""
+        """Return the position of a variable in its label, as text."""
         example = owner_of(self.layout.var_ptr, variable)
         for label in self.layout.declaration.labels:
             at = variable - int(self.layout.start(label)[example])

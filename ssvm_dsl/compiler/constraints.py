@@ -35,7 +35,7 @@ NUMBER_BYTES, POSITION_BYTES = 8, 4
 
 
 def lower_constraints(declaration: Declaration, layout: Layout, examples: Examples) -> tuple[ConstraintGroup, ...]:
-    """Return the constraints of a model, laid over the examples.
+    """Return the constraints of a model, grounded on the examples.
 
     Raises
     ------

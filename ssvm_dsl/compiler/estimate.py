@@ -1,4 +1,4 @@
-"""``estimate``: how large a grounded model will be, told before anything is allocated."""
+"""``estimate``: how large a grounded model will be, computed before anything is allocated."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ConstraintEstimate:
     Parameters
     ----------
     name, text : str
-        What it is called, and what it says.
+        Its name and its text.
     n_constraints, n_literals, n_bytes : int
     """
 

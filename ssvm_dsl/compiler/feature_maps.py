@@ -1,4 +1,4 @@
-"""Feature maps: the factored map from weights to scores of each factor template, laid over a batch.
+"""Feature maps: the factored map from weights to scores of each factor template, grounded on a batch.
 
 What a map consists of beside its feature rows follows from the shapes of the examples
 (:mod:`ssvm_dsl.compiler.structure`).
@@ -43,7 +43,7 @@ class GroundedFactors:
     groups : list of Group
         Of those that join two or more variables.
     blocks : tuple of Block
-        The weights, laid end to end.
+        The weights, concatenated.
     shared : dict of Target to int
         Groups whose factors all share one table, by what they join.
     """
@@ -62,16 +62,16 @@ def ground_factors(
     ignored: Bools | None,
     truth: I32 | None,
 ) -> GroundedFactors:
-    """Return the factor templates of a model, laid over a batch.
+    """Return the factor templates of a model, grounded on a batch.
 
     Parameters
     ----------
     declaration, layout, examples, encoder
-        The model, laid over the batch.
+        The model, grounded on the batch.
     ignored : ndarray of bool, shape (V,), optional
         Variables that are left out, with their factors.
     truth : ndarray of int32, shape (V,), optional
-        True states, negative where they are not known: what observed pairs are learnt from.
+        True states, negative if unknown: observed pairs are learnt from them.
     """
     out, blocks = GroundedFactors(), dict[str, Block]()
     for factor in declaration.factors:
@@ -191,7 +191,7 @@ def _feature_map(
 
 
 def _source_words(factor: Factor) -> str:
-    """Return what the features of a factor are, in words: its input, or its own."""
+    """Return a description of the features of a factor: its input, or the factor."""
     if isinstance(factor.features, Input | Attributes):
         return f"input '{factor.features.name}'"
     return f"the features of factor '{factor.name}'"

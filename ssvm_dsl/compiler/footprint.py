@@ -46,7 +46,7 @@ class Meter:
     peak: float = 0.0
 
     def keep(self, n_bytes: float, work: float = 0.0) -> None:
-        """Count something that stays, made with so much work space beside it."""
+        """Count a permanent array, made with additional work space."""
         self.kept += n_bytes
         self.peak = max(self.peak, self.kept + work)
 
@@ -115,7 +115,7 @@ class Footprint:
 
 @dataclass(eq=False)
 class _Sizes:
-    """What the sizes of the factors are counted from."""
+    """The scopes from which sizes of factors are counted."""
 
     examples: Examples
     layout: Layout
@@ -189,7 +189,7 @@ def _priced(term: Cost, sizes: _Sizes) -> float:
 
 
 def _read_bytes(declaration: Declaration, examples: Examples, judged: bool) -> float:
-    """Return the bytes of what reading the examples has made of them: arrays of edges and of sparse rows."""
+    """Return the bytes of arrays made by reading the examples: edges and sparse rows."""
     total = 0.0
     for symbol in declaration.inputs if judged else declaration.scored_inputs:
         if isinstance(symbol, Edges):
@@ -285,7 +285,7 @@ def _source(source: Source, sizes: _Sizes, n_rows: int, n_configs: int, work: fl
 
 
 def _row_bytes(source: Source, sizes: _Sizes, n_rows: int, n_configs: int) -> tuple[float, float]:
-    """Return (bytes of the rows of a source, bytes of what else is held while they are made)."""
+    """Return (bytes of the rows of a source, bytes of temporary arrays)."""
     examples = sizes.examples
     if isinstance(source, Attributes | lang.Hashed):
         (inner,) = source.sources or (source,)

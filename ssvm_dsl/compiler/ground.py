@@ -34,7 +34,7 @@ from ssvm_dsl.memory import SMALL, fitting_share, require_memory, shortage
 
 @dataclass(frozen=True, eq=False)
 class Grounded:
-    """A declaration laid over data.
+    """A declaration grounded on data.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Grounded:
     loss : LossTerm, optional
         When Y was given and the model has a loss.
     n_computed : int, optional
-        The first so many examples have all their features, those of the others are 0; all by default.
+        Number of examples, from the first, with all features; those of the others are 0; all by default.
     kept : KeptProgram, optional
         What is kept for batches of these shapes, where they were met before.
     """
@@ -97,7 +97,7 @@ def ground(
     in_time: bool = False,
     structures: StructureCache | None = None,
 ) -> Grounded:
-    """Return a model laid over data.
+    """Return a model grounded on data.
 
     Parameters
     ----------

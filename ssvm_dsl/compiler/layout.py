@@ -196,7 +196,7 @@ class Layout:
         Y : list of labels, or EncodedLabels
             The latter are returned as they are.
         what : str
-            What they are called in messages.
+            Their name in messages.
         partial : bool
             Whether labels may be left out of the dict of an example.
         labels : sequence of Label, optional

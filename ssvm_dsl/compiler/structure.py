@@ -63,7 +63,7 @@ class KeptProgram:
     structure : Structure
         The program is one of its.
     opened : dict
-        What inference keeps, by keys of its own.
+        Data kept by inference, by its keys.
     """
 
     parameters: ParameterMap
@@ -72,7 +72,7 @@ class KeptProgram:
     opened: dict[Hashable, Any] = field(default_factory=dict)
 
     def reserve(self, n_bytes: float) -> bool:
-        """Count bytes of what is to be kept in ``opened``; return whether there is room."""
+        """Count the bytes of an entry of ``opened``; return whether it fits."""
         cache = self.structure.cache
         return cache is not None and cache.charge(self.structure, n_bytes)
 
@@ -232,7 +232,7 @@ class StructureCache:
         return len(self._known)
 
     def of(self, declaration: Declaration, fitted: Fitted) -> StructureCache:
-        """Return the cache for a model and what its features learnt; what was met with others is forgotten."""
+        """Return the cache for a model and its fitted features; entries of others are dropped."""
         with self._lock:
             if self._declaration is not declaration or self._fitted is not fitted:
                 self._known.clear()
@@ -268,7 +268,7 @@ class StructureCache:
     def keep(self, key: Hashable, structure: Structure, parameters: ParameterMap) -> KeptProgram | None:
         """Keep a structure that was met now; return what is kept of its program, ``None`` where it is too large.
 
-        Those that were met longest ago make room.
+        Those used longest ago are dropped.
         """
         with self._lock:
             if structure.n_bytes > BYTES / 4:

@@ -84,7 +84,7 @@ class Deadline:
 
     @property
     def limits(self) -> Limits:
-        """What to tell a backend."""
+        """The limits to pass to a backend."""
         left = self.left
         return Limits(time=None if left == np.inf else left)
 
@@ -94,7 +94,7 @@ class Deadline:
         return Deadline(left if left == np.inf else part * left)
 
     def check(self, ahead: float = 0.0) -> None:
-        """Raise :class:`OutOfTime` when time is up, or will be in so many seconds."""
+        """Raise :class:`OutOfTime` when time is up, or will be within ``seconds``."""
         if perf_counter() - self._wall + ahead < self.limit - self.reserve:  # loading or not: most calls end here
             return
         if self.left <= ahead:

@@ -1,4 +1,4 @@
-"""A cache that holds so many bytes: the entries used last stay."""
+"""A cache of limited size in bytes: the entries used last stay."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BoundedCache(Generic[K, V]):
             return found[0]
 
     def put(self, key: K, value: V, n_bytes: int) -> None:
-        """Hold an entry that takes so many bytes."""
+        """Keep an entry of a size in bytes."""
         with self._lock:
             if key in self._entries:
                 self.n_bytes -= self._entries.pop(key)[1]

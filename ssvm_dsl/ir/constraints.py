@@ -1,4 +1,4 @@
-"""``ConstraintGroup``: hard constraints over literals, as packed arrays, and what a kind of constraint has to know.
+"""``ConstraintGroup``: hard constraints over literals, as packed arrays, and the rules of a kind of constraint.
 
 A literal says "variable v has state s", or that it has not.  A constraint says something about which of its literals
 are true, and nothing else: whoever knows the truth of the literals can judge it, and whoever has a column for each
@@ -55,7 +55,7 @@ class LinearRows:
 
     @property
     def n_auxiliary(self) -> int:
-        """Number of columns beside the literals."""
+        """Number of columns in addition to the literals."""
         return len(self.least)
 
     @classmethod
@@ -99,12 +99,12 @@ class CustomOracle:
     factory : class
         A :class:`~ssvm_dsl.plugin_api.StructureOracle`.
     options : tuple of (name, value)
-        What it is made with.
+        Arguments of its constructor.
     sizes : tuple of int
         The sizes of the label's axes; 0 for ragged ones.
     n_states : int
     exact : bool
-        Whether it says that what it finds is the best.
+        Whether it claims to find the best structure.
     """
 
     path: str
@@ -139,9 +139,9 @@ class ConstraintGroup:
     literal_meta : mapping of str to ndarray, first axis l
         What the kind needs to know of each literal.
     rules : ConstraintRules, optional
-        What the kind says; the host fills it in before a backend is opened.
+        The rules of the kind; the host fills them in before a backend is opened.
     oracle : CustomOracle, optional
-        The user's class that says it, in place of a kind.
+        The user's class that defines the rules, in place of a kind.
     """
 
     kind: str
@@ -240,12 +240,12 @@ class ConstraintGroup:
         return given + [one[key] for one in (self.meta, self.literal_meta) for key in sorted(one)]
 
     def signature(self) -> str:
-        """Return everything that is no array, in words."""
+        """Return everything but the arrays, as text."""
         own = () if self.oracle is None else (self.oracle.path, self.oracle.options)
         return repr((self.kind, self.name, sorted(self.meta), sorted(self.literal_meta), *own))
 
     def mistakes(self, var_ptr: I64, card: I32) -> list[str]:
-        """Return what is wrong with the arrays, in words, for a program of these variables."""
+        """Return the mistakes in the arrays, as text, for a program of these variables."""
         m, l = self.n_constraints, len(self.variable)
         flat: dict[str, tuple[NDArray[Any], type, int]] = {
             "ptr": (self.ptr, np.int64, len(var_ptr)),

@@ -1,4 +1,4 @@
-"""``CountTables``: what labellings are worth by two counts of them, for losses that do not add up over variables.
+"""``CountTables``: scores of labellings by two of their counts, for losses that do not add up over variables.
 
 Each state of each variable has two natural numbers (say: 1 and 0 where it is a true positive, 0 and 1 where it is a
 false one); the counts (a, b) of a labelling are their sums over its variables.  A labelling y is worth
@@ -23,7 +23,7 @@ from ssvm_dsl.ir.solution import label_ptr
 
 @dataclass(frozen=True, eq=False)
 class CountTables:
-    """Two counts of labellings, and what labellings of each pair of counts are worth, for some examples.
+    """Two counts of labellings, and the score of each pair of counts, for some examples.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class CountTables:
         return replace(self, shape=self.shape[ids], start=self.start[ids])
 
     def own(self) -> CountTables:
-        """Return the same with tables of its own for every example, one after the other."""
+        """Return the same with separate tables for every example, one after the other."""
         cells = self.n_cells
         at = runs(self.start, cells)
         return replace(self, start=np.cumsum(cells) - cells, offset=self.offset[at], scale=self.scale[at])

@@ -93,6 +93,10 @@ class SparseRows:
         data, indices = matrix.data.astype(np.float64, copy=False), matrix.indices.astype(np.int32, copy=False)
         return cls(data, indices, matrix.indptr.astype(np.int64), int(matrix.shape[1]))
 
+    def read_columns(self, indices: I32) -> None:
+        """Read the columns from another array of the same content from now on."""
+        object.__setattr__(self, "indices", indices)
+
 
 @dataclass(frozen=True, eq=False)
 class ObservedPairs:
@@ -164,7 +168,7 @@ class FeatureMap:
         Only these pairs of a (sparse) feature and a joint state have a weight: one unit, no basis, and a block of
         shape ``(n_pairs,)``.
     source : str
-        What the features are, in words for messages: ``"input 'x'"``.
+        A description of the features for messages: ``"input 'x'"``.
     """
 
     name: str
@@ -210,7 +214,7 @@ class FeatureMap:
 
     @cached_property
     def _few(self) -> bool:
-        """Whether an entry for every factor of every example takes no memory to speak of."""
+        """Whether an entry for every factor of every example takes little memory."""
         return self.n_factors <= FEW_FACTORS
 
     @cached_property

@@ -26,7 +26,7 @@ class LossFactors:
     Parameters
     ----------
     group : Group
-        The factors; each has a table of its own (factor f of the batch has row f).
+        The factors; each has its own table (factor f of the batch has row f).
     prices : ndarray of float64, shape (n_configs, n_configs)
         Row: true joint state, column: that of the answer; zero where they are the same, and nowhere negative.
     true : ndarray of int32, shape (n_factors,)
@@ -110,7 +110,7 @@ class LossTerm:
             Changed in place; tables of the loss hold nothing but it.
         ids : ndarray of int64, shape (n,)
         scale : ndarray of float64, shape (n,), optional
-            What the loss of each example is multiplied by.
+            Multiplier of the loss of each example.
         """
         states = positions(program.state_ptr[program.var_ptr], ids)
         if scale is None:

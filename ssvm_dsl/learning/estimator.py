@@ -18,7 +18,7 @@ from ssvm_dsl.errors import KeywordError
 from ssvm_dsl.learning.habits import HABITS, plug_in_option
 
 #: Parameters that are dicts of options: ``set_params(trainer_options__keep=3)`` sets one of them.
-OPTIONS = ("trainer_options", "backend_options", "latent_options", "regularization")
+OPTIONS = ("trainer_options", "backend_options", "executor_options", "latent_options", "regularization")
 
 
 class NotFitted(ValueError, AttributeError):

@@ -14,6 +14,16 @@ from ssvm_dsl.plugin_api.kinds.bridges import Bridge, Rewrite
 from ssvm_dsl.plugin_api.kinds.commands import Command, Screen
 from ssvm_dsl.plugin_api.kinds.compiled import CompiledMessages, CompiledOracle
 from ssvm_dsl.plugin_api.kinds.constraints import ConstraintKind, ExplainingKind, SizedKind
+from ssvm_dsl.plugin_api.kinds.executors import (
+    NotOpen,
+    OpenShards,
+    Shard,
+    ShardExecutor,
+    ShardFunction,
+    answer,
+    answer_if_open,
+    forget,
+)
 from ssvm_dsl.plugin_api.kinds.risks import GradientRisk, PlaneRisk, RiskContext
 from ssvm_dsl.plugin_api.kinds.starting import ConstraintScores, StartingKind
 from ssvm_dsl.plugin_api.kinds.structures import StructureOracle, StructureRules
@@ -39,6 +49,7 @@ from ssvm_dsl.plugin_api.specs import (
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
+    ExecutorSpec,
     LossSpec,
     RiskForm,
     RiskSpec,
@@ -85,6 +96,7 @@ __all__ = [
     "ExampleAnswer",
     "ExampleSession",
     "Executor",
+    "ExecutorSpec",
     "ExplainingKind",
     "GradientRisk",
     "IncrementalTrainer",
@@ -94,7 +106,9 @@ __all__ = [
     "MessageProblem",
     "MessageSession",
     "MixtureProblem",
+    "NotOpen",
     "Objective",
+    "OpenShards",
     "Option",
     "PlainExample",
     "PlaneRisk",
@@ -110,6 +124,9 @@ __all__ = [
     "RiskSpec",
     "Screen",
     "Session",
+    "Shard",
+    "ShardExecutor",
+    "ShardFunction",
     "SizedKind",
     "StartingKind",
     "StopRule",
@@ -125,8 +142,11 @@ __all__ = [
     "TrainingEvent",
     "Value",
     "Verdict",
+    "answer",
     "answer_each",
+    "answer_if_open",
     "bytes_text",
+    "forget",
     "hookimpl",
     "k_best_of",
     "loading",

@@ -23,6 +23,7 @@ from ssvm_dsl.plugin_api.specs import (
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
+    ExecutorSpec,
     LossSpec,
     RiskSpec,
     TrainerSpec,
@@ -68,6 +69,12 @@ def ssvm_constraints() -> Iterable[ConstraintSpec]:
 @hookspec
 def ssvm_bridges() -> Iterable[BridgeSpec]:
     """Return rewritings of hard constraints into tables."""
+    raise NotImplementedError("a hook specification is never called")
+
+
+@hookspec
+def ssvm_executors() -> Iterable[ExecutorSpec]:
+    """Return executors: where training on shards of the data runs."""
     raise NotImplementedError("a hook specification is never called")
 
 

@@ -346,6 +346,9 @@ class TrainerSpec(OptionedSpec):
     completes : bool
         Whether each of its steps moves by the planes at the newest weights alone and keeps none, so that latent
         variables are completed again at each (online updates), not between fits.
+    distributes : bool
+        Whether it asks its problem for ``value``, ``gradient`` and ``curvature`` alone, so that examples may be
+        anywhere (:class:`~ssvm_dsl.plugin_api.ShardExecutor`).
     n_labellings, n_vectors : int
         About how many labellings of each example, and vectors of weights, it holds at once; for expected memory.
     n_marginals : int
@@ -362,6 +365,7 @@ class TrainerSpec(OptionedSpec):
     certifies: bool = True
     aggregates: bool = False
     completes: bool = False
+    distributes: bool = False
     n_labellings: int = 2
     n_vectors: int = 6
     n_marginals: int = 0
@@ -402,6 +406,14 @@ class BridgeSpec(Spec):
 
     kinds: frozenset[str] = frozenset()
     every_constraint: bool = False
+
+
+@dataclass(frozen=True)
+class ExecutorSpec(OptionedSpec):
+    """Where training on shards of the data runs: ``StructuredSVM(executor=...)``.
+
+    ``factory`` names a class that is made with the options and is a :class:`~ssvm_dsl.plugin_api.ShardExecutor`.
+    """
 
 
 @dataclass(frozen=True)

@@ -222,6 +222,9 @@ class TrainProblem(Protocol):
     def oracle(self, w: F64, examples: I64 | None = None) -> Planes:
         """Return the most violated plane of each selected example."""
 
+    def curvature(self) -> F64:
+        """Return a guess of ``sum_i d^2 risk_i / dw_j^2`` of smooth risks at no weights; the receiver's."""
+
     def accumulate(self, planes: Planes, coef: F64, out: F64) -> F64:
         """Add ``sum_k coef_k scale_k psi_k`` to ``out`` and return it."""
 

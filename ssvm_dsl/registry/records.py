@@ -9,6 +9,7 @@ from ssvm_dsl.plugin_api.specs import (
     BridgeSpec,
     CommandSpec,
     ConstraintSpec,
+    ExecutorSpec,
     LossSpec,
     RiskSpec,
     Spec,
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Spec]] = {
     "ssvm_losses": LossSpec,
     "ssvm_constraints": ConstraintSpec,
     "ssvm_bridges": BridgeSpec,
+    "ssvm_executors": ExecutorSpec,
     "ssvm_commands": CommandSpec,
 }
 

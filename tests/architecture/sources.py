@@ -27,7 +27,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 #: Bundled plug-ins.
-BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints", "ssvm_bridges", "ssvm_papers")
+BUNDLED = ("ssvm_backends", "ssvm_trainers", "ssvm_constraints", "ssvm_bridges", "ssvm_executors", "ssvm_papers")
 
 
 @cache

@@ -342,7 +342,7 @@ def test_there_is_a_labelling_even_when_time_runs_out_at_once(monkeypatch):
 
     program, theta = rough_grid(6, 6, 4)
     best = solve(program, theta).score[0]
-    monkeypatch.setattr("ssvm_backends.search.solve.solve_task", out_of_time)
+    monkeypatch.setattr("ssvm_backends.search.solve.solve_whole", out_of_time)
     solution = solve(program, theta)
     assert solution.stop[0] == Stop.TIME
     assert -np.inf < solution.score[0] <= best <= solution.bound[0] < np.inf

@@ -140,7 +140,7 @@ def test_combi_gives_every_example_a_labelling_before_it_searches():
     rng = np.random.default_rng(0)
     program, theta = question(Dense, [rng.normal(size=(12, 1)) for _ in range(30)], rng)
     with ticking():
-        found = opened(program, "combi").solve(Question(theta, limits=Limits(time=0.5)))
+        found = opened(program, "combi").solve(Question(theta, limits=Limits(time=0.1)))
     assert (found.primal == Primal.FEASIBLE).all()
     assert (found.stop == Stop.TIME).any()
     assert (found.score <= found.bound).all()

@@ -85,7 +85,7 @@ class CombiSession(ExampleGraphSession):
 
     def solve_one(self, call: GraphCall, place: int, clock: Clock, start: I32 | None) -> ExampleAnswer:
         """Return the optimum, or the best labelling and bound at the time limit."""
-        from ssvm_backends.search.solve import quick_labelling, solve_task
+        from ssvm_backends.search.solve import quick_labelling, solve_whole
         from ssvm_backends.search.split import single
         from ssvm_backends.search.subproblem import MOVES, Setup, accuracy, terms_of, trivial_bound
 
@@ -101,7 +101,7 @@ class CombiSession(ExampleGraphSession):
         if start is not None:
             watch(start, watch.bound)
         try:
-            solve_task(alone, -np.inf, setup, watch, start)
+            solve_whole(alone, setup, watch, start)
         except TimeUp:
             stop = Stop.TIME
         except KeyboardInterrupt:

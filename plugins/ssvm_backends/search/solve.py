@@ -1,5 +1,8 @@
 """The way ``combi`` takes a problem apart: eliminate, split, bound, fix states, and branch on what is left.
 
+Many examples are easy: a few iterations of message passing on the whole find a labelling that meets the bound, in less
+time than it takes to eliminate anything.
+
 A *task* is an instance of one example with a score to beat (its *cutoff*).  It is solved by
 
 1. bounded variable elimination (:mod:`ssvm_backends.search.eliminate`),
@@ -44,6 +47,22 @@ from ssvm_dsl.plugin_api import Clock
 
 #: Seconds for each variable and factor that must be left for elimination to be tried (it takes a third of that).
 ELIMINATION = 5e-5
+
+
+def solve_whole(instance: Instance, setup: Setup, tell: Listener, start: I32 | None) -> None:
+    """Solve an instance of one example; what is told last is the optimum, or that there is no labelling.
+
+    Raises
+    ------
+    TimeUp
+    """
+    n, finite = instance.graph.n_factors, min(instance.node.min(initial=0.0), instance.pool.min(initial=0.0)) > -np.inf
+    if n and finite and setup.clock.left >= ELIMINATION * n:
+        whole = Subproblem(instance, -np.inf, setup, tell, solve_task, start)
+        if whole.easy():
+            return
+        start = whole.labels
+    solve_task(instance, -np.inf, setup, tell, start)
 
 
 def solve_task(instance: Instance, cutoff: float, setup: Setup, tell: Listener, start: I32 | None = None) -> None:

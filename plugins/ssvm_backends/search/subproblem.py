@@ -45,6 +45,10 @@ BRIEF_SLICES = 1
 #: Iterations of message passing in a brief attempt.
 BRIEF_ITERATIONS = 20
 
+#: Iterations of message passing after which an easy example is proved, and which share of the gap to the sum of all
+#: largest scores may be left before more of them.
+EASY_ITERATIONS, PROMISING = (5, 15), 0.1
+
 #: Hears of a better labelling (or none) and the bound of a task.
 Listener = Callable[[I32 | None, float], None]
 
@@ -210,6 +214,19 @@ class Subproblem:
         gap = self.bound - self.best
         state.real[TAU] = max(1e-12, 1e-3 * gap) if np.isfinite(gap) else 1e-6
 
+    def easy(self) -> bool:
+        """Whether a few iterations of message passing prove a labelling best; they end where they promise nothing."""
+        g = self.instance.graph
+        messages, far = np.zeros(int(g.message_ptr[-1])), trivial_bound(self.instance)
+        progress = SolverProgress.start(1, g.n_variables, len(messages))
+        for n in EASY_ITERATIONS:
+            bound = self._step(messages, progress, n)
+            if self.closed():
+                return True
+            if progress.done[0] or bound - self.best > PROMISING * (far - self.best):
+                break
+        return False
+
     def relax(self) -> F64:
         """Lower the bound by messages as long as that pays; decode and improve labellings."""
         g, clock = self.instance.graph, self.setup.clock
@@ -220,19 +237,24 @@ class Subproblem:
         part, start, share = min(5, pace), perf_counter(), clock.left / 5
         while not progress.done[0] and not self.closed() and progress.iterations[0] < most:
             before = float(progress.bound[0])
-            self._iterate(messages, progress, part)
-            self.offer(progress.labels)
-            bound = float(progress.bound[0] + self.instance.const[0])
-            self.lower(bound)
-            self.pause()
-            self.improve(progress.labels)
-            self.pause()
+            bound = self._step(messages, progress, part)
             gain = before - progress.bound[0]
             enough = gain < 0.006 * min(part, 5) * (bound - self.best)
             if (enough or perf_counter() - start > share) and clock.left > BRANCHING * len(self.instance.pool):
                 break
             part = min(2 * part, pace)
         return messages
+
+    def _step(self, messages: F64, progress: SolverProgress, n: int) -> float:
+        """Do so many more iterations of message passing, decode and improve a labelling; return the bound."""
+        self._iterate(messages, progress, n)
+        self.offer(progress.labels)
+        bound = float(progress.bound[0] + self.instance.const[0])
+        self.lower(bound)
+        self.pause()
+        self.improve(progress.labels)
+        self.pause()
+        return bound
 
     def _iterate(self, messages: F64, progress: SolverProgress, n: int) -> None:
         """Do so many more iterations of message passing; time may end those of a large instance."""

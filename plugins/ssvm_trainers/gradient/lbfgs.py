@@ -1,7 +1,7 @@
 """``lbfgs``: limited-memory quasi-Newton steps for smooth risks (Liu and Nocedal 1989), with bounds on weights.
 
 The direction is ``-H g`` with the two-loop recursion over the last pairs of steps and changes of the gradient, from a
-multiple of the inverse of a diagonal guess of the curvature (:mod:`ssvm_trainers.gradient.curvature`).  With
+multiple of the inverse of a diagonal guess of the curvature (``TrainProblem.curvature``).  With
 lower bounds it is the two-metric projection of Bertsekas (1982): weights that lie on their bound and would leave the
 domain are held, H acts on the others, and the step ends with projecting,
 
@@ -29,7 +29,6 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, Bools, slices
 from ssvm_dsl.plugin_api import Iterate, StopRule, TrainProblem
-from ssvm_trainers.gradient.curvature import inverse_curvature
 from ssvm_trainers.gradient.evaluator import Evaluator, Point
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import PART, StateRule
@@ -152,6 +151,15 @@ class Pair:
     def free(self, at_bound: Bools, metric: F64) -> Pair | None:
         """Return the pair on the weights that are not held."""
         return Pair.of(np.where(at_bound, 0.0, self.step), np.where(at_bound, 0.0, self.bend), metric)
+
+
+def inverse_curvature(problem: TrainProblem) -> F64:
+    """Return ``1 / (lam scale_j + curvature_j / n)``, 1 where a weight has neither; ``shape (dim,)``."""
+    objective, curvature = problem.objective, problem.curvature()
+    curvature /= problem.n
+    curvature += objective.lam * objective.scale
+    curvature[curvature <= 0.0] = 1.0
+    return np.divide(1.0, curvature, out=curvature)
 
 
 def quasi_newton(grad: F64, pairs: Sequence[Pair], at_bound: Bools, metric: F64) -> F64:

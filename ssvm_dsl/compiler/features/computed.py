@@ -2,7 +2,7 @@
 
 Features are functions of users, long lists of attributes, expansions: laying a model over data may take longer than
 the limit of a fit or a prediction.  Those of the first examples are computed then, and those of the others are 0.  At
-weights of 0, which is what a fit has by then, this changes nothing; predictions are told which examples are meant.
+weights of 0, which a fit has by then, this changes nothing; predictions get the number of complete examples.
 What decides on labels without weights (masks, given scores) is always computed.
 """
 
@@ -40,7 +40,7 @@ class Computed:
     Attributes
     ----------
     n : int
-        The first so many examples have all of their features.
+        Number of examples, from the first, that have all of their features.
     """
 
     def __init__(self, declaration: Declaration, n: int, in_time: bool) -> None:
@@ -65,7 +65,7 @@ class Computed:
 
 
 def first_rows(values: F64 | SparseRows, most: int) -> F64 | SparseRows:
-    """Return the first rows, at most so many."""
+    """Return the first n rows at most."""
     if isinstance(values, np.ndarray):
         return values[:most]
     ptr = values.ptr[: most + 1]

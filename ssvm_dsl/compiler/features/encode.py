@@ -1,4 +1,4 @@
-"""Evaluate feature sources on examples; what a fitted one learns is returned and used again later."""
+"""Evaluate feature sources on examples; results of fitted sources are returned for later use."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Encoder:
         return found
 
     def _some_rows(self, source: lang.Transform) -> Rows:
-        """Return rows of a source for which there is no time: it is computed of a few rows, the others are 0."""
+        """Return rows of a source for which there is no time: a few rows are computed, the others are 0."""
         inner = self.rows(source.source)
         few = first_rows(inner.values, FEW_ROWS)
         short = copy(self)
@@ -139,7 +139,7 @@ class Encoder:
         ref : FunctionRef
         i : int
         what : str
-            What the function is, for messages.
+            The name of the function, for messages.
         more : mapping of str to ndarray, optional
             Other things that it may ask for.
 
@@ -216,9 +216,9 @@ def _hashed(encoder: Encoder, source: lang.Hashed) -> Rows:
 
 
 def _attributes_go_on(encoder: Encoder, source: Attributes) -> Callable[[int], bool] | None:
-    """Return what says whether there is time for the attributes from a position on; ``None`` without a limit.
+    """Return a function that says if there is time for the attributes from a position on; ``None`` without a limit.
 
-    While fitting, those of the first positions are read in any case: somebody has to tell what names there are.
+    While fitting, those of the first positions are read in any case, since the names must come from some positions.
     """
     computed = encoder.computed
     if not computed.may_end(source):

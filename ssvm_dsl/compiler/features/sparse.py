@@ -44,7 +44,7 @@ def read_all_rows(values: Sequence[Any], width: int, single: bool, words: str, w
 
 
 def _shallow(value: Any, width: int, single: bool) -> SparseRows | None:
-    """Return the arrays of a CSR matrix without looking inside; ``None`` for everything that is not a plain one."""
+    """Return the arrays of a CSR matrix without looking inside; ``None`` for anything but a plain one."""
     if isinstance(value, SparseRows):
         return value
     if not is_sparse(value) or value.format != "csr":
@@ -75,7 +75,7 @@ def _lengths(parts: Sequence[SparseRows]) -> I64:
 
 
 def checked(read: Callable[[Any], T], value: Any, what: str, example: int | None = None) -> T:
-    """Return what a reader makes of a user's value; what it refuses is named.
+    """Return the result of a reader on a user's value; errors name the value.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def read_rows(value: Any, width: int, single: bool, words: str) -> SparseRows:
     single : bool
         Whether there is exactly one row.
     words : str
-        The expected shape in words.
+        The expected shape as text.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def read_rows(value: Any, width: int, single: bool, words: str) -> SparseRows:
 
 
 def rows_of_matrix(matrix: Any) -> list[SparseRows]:
-    """Return each row of a sparse matrix as an example of its own.
+    """Return each row of a sparse matrix as a separate example.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def rows_of_matrix(matrix: Any) -> list[SparseRows]:
 
 
 def as_csr(rows: SparseRows) -> Any:
-    """Return rows as a CSR array of its own, for a user's function."""
+    """Return rows as a separate CSR array, for a user's function."""
     from scipy.sparse import csr_array
 
     return csr_array((rows.data.copy(), rows.indices.copy(), rows.ptr.copy()), shape=rows.shape)
@@ -180,7 +180,7 @@ def csr_of(data: NDArray[Any], indices: I32, ptr: I64, width: int) -> Any:
 
 
 def _sound(array: Any, shape: tuple[int, int]) -> SparseRows:
-    """Return a matrix in CSR form after looking at whatever its format says about places."""
+    """Return a matrix in CSR form after checking the indices of its format."""
     try:
         if not is_sparse(array):
             rows, columns = np.nonzero(array.reshape(shape))

@@ -1,4 +1,4 @@
-"""What each weight is of: names of the axes of a factor's weights, in the user's own words."""
+"""Names of the axes of a factor's weights, in the user's words."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Shape = tuple[int | None, ...]
 
 
 def shape_hint(symbol: Input, shapes: list[tuple[int, ...]], wrong: int) -> str:
-    """Return what may be meant by the examples of a dense input; empty where that cannot be told.
+    """Return a guess at the intended examples of a dense input; empty without one.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Examples:
 
 
 class _AxisSizes:
-    """Axis sizes as they become known, with the input that told each."""
+    """Axis sizes as they become known, with the input that defined each."""
 
     def __init__(self, declaration: Declaration, n: int) -> None:
         self.n = n
@@ -112,12 +112,12 @@ def _only_row(declaration: Declaration) -> Input | None:
 
 
 def read_examples(declaration: Declaration, X: object, judged: bool = True) -> Examples:
-    """Return the checked examples of ``X``; what only the loss reads is read only when there are labels to judge.
+    """Return the checked examples of ``X``; inputs of the loss alone are read only if there are labels.
 
     Raises
     ------
     DataError
-        Naming the input, the example, what was expected and what came.
+        Names the input, the example, the expected value and the given one.
     """
     if not declaration.outputs:
         raise ModelError(declaration.name, [("", "it has no Label; there is nothing to predict")])
@@ -133,12 +133,12 @@ def read_examples(declaration: Declaration, X: object, judged: bool = True) -> E
 def read_inputs(
     declaration: Declaration, examples: Sequence[Any], inputs: tuple[Input | Attributes | Edges, ...], judged: bool
 ) -> Examples:
-    """Return the checked inputs of examples, and the sizes of axes that they tell.
+    """Return the checked inputs of examples, and the sizes of axes that they define.
 
     Raises
     ------
     DataError
-        Naming the input, the example, what was expected and what came.
+        Names the input, the example, the expected value and the given one.
     """
     sizes = _AxisSizes(declaration, len(examples))
     raw = split_inputs(declaration, examples, inputs)
@@ -355,7 +355,7 @@ def _read_edges(
 
 
 def _transposed(symbol: Edges) -> str:
-    """Return what to do with a list that has a row for each end, in words."""
+    """Return advice on a list that has a row for each end."""
     if symbol.arity == 2:
         return "edges are rows, (start, end) each; two rows of starts and ends are passed transposed: e.T"
     r = symbol.arity
@@ -363,7 +363,7 @@ def _transposed(symbol: Edges) -> str:
 
 
 def _ends_words(symbol: Edges, limits: list[int], apart: list[tuple[int, int]]) -> str:
-    """Return in words what the ends of an edge may be."""
+    """Return a description of the allowed ends of an edge."""
     if not symbol.several:
         count = "two" if symbol.arity == 2 else str(symbol.arity)
         return f"{count} different positions in 0..{limits[0] - 1} ({symbol.ends[0].name}={limits[0]})"
@@ -430,7 +430,7 @@ def _handed_out(value: Any) -> Any:
 
 
 def position_words(dims: tuple[Dim, ...], shape: tuple[int, ...], flat: int) -> str:
-    """Return a flat position in words, e.g. ``"at position 3 of T"`` or ``"at position 1 of H, 4 of W"``."""
+    """Return the text of a flat position, e.g. ``"at position 3 of T"`` or ``"at position 1 of H, 4 of W"``."""
     if not dims or not prod(shape):
         return ""
     where = np.unravel_index(flat, shape)

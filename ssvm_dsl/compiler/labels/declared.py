@@ -1,4 +1,4 @@
-"""The declaration of a model, and its structures in words where its program looks different: segments, pointers."""
+"""The declaration of a model, and a description of structures whose program looks different: segments, pointers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def declaration_of(model: object, name: str) -> Declaration:
     Raises
     ------
     OptionError
-        It is something else; ``name`` says which function was called with it.
+        It is something else; ``name`` is the function that was called with it.
     """
     found = model if isinstance(model, Declaration) else getattr(model, "declaration", None)
     if not isinstance(found, Declaration):

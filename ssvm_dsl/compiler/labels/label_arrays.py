@@ -1,4 +1,4 @@
-"""Arrays of labels become states: shapes and classes are checked, what is not known is marked."""
+"""Arrays of labels become states: shapes and classes are checked, unknown labels are marked."""
 
 from __future__ import annotations
 

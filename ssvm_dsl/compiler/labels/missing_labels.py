@@ -1,4 +1,4 @@
-"""Which labels of an example are not known: ``None``, masked entries, and the value that the label says means it."""
+"""Unknown labels of an example: ``None``, masked entries, and the value that the label declares as unknown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _marked(array: Any, marker: ClassName | None) -> Bools:
 
 
 def _may_miss(value: Any, marker: ClassName | None) -> bool:
-    """Whether a list may hold what marks a label that is not known: lists inside are looked through later."""
+    """Whether a list may hold marks of unknown labels: nested lists are searched later."""
     return any(one is None or isinstance(one, list | tuple | np.ndarray) or is_marker(one, marker) for one in value)
 
 

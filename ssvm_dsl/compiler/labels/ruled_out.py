@@ -28,7 +28,7 @@ def ruled_out_error(examples: Sequence[int], n: int, expected: str, words: Calla
     expected : str
         What the labels of the first one must be.
     words : callable
-        Says of an example what is wrong.
+        Names the example and the mistake.
     """
     lines = [words(examples[0])]
     if len(examples) > 1:

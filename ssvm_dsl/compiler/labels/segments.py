@@ -42,7 +42,7 @@ class Segments(NamedTuple):
 
 
 def span_ends(sizes: I64, longest: int) -> tuple[I64, I64, I64]:
-    """Return (start, end, pointers) of all spans of at most so many positions, those of each start by length.
+    """Return (start, end, pointers) of all spans up to a length, those of each start by length.
 
     Parameters
     ----------

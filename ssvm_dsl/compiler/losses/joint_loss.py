@@ -1,4 +1,4 @@
-"""``Cost`` of joint states: the factors that it prices, laid over data."""
+"""``Cost`` of joint states: the factors that it prices, grounded on data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def loss_factors(
     term : Cost
         Of a target that joins several variables.
     weight : float
-        What its prices are multiplied by.
+        Multiplier of its prices.
     layout, examples
-        The model, laid over the batch.
+        The model, grounded on the batch.
     truth : ndarray of int32, shape (V,)
     ignored : ndarray of bool, shape (V,), optional
     weights : mapping of str to ndarray
@@ -59,7 +59,7 @@ def loss_factors(
 
 
 def priced_groups(loss: Loss, layout: Layout, examples: Examples) -> tuple[LossFactors, ...]:
-    """Return the factors of a loss as if every true joint state were the first: what a graph of training has besides.
+    """Return the factors that a loss adds to graphs of training, as if every true joint state were the first.
 
     Backends are asked about it where there are no labels yet.
     """

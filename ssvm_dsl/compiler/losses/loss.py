@@ -46,7 +46,7 @@ def build_loss(
     loss : Loss
         The declared loss.
     layout, examples
-        The model, laid over the batch.
+        The model, grounded on the batch.
     truth : ndarray of int32, shape (V,)
     ignored : ndarray of bool, shape (V,), optional
         Variables without a known truth; they cost nothing.
@@ -159,7 +159,7 @@ def _add(
 
 
 def _totals(term: WeighedLoss, live: F64, example: NDArray[np.int64], layout: Layout) -> F64:
-    """Return what the prices of each example are divided by: the sum of the weights of its variables, if there is one.
+    """Return the divisor of the prices of each example: the sum of the weights of its variables, if there are weights.
 
     Of a pointer there is one pair for each thing that points.
     """
@@ -204,7 +204,7 @@ def _custom_prices(
 
 
 def _checked_prices(returned: Any, states: I32, term: CustomLoss) -> F64:
-    """Return a copy of what the function of a loss returned, if it is what it is to be."""
+    """Return a copy of the result of the function of a loss, if it is valid."""
     shape, what = (len(states), term.label.n_states), f"loss '{term.kind}' of label '{term.label.name}'"
     try:
         kind = np.asarray(returned).dtype.kind

@@ -62,7 +62,7 @@ class BridgeMatch:
 
     @classmethod
     def of(cls, spec: BridgeSpec, program: Program, plugins: Registry) -> BridgeMatch:
-        """Ask a bridge; what it raises is a reason.
+        """Ask a bridge; an exception becomes the reason of a refusal.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ class Lowering:
     # -- there -----------------------------------------------------------------------------------------
 
     def question(self, question: Question) -> Question:
-        """Return what the lowered program is asked."""
+        """Return the question to the lowered program."""
         given = clamp = question.clamp
         if given is not None and self.grown:
             clamp = np.full(self.program.n_variables, -1, dtype=np.int32)
@@ -85,7 +85,7 @@ class Lowering:
         return question.replace(theta=self.theta(question.theta, question.examples), clamp=clamp)
 
     def theta(self, theta: Theta, examples: I64 | None) -> Theta:
-        """Return the scores laid over the lowered program, for some examples; the others' mean nothing."""
+        """Return the scores of the lowered program for some examples; those of the others are undefined."""
         program, spans = self.program, self._spans
         sizes = [group.n_tables * group.n_configs for group in program.groups]
         ptr = pointers(np.array(sizes, dtype=np.int64))
@@ -172,7 +172,7 @@ def lowered(program: Program, taken: Sequence[int], rewrites: Sequence[tuple[I32
 
 
 class _Sum:
-    """All that is added to examples of one kind; auxiliary variables are numbered anew, one rewriting after another."""
+    """Additions to examples of one kind; auxiliary variables are renumbered, one rewriting after another."""
 
     def __init__(self, n_own: int) -> None:
         self.n_own = n_own

@@ -1,4 +1,4 @@
-"""Why an example has no labelling: constraints that cannot be kept together, none of which can be spared.
+"""Why an example has no labelling: an irreducible set of constraints that cannot be kept together.
 
 Constraints are left out one after the other, as long as there is still no labelling (a deletion filter; Chinneck and
 Dravnieks, ORSA J. Computing 3, 1991): many at once first, single ones in the end.  What remains is irreducible: without
@@ -60,7 +60,7 @@ def conflict(program: Program, theta: Theta, example: int, until: Deadline | Non
 
 
 def _irreducible(search: _Search, items: list[Item]) -> list[Item]:
-    """Return a part of constraints that nothing keeps, none of which can be left out."""
+    """Return an irreducible set of constraints that no labelling keeps."""
     chunk = max(1, len(items) // 2)
     while True:
         place = 0
@@ -106,7 +106,7 @@ class _Search:
         return bool(solution.primal[0] == Primal.INFEASIBLE)
 
     def named(self, item: Item) -> str:
-        """Return a constraint in words."""
+        """Return the text of a constraint."""
         group = self.alone.constraints[item[0]]
         n = group.n_constraints
         return f"'{group.name}'" + (f" (number {item[1] + 1} of {n})" if n > 1 else "")

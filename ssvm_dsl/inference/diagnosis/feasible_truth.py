@@ -63,7 +63,7 @@ def require_feasible_truth(grounded: Grounded, plugins: Registry | None = None) 
     Raises
     ------
     DataError
-        Counts the examples; says of the first ones what is wrong, and with which constraint.
+        Counts the examples; names the violated constraints of the first ones.
     """
     if not grounded.program.constraints:
         return
@@ -129,7 +129,7 @@ def nearest_labelling(
     fixed : ndarray of bool, shape (V,)
         Variables whose states stay.
     doubtful : ndarray of bool, shape (B,), optional
-        Examples to look at; those that break a constraint by default.
+        Examples to check; by default those that break a constraint.
     plugins : Registry, optional
         The installed plug-ins by default.
 
@@ -161,7 +161,7 @@ def nearest_labelling(
 
 
 def completed(program: Program, states: I32, clamp: I32, examples: I64, tables: dict[int, F64] | None = None) -> Bools:
-    """Return of which examples the states that are fixed can be completed, as far as there is time to tell.
+    """Return the examples whose fixed states can be completed, as far as there is time to check.
 
     ``shape (n,)``; those that a search did not decide in time may be completed.
     """

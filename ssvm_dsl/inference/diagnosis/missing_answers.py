@@ -45,7 +45,7 @@ class MissingAnswers:
         plan : Plan
             Of the backend that answered, for the message.
         guarantee : Guarantee
-            What its answers are worth.
+            The guarantee of its answers.
         solution : Solution
             A verified one.
         first : int
@@ -141,6 +141,6 @@ def without_answer(solution: Solution, task: Task) -> Bools:
 
 
 def _listed(numbers: list[int]) -> str:
-    """Return the first few numbers in words."""
+    """Return the first few numbers as text."""
     text = ", ".join(str(n) for n in numbers[:NAMED])
     return f"{'number' if len(numbers) == 1 else 'numbers'} {text}{', ...' if len(numbers) > NAMED else ''}"

@@ -123,7 +123,7 @@ def _hard_tables(grounded: Grounded) -> dict[int, F64]:
 
 
 def _forbidden(grounded: Grounded) -> Bools:
-    """Return of which examples the states at hand are ruled out by tables."""
+    """Return the examples whose states are ruled out by tables."""
     constants, truth = grounded.parameters.constants, grounded.truth
     if constants is None or truth is None:
         return np.zeros(grounded.n_examples, dtype=bool)

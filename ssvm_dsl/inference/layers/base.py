@@ -118,7 +118,7 @@ class PlannedSession(SessionLayer, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What an answer is worth."""
+        """The guarantee of an answer."""
 
     @property
     def tasks(self) -> frozenset[Task]:

@@ -83,7 +83,7 @@ class CheckedSession(PlannedSession):
             return following is not None
 
     def pass_on(self, ability: str, *given: Any) -> Any:
-        """Ask the backend; one that has no room is followed by the next that fits."""
+        """Ask the backend; one that lacks memory is followed by the next that fits."""
         return self._ask(ability, given)[1]
 
     def _ask(self, ability: str, given: Sequence[Any]) -> tuple[OpenedBackend, Any]:
@@ -137,7 +137,7 @@ class CheckedSession(PlannedSession):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What an answer is worth."""
+        """The guarantee of an answer."""
         return self.backend.spec.caps.guarantee
 
     @property

@@ -29,7 +29,7 @@ from ssvm_dsl.plugin_api.protocols import Backend, Session, missing_methods
 
 
 def _shown(question: Question) -> Question:
-    """Return a question whose arrays cannot be written through; what it is to start from is the session's own."""
+    """Return a question with read-only arrays; its warm start is the session's own object."""
     theta, examples, clamp = read_only(question.theta), read_only(question.examples), read_only(question.clamp)
     return question.replace(theta=theta, examples=examples, clamp=clamp)
 
@@ -57,7 +57,7 @@ class ForeignSession(SessionLayer):
     fault : callable
         Makes the error from a text.
     whose : str
-        Whose session it is, in words.
+        The owner of the session, as text.
     told : set of str
         What users were told of that it changes in its process.
     """
@@ -67,7 +67,7 @@ class ForeignSession(SessionLayer):
         self._whose, self._told = whose, told
 
     def pass_on(self, ability: str, *given: Any) -> Any:
-        """Call it: the question cannot be written through, and what a call changes in its process is put back."""
+        """Call it with a read-only question, and restore the process state that the call changes."""
         shown = [_shown(one) if isinstance(one, Question) else one for one in given]
         with kept_surroundings(self._whose, self._told):
             return getattr(self.inner, ability)(*shown)
@@ -132,7 +132,7 @@ class ForeignSession(SessionLayer):
     def expect(
         self, question: Question, coef: F64, node: F64, tables: Sequence[F64], known: F64 | None = None
     ) -> F64 | None:
-        """Let it add marginals to arrays of its own, look at their sums, and add those."""
+        """Let it add marginals to separate arrays, check their sums, and add those."""
         mine, others = np.zeros_like(node), [np.zeros_like(table) for table in tables]
         log_z = super().expect(question, read_only(coef), mine, others)
         if log_z is None:
@@ -162,7 +162,7 @@ class ForeignSession(SessionLayer):
 
 
 def _copied(solution: Any) -> Solution:
-    """Return a plain solution with arrays that nobody else holds; what is no solution is left to the verifier."""
+    """Return a plain solution with private arrays; anything but a solution is left to the verifier."""
     if not isinstance(solution, Solution):
         return cast(Solution, solution)
     kept = {one.name: getattr(solution, one.name) for one in fields(Solution)}

@@ -133,7 +133,7 @@ def _within_limit(method: Callable[..., Any], given: Sequence[Any]) -> Any:
 
 
 def left_of(question: Question, begin: float) -> Question:
-    """Return the question with what is left of its time, of which some has gone since ``begin``."""
+    """Return the question with the rest of its time, of which some has passed since ``begin``."""
     limits = question.limits
     if limits.time is None:
         return question

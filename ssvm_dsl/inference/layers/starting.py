@@ -54,12 +54,12 @@ class StartingSession(PlannedSession):
 
     @property
     def plan(self) -> Plan:
-        """Which says why there is no backend."""
+        """The error that explains why there is no backend."""
         return self._plan
 
     @property
     def guarantee(self) -> Guarantee:
-        """What an answer is worth."""
+        """The guarantee of an answer."""
         return Guarantee.BOUND
 
     @property

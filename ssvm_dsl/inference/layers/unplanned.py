@@ -41,7 +41,7 @@ class UnplannedSession(PlannedSession):
         return Guarantee.EXACT
 
     def solve(self, question: Question, known: F64 | None = None) -> NoReturn:
-        """Raise: there is nobody to ask.
+        """Raise: there is no backend.
 
         Raises
         ------

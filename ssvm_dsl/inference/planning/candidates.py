@@ -1,4 +1,4 @@
-"""What one backend says to a need."""
+"""The verdict of one backend on a need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ssvm_dsl.plugin_api.specs import BackendSpec
 
 
 def consider(need: Need, spec: BackendSpec, options: dict[str, Any] | None = None) -> tuple[Candidate, Backend | None]:
-    """Return what a backend says to a need; its code is loaded only when its ``Caps`` fit.
+    """Return the verdict of a backend on a need; its code is loaded only if its ``Caps`` fit.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def consider(need: Need, spec: BackendSpec, options: dict[str, Any] | None = Non
 def consider_resolved(
     need: Need, spec: BackendSpec, resolved: dict[str, Any]
 ) -> tuple[Candidate, Backend | None]:
-    """Return what a backend says to a need, for options that are checked and complete."""
+    """Return the verdict of a backend on a need, for options that are checked and complete."""
     pause()
     reasons = spec.caps.refusals(need)
     missing = spec.missing()
@@ -60,7 +60,7 @@ def consider_resolved(
 
 
 def _candidate(spec: BackendSpec, verdict: Verdict, share: float) -> Candidate:
-    """Return what a verdict says, if it is one; what is short of memory does not fit.
+    """Return the candidate of a verdict, if it is one; a backend short of memory does not fit.
 
     ``share`` is which share of the factors the backend has before it at a time.
     """

@@ -145,7 +145,7 @@ def kinds_of(whole: ComponentGroup) -> I64:
 
 
 def one_kind(program: Program) -> bool:
-    """Return whether all components are of one kind, as far as one example of each shape tells (masks do not count)."""
+    """Return whether all components are of one kind, judged by one example of each shape (without masks)."""
     return program.allowed is None and len(np.unique(kinds_of(by_component(program.representatives)))) <= 1
 
 

@@ -45,7 +45,7 @@ class Keeper(Protocol):
     opened: dict[Hashable, Any]
 
     def reserve(self, n_bytes: float) -> bool:
-        """Count bytes of what is to be kept; return whether there is room."""
+        """Count the bytes of an entry; return whether it fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class OpenedPlan:
         first : int
             Number of the first example, for messages.
         announce : callable
-            Told of the plan before it is opened.
+            Called with the plan before it is opened.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class OpenedPlan:
         return made
 
     def _may_stay(self, kept: Keeper) -> bool:
-        """Whether the session answers tomorrow as it does today, and has room."""
+        """Whether the session gives the same answers later, and has memory for them."""
         plans = self.plan.components or (self.plan,)
         caps = [self.plugins.find(BackendSpec, one.backend).caps for one in plans]
         if not all(one.deterministic and one.thread_safe for one in caps) or not self.session.answers_by(self.plan):
@@ -150,7 +150,7 @@ def _key(
     options: Mapping[str, Any] | None,
     first: int,
 ) -> Hashable | None:
-    """Return what an opened plan follows from, beside program and plug-ins; ``None`` where that cannot be compared."""
+    """Return the inputs of a plan other than program and plug-ins; ``None`` if they cannot be compared."""
     given = None if options is None else tuple(sorted(options.items()))
     try:
         hash(given)

@@ -94,7 +94,7 @@ def _ranked(known: Registry) -> list[BackendSpec]:
 
 
 def _cheapest_of(candidates: Sequence[Candidate], need: Need) -> str:
-    """Return which candidate is the cheapest, and which would be next, in words."""
+    """Return a sentence on the cheapest candidate, and the next ones."""
     best, *rest = by_cost(candidates)
     others = ", ".join(f"{c.title} ({seconds_text(c.seconds)})" for c in rest)
     reason = f"{best.title} is the cheapest that fits {need} (about {seconds_text(best.seconds)}"
@@ -109,7 +109,7 @@ def need_of(
     first: int = 0,
     priced: Sequence[LossFactors] = (),
 ) -> Need:
-    """Return the need of a model laid over data: that of its program, with what its weights can make of tables.
+    """Return the need of a grounded model: that of its program, with the possible properties of its tables.
 
     ``first`` is the number of the first example, for messages about a part of a longer list; ``priced`` are
     joint states that a loss adds to.
@@ -117,7 +117,7 @@ def need_of(
     Raises
     ------
     NoBackendError
-        Sums over labellings, or several of them, are asked for where auxiliary variables stand for tables.
+        Sums over labellings, or several labellings, are requested if auxiliary variables represent tables.
     """
     unsure = doubts(parameters, first, priced)
     known = frozenset({SUBMODULAR, METRIC, SEMIMETRIC} - set(unsure))

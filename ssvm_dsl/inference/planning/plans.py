@@ -19,7 +19,7 @@ THROUGH, AND = " through ", " and "
 
 @dataclass(frozen=True, eq=False)
 class Candidate(Value):
-    """What one backend says to a need.
+    """The verdict of one backend on a need.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Candidate(Value):
     cost : float
         Estimated elementary operations, as the backend counts them.
     reasons : tuple of str
-        Why it refuses, or what there is to know.
+        Reasons of a refusal, or remarks.
     seconds : float
         Expected time of one answer for every example; ``nan`` where nothing is known.
     n_bytes : float
@@ -67,7 +67,7 @@ class Plan(Value):
     ----------
     backend : str
     need : str
-        What was asked for, in words.
+        The request, as text.
     reason : str
         One sentence.
     candidates : tuple of Candidate
@@ -79,7 +79,7 @@ class Plan(Value):
     seconds : float
         Expected time of one answer for every example, ``nan`` where nothing is known: within a few times, as a rule.
     n_bytes : float
-        Expected memory of the session, beside program and scores.
+        Expected memory of the session, in addition to program and scores.
     bridges : tuple of str
         The bridges that rewrite constraints for the backend, in order.
     """
@@ -151,7 +151,7 @@ def by_cost(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def through(name: str, bridges: Sequence[str]) -> str:
-    """Return what a backend behind bridges is called: ``"junction-tree through counts-to-states"``."""
+    """Return the name of a backend behind bridges: ``"junction-tree through counts-to-states"``."""
     return f"{name}{THROUGH}{AND.join(bridges)}" if bridges else name
 
 

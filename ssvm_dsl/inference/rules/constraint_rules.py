@@ -1,4 +1,4 @@
-"""Tell hard constraints what their kinds say: whoever judges labellings or writes rows finds it in the program."""
+"""Give hard constraints the rules of their kinds, which then are part of the program."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _ruled(group: ConstraintGroup, plugins: Registry) -> ConstraintGroup:
 
 
 class ContainedRules:
-    """The kind of a stranger: what it returns is checked, and whatever it raises names it.
+    """A foreign kind: its results are checked, and its errors name it.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class ContainedRules:
         return found
 
     def explain(self, group: ConstraintGroup, k: int, true: Bools) -> str:
-        """Return what the kind says is wrong; empty from one that says nothing."""
+        """Return the kind's explanation; empty if it gives none."""
         if not isinstance(self._kind, ExplainingKind):
             return ""
         with contained(self._whose):
@@ -127,7 +127,7 @@ class ContainedRules:
 
 
 def state_mistakes(found: object, scores: ConstraintScores) -> str:
-    """Return what is wrong with the states that a kind proposes, in words; empty where nothing is."""
+    """Return the mistakes in the states that a kind proposes, as text; empty if there are none."""
     shape = (scores.n_variables,)
     if not isinstance(found, np.ndarray) or found.dtype != np.int32 or found.shape != shape:
         return f"it returns {shape[0]} int32 or None, got {found!r:.60}"
@@ -139,7 +139,7 @@ def state_mistakes(found: object, scores: ConstraintScores) -> str:
 
 
 def row_mistakes(rows: object, n_literals: int) -> str:
-    """Return what is wrong with a linear description, in words; empty where nothing is."""
+    """Return the mistakes in a linear description, as text; empty if there are none."""
     if not isinstance(rows, LinearRows):
         return f"expected LinearRows, got {type(rows).__name__}"
     n, entries, extra = rows.n_rows, len(rows.column), rows.n_auxiliary

@@ -1,4 +1,4 @@
-"""Structures of the user's own classes: what they judge and find is checked, and what claims to be exact is tried.
+"""Structures of users' classes: their answers are checked, and classes that claim to be exact are tested.
 
 A class is believed to find best structures once it has on small random problems: sizes that are drawn, integer scores
 with ties, states that are ruled out, problems without a structure; every labelling is looked at.
@@ -62,7 +62,7 @@ class CustomRules:
         return out
 
     def rows(self, group: ConstraintGroup, k: int) -> LinearRows:
-        """Raise: a class of one's own says nothing that is linear."""
+        """Raise: a user's class has no linear description."""
         raise PluginError(f"constraint '{group.name}': {self._whose} has no linear rows")
 
     def best(self, group: ConstraintGroup, k: int, scores: F64) -> I32 | None:
@@ -74,7 +74,7 @@ class CustomRules:
         return None if found is None else found.ravel()
 
     def start(self, group: ConstraintGroup, k: int, scores: ConstraintScores) -> I32 | None:
-        """Return what the class finds for constraint k: nobody else knows a structure."""
+        """Return the structure that the class finds for constraint k."""
         if not scores.n_variables:
             return np.zeros(0, dtype=np.int32)
         order = scores.place[: scores.n_variables]  # literals name each variable once, then the next state

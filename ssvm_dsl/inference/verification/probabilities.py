@@ -36,7 +36,7 @@ def check_probabilities(
     Parameters
     ----------
     most : float
-        Look at about this many entries of the tables of each group.
+        Check about this many entries of the tables of each group.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def check_probabilities(
 def _wrong(
     program: Program, solution: Solution, ids: I64, there: Bools, heuristic: bool, atol: float, most: float
 ) -> str:
-    """Return what is no distribution up to an accuracy, in words; empty when all are."""
+    """Return the marginals that are no distributions up to an accuracy, as text; empty if there are none."""
     marginals = solution.marginals
     if marginals is None:  # log partitions alone
         return ""

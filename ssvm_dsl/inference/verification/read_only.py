@@ -1,4 +1,4 @@
-"""What foreign code is shown: arrays that cannot be written through."""
+"""Read-only arrays for foreign code."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ EXPECT_ATOL = 1e-6
 
 
 def wrong_sums(program: Program, ids: I64, coef: F64, node: F64, tables: Sequence[F64]) -> str:
-    """Return what is wrong with sums of weighted marginals, in words; empty where nothing is.
+    """Return the mistakes in sums of weighted marginals, as text; empty if there are none.
 
     Those of a variable sum to the coefficient of its example.  Those of all factors that share a row of a table add up,
     state by state, to those of the variables they have there.

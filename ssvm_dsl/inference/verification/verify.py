@@ -1,6 +1,6 @@
 """Check every answer of a backend: labels in range, masks and clamps kept, score and bound honest.
 
-Scores are recomputed here from the labels; what the backend says about them is only compared.
+Scores are recomputed here from the labels; the backend's scores are only compared.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Verifier:
     ) -> Solution:
         """Return the answer to ``best_by_count`` with its score, what the labelling is worth, recomputed.
 
-        ``known`` is what labellings of the examples are known to be worth.
+        ``known`` are scores of known labellings of the examples.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class Verifier:
         return log_z
 
     def _value(self, question: Question, solution: Solution) -> None:
-        """Compute the values of fractional solutions anew: they are as reported (if they are) and not above the bounds.
+        """Recompute the values of fractional solutions: they agree with reported ones and are not above the bounds.
 
         Solvers end with some accuracy, and fractional solutions are accurate only where they have finished.
         """
@@ -217,7 +217,7 @@ class Verifier:
         solution.score = value
 
     def fault(self, text: str) -> BackendFault:
-        """Return the error that names the backend, and says what is wrong."""
+        """Return the error that names the backend and its mistake."""
         return BackendFault(self.backend, text, self.foreign)
 
     def _check_labels(self, question: Question, labels: I32, claimed: F64, primal: NDArray[np.int8]) -> F64:
@@ -246,7 +246,7 @@ class Verifier:
         return np.where(there, scores, -np.inf)
 
     def _clear(self, solution: Solution, scores: F64, question: Question) -> None:
-        """Take the labels of examples without a labelling out: a state that nobody found is not to look like one."""
+        """Mask the labels of examples without a labelling, so that they do not look like an answer."""
         there = scores > -np.inf
         if there.all():
             return
@@ -258,7 +258,7 @@ class Verifier:
         return np.repeat(there, np.diff(question.label_ptr(self.program)), axis=-1)
 
     def _agree(self, scores: F64, claimed: F64, there: NDArray[np.bool_], close: Slack) -> None:
-        """Compare recomputed scores with what the backend says."""
+        """Compare recomputed scores with those of the backend."""
         known = np.where(there, scores, 0.0)
         with np.errstate(invalid="ignore"):
             wrong = ~close(known, np.where(there, np.abs(known - claimed), 0.0))
@@ -285,7 +285,7 @@ class Verifier:
         return broken_constraints(program.constraints, labels, ptr, question.examples)
 
     def _first_broken(self, labels: I32, question: Question, there: NDArray[np.bool_]) -> str:
-        """Return which constraint labellings break first, in words; empty where they break none."""
+        """Return the first constraint that labellings break, as text; empty if they break none."""
         ids, ptr = question.ids(self.program), question.label_ptr(self.program)
         for group in self.program.constraints:
             mine = group.take(ids)

@@ -1,7 +1,7 @@
 """Large batches of few shapes are worked on in chunks: programs of some examples, whose structure repeats.
 
 What a solver for any graph prepares has an entry for every factor.  For a complete graph of 159 labels and 4880
-examples that would be 61 million of them, all alike.  A chunk is a program of its own whose tables are copied side by
+examples that would be 61 million of them, all alike.  A chunk is a separate program whose tables are copied side by
 side, so that chunks of examples of the same shapes have exactly the same structure, and what was prepared for one
 serves all.
 """
@@ -45,7 +45,7 @@ def chunks(program: Program, ids: I64) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some examples of a program as a program of their own.
+    """Some examples of a program as a separate program.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _shapes(program: Program) -> list[bytes]:
 
 
 def _own_rows(group: Group) -> tuple[Group, I64 | slice]:
-    """Return a group with tables of its own, and the rows of the given ones that they are copies of."""
+    """Return a group with its own tables, and the rows of the given tables that they copy."""
     base, shapes = group.table_base, group.shapes
     if not len(base) or (base == base[0]).all():
         return group, slice(None)

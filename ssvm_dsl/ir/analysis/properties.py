@@ -44,7 +44,7 @@ def table_properties(program: Program, theta: Theta) -> frozenset[str]:
     """Return which properties the tables of all factors have.
 
     Tables with ``-inf`` have none of them, but for one case: a table of two binary variables is submodular also with
-    ``-inf`` where the inequality holds in extended arithmetic.  Masks and clamps are not looked at; they cannot
+    ``-inf`` where the inequality holds in extended arithmetic.  Masks and clamps are ignored; they cannot
     destroy a property.
     """
     found = _of_structure(program)

@@ -20,7 +20,7 @@ from ssvm_dsl.ir.solution import Marginals
 def rounded(program: Program, marginals: Marginals) -> I32:
     """Return a labelling near the marginals of all examples; ``shape (V,)``.
 
-    Hard constraints are not looked at.  Time is linear in the size of the tables, memory a copy of them.
+    Hard constraints are ignored.  Time is linear in the size of the tables, memory a copy of them.
     """
     from ssvm_dsl.kernels.rounding import round_marginals
 

@@ -50,7 +50,7 @@ _NOTHING = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What the scores of n examples are sums of.
+    """The terms whose sums are the scores of n examples.
 
     Parameters
     ----------

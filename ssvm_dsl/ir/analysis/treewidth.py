@@ -5,7 +5,7 @@ The order decides how large the largest table becomes; the best order is hard to
 ones are good in practice: *min-fill* takes the variable whose neighbours lack the fewest edges among them,
 *min-weight* the one with the smallest table (Koller and Friedman 2009, section 9.4.3).  Both are tried here, and
 for hard graphs the order that walks from one end to the other (right for long narrow grids); the one with the
-smallest tables is kept.  What is reported is an upper bound that the order given attains.
+smallest tables is kept.  The reported width is an upper bound that the given order attains.
 
 networkx has both greedy rules, for graphs without numbers of states and without the order from end to end.  Measured
 against it (CPU seconds, width): a grid of 40 x 40 takes 0.006 s, width 40, here and 3.5 s, width 58, there.
@@ -87,7 +87,7 @@ def _factors(program: Program) -> tuple[I64, I64, I32]:
 
 
 def structure_keys(var_ptr: I64, card: I32, factor_ptr: I64, slot_ptr: I64, scope: I32) -> list[bytes]:
-    """Return for each example a key that says everything about its graph; equal keys, equal graphs.
+    """Return for each example a key that determines its graph; equal keys, equal graphs.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ssvm_dsl.ir.features import FeatureMap, ObservedPairs, SparseRows
 from ssvm_dsl.ir.parameters.constants import Constants
 from ssvm_dsl.ir.program import Group
 from ssvm_dsl.ir.ragged import owners, pointers
-from ssvm_dsl.kernels.flat import COLUMNS, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps
+from ssvm_dsl.kernels.flat import COLUMNS, CSR_INDICES, DENSE, NO_FEATURES, OBSERVED, SPARSE, WORD, FlatMaps
 
 
 class _Pool:
@@ -57,7 +57,16 @@ def flatten(maps: Sequence[FeatureMap], groups: Sequence[Group], constants: Cons
         bases = [longs.add(fmap.row_bases), longs.add(None if group is None else group.table_base)]
         constant = values.add(shared.get(fmap.group))
         desc[m] = [*row, table, pool, ints.add(fmap.shapes.of), *bases, longs.add(fmap.shapes.numbers), constant]
-    return FlatMaps(desc, ints.array(), longs.array(), features.array(), values.array())
+    flat = FlatMaps(desc, ints.array(), longs.array(), features.array(), values.array())
+    _share_columns(maps, flat)
+    return flat
+
+
+def _share_columns(maps: Sequence[FeatureMap], flat: FlatMaps) -> None:
+    """Let sparse features read their columns from the flat arrays, so that memory holds them once."""
+    for fmap, start in zip(maps, flat.desc[:, CSR_INDICES].tolist(), strict=True):
+        if isinstance(fmap.features, SparseRows):
+            fmap.features.read_columns(flat.ints[start : start + len(fmap.features.indices)])
 
 
 def _feature_base(maps: Sequence[FeatureMap]) -> F64 | None:

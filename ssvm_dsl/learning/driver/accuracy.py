@@ -80,8 +80,8 @@ class Accuracy:
         self.parameters, self.objective = parameters, objective
         coef = objective.weight * reach / max(objective.n, 1)
         self._masses = [(fmap, mass_of(fmap, coef)) for fmap in parameters.maps if fmap.block.size]
-        n = float(sum(fmap.n_factors for fmap in parameters.maps))
-        self.error = EPS * (STEPS + min(n, 4.0 * float(np.sqrt(n))))
+        self.n_factors = float(sum(fmap.n_factors for fmap in parameters.maps))
+        self.error = _error(self.n_factors)
         self._slope = 1.0  # of risks raised to a power
         with np.errstate(over="ignore", invalid="ignore"):
             self._square = self._squares()
@@ -102,6 +102,13 @@ class Accuracy:
     def largest_rise(self, w: F64) -> float:
         """Return the most that the mean of the weighted risks (powers apart) can rise from weights of 0 to w."""
         return self._size(w)
+
+    def mass(self) -> F64:
+        """Return the m_j; ``shape (dim,)``."""
+        total = np.zeros(self.parameters.dim)
+        for fmap, mass in self._masses:
+            total[fmap.block.offset : fmap.block.stop] += _by_weight(fmap, mass)
+        return total
 
     def excess(self) -> Excess | None:
         """Return the features with which training overflows, ``None`` when there are none."""
@@ -131,6 +138,55 @@ class Accuracy:
             if scale > 0.0:
                 total += _absolute_dot(fmap, mass, w[fmap.block.offset : fmap.block.stop]) / scale
         return total
+
+
+class SummedAccuracy(Accuracy):
+    """The same for data that are not here, from what is known of their parts.
+
+    Parameters
+    ----------
+    parameters : ParameterMap
+        Of no examples.
+    objective : RegularizedRisk
+    mass : ndarray of float64, shape (dim,)
+        The m_j.
+    n_factors : float
+        Of all examples.
+    largest : Excess or None
+        The largest number among the features.
+    """
+
+    def __init__(
+        self, parameters: ParameterMap, objective: RegularizedRisk, mass: F64, n_factors: float, largest: Excess | None
+    ) -> None:
+        self._mass, self._most = mass, largest
+        super().__init__(parameters, objective, np.zeros(len(objective.weight)))
+        self.n_factors, self.error = n_factors, _error(n_factors)
+
+    def mass(self) -> F64:
+        """Return the m_j; ``shape (dim,)``."""
+        return self._mass.copy()
+
+    def largest(self) -> Excess | None:
+        """Return the largest number among the features; ``None`` without features."""
+        return self._most
+
+    def _squares(self) -> float:
+        regular = self.objective.scale > 0.0
+        total = float(np.sum(self._mass[regular] ** 2 / self.objective.scale[regular])) / (2.0 * self.objective.lam)
+        return total if total == total else np.inf
+
+    def _size(self, w: F64, dual: bool = False) -> float:
+        if not dual:
+            return float(np.dot(self._mass, np.abs(w)))
+        regular = self.objective.scale > 0.0
+        size = self._mass[regular] * np.abs(w[regular]) / self.objective.scale[regular]
+        return float(size.sum()) / self.objective.lam
+
+
+def _error(n_factors: float) -> float:
+    """Return the rounding of one operation times how many follow each other."""
+    return EPS * (STEPS + min(n_factors, 4.0 * float(np.sqrt(n_factors))))
 
 
 def mass_of(fmap: FeatureMap, coef: F64) -> F64:
@@ -196,6 +252,17 @@ def _absolute_dot(fmap: FeatureMap, mass: F64, w: F64) -> float:
         return sum(float((np.abs(rows[part]) @ mass).sum()) for part in parts)
     each = np.tile(mass, len(rows) // max(len(mass), 1))  # the same for every unit
     return sum(float(np.dot(np.abs(rows[part]).sum(axis=1), each[part])) for part in parts)
+
+
+def _by_weight(fmap: FeatureMap, mass: F64) -> F64:
+    """Return the mass of each weight of a block."""
+    size = fmap.block.size
+    if fmap.observed is not None:
+        return np.repeat(mass, np.diff(fmap.observed.ptr))
+    if isinstance(fmap.features, np.ndarray):
+        return np.tile(mass, size // max(len(mass), 1))
+    each = np.tile(mass, size // max(fmap.n_basis * len(mass), 1))
+    return np.repeat(each, size // max(len(each), 1))
 
 
 def _by_pair(pairs: ObservedPairs, mass: F64) -> Iterator[tuple[slice, F64]]:

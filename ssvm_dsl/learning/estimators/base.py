@@ -31,8 +31,6 @@ from ssvm_dsl.learning.driver.fit import Callback, train
 from ssvm_dsl.learning.driver.interrupts import ends_the_caller, follows_an_interrupt
 from ssvm_dsl.learning.driver.progress import Progress
 from ssvm_dsl.learning.driver.times import Times
-from ssvm_dsl.learning.driver.validation import Validation
-from ssvm_dsl.learning.estimator import clone
 from ssvm_dsl.learning.estimators.check_parameters import check_parameters, check_validation, is_default, is_number
 from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
     convergence_warning,
@@ -42,6 +40,7 @@ from ssvm_dsl.learning.estimators.fitting.fit_warnings import (
 )
 from ssvm_dsl.learning.estimators.fitting.fitted_report import report_of, without_objective
 from ssvm_dsl.learning.estimators.fitting.given_weights import lay_weights
+from ssvm_dsl.learning.estimators.fitting.held_out import validation_of
 from ssvm_dsl.learning.estimators.fitting.latent import (
     LatentOptions,
     LatentRun,
@@ -57,12 +56,13 @@ from ssvm_dsl.learning.estimators.fitting.latent import (
 from ssvm_dsl.learning.estimators.fitting.stream import Stream, check_weights
 from ssvm_dsl.learning.estimators.fitting.training_target import FitRequest, TargetOf, TrainingTarget
 from ssvm_dsl.learning.estimators.predictor import Predictor
-from ssvm_dsl.learning.estimators.scoring import Scoring, scorer_of
+from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import check_sample_weight, convention, lam_of, regularized_risk
 from ssvm_dsl.learning.risks.completing import CompletingProblem
 from ssvm_dsl.learning.risks.factored import check_factored
 from ssvm_dsl.learning.risks.kinds import Problem, check_pairing, minimisers, weakest_oracle
 from ssvm_dsl.learning.risks.margin import MarginProblem
+from ssvm_dsl.learning.shards.fit import ShardedData
 from ssvm_dsl.pausing import within
 from ssvm_dsl.plugin_api.hosting.contained import contained
 from ssvm_dsl.plugin_api.options import named_options
@@ -181,17 +181,23 @@ class Learner(Predictor):
                 grounded = replace(grounded, loss=None)
                 progress = self._fit_once(grounded, problem, estimate, target, fit, start)
                 self._take(grounded, progress, problem, options)
-            self._stream: Stream | None = None
-        self.report_ = fit.times.told(self.report_, deadline)
-        if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
-            raise KeyboardInterrupt
-        text = convergence_warning(self.report_, self.tol, spec, target.risk, problem, progress)
+        text = self._concluded(progress, problem, target, fit, followed)
         if missing:
             text = f"{uncomputed_warning(missing, grounded.n_examples, last is not None)}; {text}"
             if last is not None:  # nothing is known of these weights on data without features
                 self.coef_, self._certificate = last, replace(self._certificate, risk=np.inf)
                 self.report_ = without_objective(self.report_)
         warn_of(text)
+
+    def _concluded(
+        self, progress: Progress, problem: Problem, target: TrainingTarget, fit: FitRequest, followed: bool
+    ) -> str:
+        """Complete the report of a fit, end the caller's loop where Ctrl-C asks for that; return what to warn of."""
+        self._stream: Stream | None = None
+        self.report_ = fit.times.told(self.report_, fit.deadline)
+        if progress.reason == "interrupt" and (ends_the_caller(followed) or progress.interrupted_twice):
+            raise KeyboardInterrupt
+        return convergence_warning(self.report_, self.tol, fit.spec, target.risk, problem, progress)
 
     def _asked(
         self, grounded: Grounded, fit: FitRequest, executor: Executor
@@ -203,8 +209,8 @@ class Learner(Predictor):
         return problem, estimate, replace(target, loss=problem.loss)
 
     def _fit_once(
-        self, grounded: Grounded, problem: Problem, estimate: CostEstimate, target: TrainingTarget, fit: FitRequest,
-        start: F64 | None,
+        self, grounded: Grounded | ShardedData, problem: Problem, estimate: CostEstimate, target: TrainingTarget,
+        fit: FitRequest, start: F64 | None,
     ) -> Progress:  # fmt: skip
         """Train on one convex problem."""
         spec, options, deadline, begun = fit.spec, fit.options, fit.deadline, fit.deadline.spent
@@ -218,7 +224,7 @@ class Learner(Predictor):
                 trainer, problem, stop, spec=spec, keep_best=bool(options.get("best_iterate", spec.best_iterate)),
                 unit=self._unit(problem), start=start, callbacks=listeners,
                 checkpoint=self._checkpoint(problem, target, spec, options, start),
-                validation=self._validation(grounded, fit.held_out, deadline), deadline=deadline,
+                validation=validation_of(self, grounded, fit.held_out, self.patience, deadline), deadline=deadline,
             )  # fmt: skip
         fit.times.add(deadline.spent - begun, progress)
         return progress
@@ -426,27 +432,6 @@ class Learner(Predictor):
         facts |= target.facts
         return Checkpoint(Path(self.checkpoint), fingerprint(problem, facts), self.checkpoint_seconds)
 
-    def _validation(self, grounded: Grounded, held_out: Any, deadline: Deadline) -> Validation | None:
-        """Return what watches the score on held-out examples, if there are any."""
-        if held_out is None:
-            return None
-        probe = clone(self)
-        probe._fitted, probe._blocks = grounded.fitted, grounded.parameters.blocks
-        scorer = scorer_of(probe)
-
-        def score(w: F64) -> float:
-            probe.coef_ = w
-            return scorer(probe, *held_out)
-
-        probe._deadline = deadline
-        try:
-            score(np.zeros(grounded.parameters.dim))  # bad validation data are refused before training
-        except DataError as err:
-            raise err.of("validation") from err.__cause__
-        except OutOfTime:
-            pass  # the fit ends before it asks for a score
-        return Validation(score, self.patience)
-
     @contextmanager
     def _listeners(self, estimate: CostEstimate) -> Iterator[list[Callback]]:
         """Give the callbacks of this fit: the user's, the plug-ins', and the progress display."""
@@ -464,7 +449,9 @@ class Learner(Predictor):
         """Return what turns values of the objective in lam convention into the user's: 1, or C n where C was given."""
         return 1.0 if self.lam is not None else 1.0 / problem.objective.lam
 
-    def _take(self, grounded: Grounded, progress: Progress, problem: Problem, options: dict[str, Any]) -> None:
+    def _take(
+        self, grounded: Grounded | ShardedData, progress: Progress, problem: Problem, options: dict[str, Any]
+    ) -> None:
         """Take what was learnt: weights, features, certificate, plan and report."""
         self.coef_ = progress.w
         self._certificate = Certificate.of(progress, problem.objective)

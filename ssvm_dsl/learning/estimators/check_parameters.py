@@ -45,12 +45,12 @@ def check_parameters(svm: Any) -> None:
         raise OptionError(f"checkpoint_seconds is a non-negative number, got {svm.checkpoint_seconds!r}")
     if svm.checkpoint is not None:
         check_path(svm.checkpoint, "checkpoint")
-    for name in ("trainer_options", "backend_options"):
-        _check_mapping(getattr(svm, name), name, "a dict of options by name, e.g. {'keep': 10}")
+    for name in ("trainer_options", "backend_options", "executor_options"):
+        _check_mapping(getattr(svm, name, None), name, "a dict of options by name, e.g. {'keep': 10}")
     _check_mapping(svm.regularization, "regularization", "a dict of numbers by factor, e.g. {'trans': 0.1}")
     _check_callbacks(svm.callbacks)
     check_choice(svm.guarantee, [one.value for one in Guarantee], "guarantee")
-    for name in ("backend", "trainer"):
+    for name in ("backend", "trainer", "executor"):
         if not isinstance(getattr(svm, name, ""), str):
             raise OptionError(f"{name} is a name (ssvm plugins list), got {getattr(svm, name)!r}")
     for name in ("warm_start", "verbose"):

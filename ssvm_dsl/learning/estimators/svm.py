@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import DataError, OptionError
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.planning.planner import AUTO
 from ssvm_dsl.lang.model import Model
@@ -16,15 +17,18 @@ from ssvm_dsl.learning.estimators.check_parameters import check_labels, check_lo
 from ssvm_dsl.learning.estimators.classifier import Classifier
 from ssvm_dsl.learning.estimators.fitting.infeasible import RAISE, Trainable, check_infeasible, trainable
 from ssvm_dsl.learning.estimators.fitting.known_labels import warn_of_unknown
+from ssvm_dsl.learning.estimators.fitting.over_shards import ShardedFit
 from ssvm_dsl.learning.estimators.fitting.training_target import TrainingTarget
 from ssvm_dsl.learning.estimators.scoring import Scoring
 from ssvm_dsl.learning.objective import DEFAULT_C, check_sample_weight
 from ssvm_dsl.learning.risks.answers import losses
 from ssvm_dsl.learning.risks.kinds import find_risk
+from ssvm_dsl.learning.shards.fit import THREADS
+from ssvm_dsl.learning.shards.parts import PartitionedDataset
 from ssvm_dsl.pausing import within
 
 
-class StructuredSVM(Classifier):
+class StructuredSVM(ShardedFit, Classifier):
     """Structural support vector machine of a declared model.
 
     Minimises ``1/2 |w|^2 + C sum_i risk_i(w)`` (or, with ``lam``, ``lam/2 |w|^2 + 1/n sum_i risk_i(w)``), by default
@@ -93,6 +97,12 @@ class StructuredSVM(Classifier):
         What is done about labels that masks, rules or constraints of the model rule out: an error that counts them,
         their examples are left out, or the feasible labels that differ from them in fewest variables are learnt.
         The last two check all labels before training, and warn; ``max_seconds`` counts that, too.
+    executor : str
+        Where training runs: ``"threads"`` of this process, or on shards of the data in ``"processes"``, one shard after
+        the other (``"stream"``), or where a plug-in says (``ssvm plugins list``).  Shards want a trainer that works on
+        sums over all examples: ``"lbfgs"``, ``"bundle"``, ``"svrg"`` or ``"adam"``.
+    executor_options : dict, optional
+        Options of the executor; ``ssvm plugins show NAME`` lists them.
 
     Attributes
     ----------
@@ -144,6 +154,8 @@ class StructuredSVM(Classifier):
         checkpoint_seconds: float = 60.0,
         latent_options: Mapping[str, Any] | None = None,
         infeasible: str = RAISE,
+        executor: str = THREADS,
+        executor_options: dict[str, Any] | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -151,8 +163,8 @@ class StructuredSVM(Classifier):
 
     def fit(
         self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Sequence[Any] | PartitionedDataset,
+        Y: Sequence[Any] | None = None,
         sample_weight: Any = None,
         validation: tuple[Sequence[Any], Sequence[Any]] | None = None,
     ) -> StructuredSVM:
@@ -161,9 +173,11 @@ class StructuredSVM(Classifier):
         Parameters
         ----------
         X : list of examples
-            Each a dict of arrays by input name, or the bare array when the model has one input.
+            Each a dict of arrays by input name, or the bare array when the model has one input.  With an executor that
+            trains on shards, a :class:`~ssvm_dsl.PartitionedDataset`, too.
         Y : list of labels
-            Each a dict by label name, or the bare labels when the model has one label.
+            Each a dict by label name, or the bare labels when the model has one label; none for a
+            ``PartitionedDataset``, whose parts hold them.
         sample_weight : array_like, shape (n,), optional
             Multiplies each example's risk.
         validation : tuple (X, Y), optional
@@ -181,10 +195,24 @@ class StructuredSVM(Classifier):
         """
         self._check()
         deadline = Deadline(self.max_seconds or np.inf)
+        if self.executor != THREADS or isinstance(X, PartitionedDataset):
+            self._fit_shards(X, Y, sample_weight, validation, deadline)
+            return self
         with within(deadline):
             data = self._trainable(X, _given(Y), sample_weight)
         self._learn(data.X, data.Y, self._target, data.sample_weight, validation, deadline)
         return self
+
+    def _fit_shards(self, X: Any, Y: Any, sample_weight: Any, validation: Any, deadline: Deadline) -> None:
+        """Check the lists of examples, where these are given, and learn from shards of them."""
+        if not isinstance(X, PartitionedDataset):
+            X, Y = self._examples(X), _given(Y)
+            if len(X) != len(Y):
+                raise DataError("Y", expected=f"{len(X)} examples, as in X", found=str(len(Y)))
+            sample_weight = None if sample_weight is None else check_sample_weight(sample_weight, len(X))
+        elif self.executor == THREADS:
+            raise OptionError("a PartitionedDataset is trained on in shards: set executor='stream' or 'processes'")
+        self._learn_over_shards(X, Y, sample_weight, validation, deadline)
 
     def partial_fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
         """Learn one pass over a batch of a stream of examples, continuing from earlier calls.

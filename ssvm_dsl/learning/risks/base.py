@@ -31,6 +31,7 @@ from ssvm_dsl.learning.driver.accuracy import Accuracy
 from ssvm_dsl.learning.driver.evaluations import Evaluation, Evaluations, proved
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.learning.risks.ceilings import objective_at_most
+from ssvm_dsl.learning.risks.curvature import curvature_of
 from ssvm_dsl.plugin_api.protocols import Executor
 
 #: Scores (of states and joint states) between two looks at the clock, for calls that have no limit of their own.
@@ -111,6 +112,10 @@ class BaseProblem(ABC):
     @abstractmethod
     def risks(self, w: F64, ids: I64) -> tuple[F64, F64]:
         """Return (risks of some examples with the answers found, certified upper bounds or nan) at w."""
+
+    def curvature(self) -> F64:
+        """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
+        return curvature_of(self.parameters)
 
     def risks_at_zero(self) -> F64 | None:
         """Return the most that each risk is at weights of 0, by the data alone; ``None`` where that is not known."""

@@ -2,7 +2,7 @@
 
 With all labellings equally likely (w = 0) the log-loss has the second derivatives
 
-    1/n sum_i Var Phi_j(x_i, y)  ~  1/n sum_f x_fp^2 B_qs^2 (1/k) (1 - 1/k)    summed over the k joint states s ,
+    sum_i Var Phi_j(x_i, y)  ~  sum_f x_fp^2 B_qs^2 (1/k) (1 - 1/k)    summed over the k joint states s ,
 
 taking factors for independent.  Weights of frequent features and of rare ones differ in it by orders of magnitude.
 """
@@ -14,13 +14,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ssvm_dsl.ir import F64, FeatureMap, ParameterMap, SparseRows, Theta
-from ssvm_dsl.plugin_api import TrainProblem
+from ssvm_dsl.array_types import F64
+from ssvm_dsl.ir.features import FeatureMap, SparseRows
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.theta import Theta
 
 
-def inverse_curvature(problem: TrainProblem) -> F64:
-    """Return ``1 / (lam scale_j + curvature_j)``, 1 where a weight has neither; ``shape (dim,)``."""
-    objective, parameters = problem.objective, problem.parameters
+def curvature_of(parameters: ParameterMap) -> F64:
+    """Return the guess for each weight, summed over the examples; ``shape (dim,)``."""
     program = parameters.program
     mu = Theta.zeros(program)
     mu.node[:] = np.repeat(_spread(program.card), program.card)
@@ -28,11 +29,7 @@ def inverse_curvature(problem: TrainProblem) -> F64:
         uses = group.table_uses()
         table[...] = (uses * _spread(np.array(group.n_configs)))[:, None]
     squares = ParameterMap(program, tuple(map(_squared, parameters.maps)), parameters.blocks)
-    curvature = squares.adjoint(mu)
-    curvature /= problem.n
-    curvature += objective.lam * objective.scale
-    curvature[curvature <= 0.0] = 1.0
-    return np.divide(1.0, curvature, out=curvature)
+    return squares.adjoint(mu)
 
 
 def _spread(n_states: NDArray[np.integer]) -> F64:

@@ -1,0 +1,142 @@
+"""``processes``: shards in processes of this machine.
+
+Each shard has its process, which opens it once and keeps it; in an iteration the weights go there and sums come back.
+A process that is lost, killed for memory or by hand, is started again, and its shards are opened again; a shard whose
+process is lost each time it is opened ends the fit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from loky import ProcessPoolExecutor
+
+from ssvm_dsl.errors import OptionError
+from ssvm_dsl.plugin_api import NotOpen, Shard, ShardFunction, answer, answer_if_open, forget
+
+#: How often a lost process is started again for one call.
+ATTEMPTS = 3
+
+#: One thread for each library: parallelism is over shards.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+Call = tuple[int, tuple[Any, ...]]
+
+
+class WorkerProcesses:
+    """A process for each worker.
+
+    Parameters
+    ----------
+    workers : int, optional
+        By default the processors this process may use.
+    shards : int, optional
+        Into how many shards a list of examples is cut; by default one for each worker.
+    """
+
+    def __init__(self, workers: int | None = None, shards: int | None = None) -> None:
+        self.n_workers = workers or _processors()
+        self.n_shards = shards or self.n_workers
+        self._workers: list[ProcessPoolExecutor | None] = [None] * self.n_workers
+        self._shards: Sequence[Shard] = ()
+
+    def start(self, shards: Sequence[Shard]) -> None:
+        """Take over shards; processes are started when they are first asked."""
+        keys = [shard.key for shard in self._shards]
+        for worker in self._workers:
+            if worker is not None and keys:
+                worker.submit(forget, keys)
+        self._shards = shards
+
+    def run(self, function: ShardFunction, calls: Sequence[Call]) -> list[Any]:
+        """Return what a function finds on shards, in order; all processes work at the same time."""
+        found: list[Any] = [None] * len(calls)
+        waiting = list(range(len(calls)))
+        for _ in range(ATTEMPTS):
+            waiting = self._round(function, calls, waiting, found)
+            if not waiting:
+                return found
+        number = calls[waiting[0]][0]
+        raise OptionError(
+            f"the process of shard {number} was lost {ATTEMPTS} times in a row: most often there is too little memory; "
+            "cut the data into more shards and use fewer workers: executor_options={'shards': ..., 'workers': ...}"
+        )
+
+    def close(self) -> None:
+        """Stop the processes."""
+        for number, worker in enumerate(self._workers):
+            if worker is not None:
+                worker.shutdown(wait=False, kill_workers=True)
+                self._workers[number] = None
+
+    def _round(self, function: ShardFunction, calls: Sequence[Call], which: list[int], found: list[Any]) -> list[int]:
+        """Ask about some calls; return those whose process was lost.
+
+        Shards that a process does not have (any more) travel there with the call.
+        """
+        asked = []
+        for place in which:
+            number, given = calls[place]
+            asked.append((place, self._submit(number, answer_if_open, (self._shards[number].key, function, given))))
+        lost, missing = self._collect(calls, asked, found)
+        opened = []
+        for place in missing:
+            number, given = calls[place]
+            opened.append((place, self._submit(number, answer, (self._shards[number], function, given))))
+        return sorted([*lost, *self._collect(calls, opened, found)[0]])
+
+    def _collect(
+        self, calls: Sequence[Call], asked: Sequence[tuple[int, Future[Any] | None]], found: list[Any]
+    ) -> tuple[list[int], list[int]]:
+        """Take the answers; return the calls whose process was lost, and those whose shard is not open there."""
+        lost, missing = [], []
+        for place, future in asked:
+            try:
+                if future is None:
+                    raise BrokenProcessPool
+                answered = future.result()
+            except BrokenProcessPool:
+                self._replace(calls[place][0])
+                lost.append(place)
+                continue
+            if isinstance(answered, NotOpen):
+                missing.append(place)
+            else:
+                found[place] = answered
+        return lost, missing
+
+    def _submit(self, number: int, function: Any, given: tuple[Any, ...]) -> Future[Any] | None:
+        """Start a call in the process of a shard; ``None`` where that is lost already."""
+        at = number % self.n_workers
+        worker = self._workers[at]
+        if worker is None:
+            worker = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=ONE_THREAD)
+            self._workers[at] = worker
+        try:
+            made: Future[Any] = worker.submit(function, *given)
+        except BrokenProcessPool:
+            return None
+        return made
+
+    def _replace(self, number: int) -> None:
+        """Give up the process of a shard; the next call starts another one."""
+        at = number % self.n_workers
+        worker = self._workers[at]
+        if worker is not None:
+            worker.shutdown(wait=False, kill_workers=True)
+            self._workers[at] = None
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that asks: it ends the fit, and this process with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,123 @@
+"""``PartitionedDataset``: labelled examples in parts, each read where and when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.errors import DataError, OptionError
+
+#: Returns (X, Y), or (X, Y, sample_weight), of a part.
+Load = Callable[[Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedDataset:
+    """Labelled examples in parts: files, tables of a database, partitions of a larger list.
+
+    Stands for ``X`` in ``StructuredSVM(..., executor=...).fit``; ``Y`` is left out.
+
+    Parameters
+    ----------
+    parts : list
+        What ``load`` is called with: paths, as a rule.  Each part is a shard.
+    load : callable
+        Returns the examples and labels of a part, ``(X, Y)`` or ``(X, Y, sample_weight)``.  It runs where the shard is:
+        write it in a module that workers can import.
+
+    Raises
+    ------
+    OptionError
+        There is no part, or ``load`` cannot be called.
+
+    Examples
+    --------
+    >>> data = PartitionedDataset(sorted(Path("shards").glob("*.npz")), read_words)
+    >>> StructuredSVM(OCR, risk="log", trainer="lbfgs", executor="stream").fit(data)
+    """
+
+    parts: Sequence[Any]
+    load: Load
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parts, str) or not hasattr(self.parts, "__len__") or not len(self.parts):
+            raise OptionError(f"PartitionedDataset: parts is a list with at least one entry, got {self.parts!r}")
+        if not callable(self.load):
+            raise OptionError(f"PartitionedDataset: load is a function of a part, got {self.load!r}")
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return len(self.parts)
+
+    def part(self, number: int) -> DataPart:
+        """Return one part."""
+        return DataPart(number, self.parts[number], self.load)
+
+
+@dataclass(frozen=True, eq=False)
+class DataPart:
+    """One part of the data, before it is read.
+
+    Parameters
+    ----------
+    number : int
+    what : object
+        What ``load`` is called with.
+    load : callable
+    first : int, optional
+        Number of its first example in the list that it was cut from.
+    """
+
+    number: int
+    what: Any
+    load: Load
+    first: int | None = None
+
+    def located(self, error: DataError) -> DataError:
+        """Return an error about an example of this part with its place in all of the data."""
+        return error.of(f"part {self.number}, {_short(self.what)}") if self.first is None else error.shifted(self.first)
+
+    def read(self) -> tuple[Any, Any, Any]:
+        """Return (X, Y, sample_weight or None).
+
+        Raises
+        ------
+        DataError
+            Reading failed (that exception is the cause), or gave something else.
+        """
+        named = f"part {self.number} ({_short(self.what)})"
+        try:
+            found = self.load(self.what)
+        except Exception as err:
+            raise DataError(named, expected="load to return (X, Y)", found=f"{type(err).__name__}: {err}") from err
+        if not isinstance(found, tuple) or len(found) not in (2, 3):
+            shown = f"a tuple of {len(found)}" if isinstance(found, tuple) else type(found).__name__
+            raise DataError(named, expected="(X, Y) or (X, Y, sample_weight) from load", found=shown)
+        X, Y = found[:2]
+        return X, Y, found[2] if len(found) == 3 else None
+
+
+def parts_of(X: Any, Y: Any, sample_weight: Any, n_parts: int) -> list[DataPart]:
+    """Return lists of examples cut into parts of nearly equal length, in order."""
+    if isinstance(X, PartitionedDataset):
+        if Y is not None or sample_weight is not None:
+            raise DataError("Y", expected="nothing beside a PartitionedDataset, whose parts hold the labels", found="Y")
+        return [X.part(number) for number in range(len(X))]
+    bounds = np.linspace(0, len(X), min(n_parts, len(X)) + 1).astype(int).tolist()
+    parts = []
+    for number, (lo, hi) in enumerate(pairwise(bounds)):
+        weight = None if sample_weight is None else sample_weight[lo:hi]
+        parts.append(DataPart(number, (X[lo:hi], Y[lo:hi], weight), tuple, lo))
+    return parts
+
+
+def _short(what: Any) -> str:
+    """Return a part in a few characters."""
+    if isinstance(what, tuple) and len(what) == 3 and hasattr(what[0], "__len__"):
+        return f"{len(what[0])} examples"
+    text = str(what)
+    return text if len(text) <= 60 else f"{text[:57]}..."

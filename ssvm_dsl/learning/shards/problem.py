@@ -1,0 +1,195 @@
+"""``ShardedProblem``: the objective of data that are elsewhere, as a sum over shards.
+
+    P(w) = lam/2 sum_j scale_j w_j^2 + 1/n sum_s R_s(w) ,      R_s(w) = sum_{i in s} weight_i risk_i(w)^power
+
+Each shard returns ``R_s``, its certified upper bound and a subgradient; they are added up in the order of the shards,
+so that the sum is the same for any number of workers.  Nothing here is as long as the data are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.errors import OutOfTime, TrainingError
+from ssvm_dsl.inference.deadline import work_seconds
+from ssvm_dsl.inference.layers.unplanned import UnplannedSession
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.inference.threads import Threads
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.loss import LossTerm
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.ir.parameters import ParameterMap
+from ssvm_dsl.ir.program import Program
+from ssvm_dsl.ir.ragged import pointers
+from ssvm_dsl.learning.driver.accuracy import Accuracy, SummedAccuracy
+from ssvm_dsl.learning.driver.evaluations import Evaluation
+from ssvm_dsl.learning.objective import RegularizedRisk
+from ssvm_dsl.learning.risks.gradient import GradientProblem
+from ssvm_dsl.learning.shards.recipe import ShardFacts, ShardSums, curvature_at, sums_at, sums_of
+from ssvm_dsl.plugin_api.kinds.executors import ShardExecutor
+from ssvm_dsl.plugin_api.training import RiskGradient
+
+
+def no_examples(blocks: tuple[Block, ...]) -> ParameterMap:
+    """Return the parameter map of weights over no examples."""
+    program = Program(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), blocks=blocks)
+    return ParameterMap.build(program, (), blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class SumEvaluation(Evaluation):
+    """An evaluation whose values are those of shards.
+
+    Parameters
+    ----------
+    n_proved : int
+        Answers that are proved best.
+    """
+
+    n_proved: int = 0
+
+
+class ElsewhereSession(UnplannedSession):
+    """The plan of sessions that shards have; whoever asks here gets no answer."""
+
+    def __init__(self, program: Program, plan: Plan, guarantee: Guarantee) -> None:
+        super().__init__(program, None, plan)
+        self._guarantee = guarantee
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the answers of all shards are worth."""
+        return self._guarantee
+
+
+class ShardedProblem(GradientProblem):
+    """The training problem of all shards; values, gradients and curvature are all that it knows.
+
+    Parameters
+    ----------
+    facts : sequence of ShardFacts
+    objective : RegularizedRisk
+        Of all examples, with a weight of 1 for each shard.
+    executor : ShardExecutor
+        It has the shards.
+    """
+
+    def __init__(self, facts: Sequence[ShardFacts], objective: RegularizedRisk, executor: ShardExecutor) -> None:
+        first = facts[0]
+        parameters = no_examples(first.blocks)
+        heuristic = any(one.guarantee is Guarantee.HEURISTIC for one in facts)
+        exact = all(one.guarantee is Guarantee.EXACT for one in facts)
+        guarantee = Guarantee.HEURISTIC if heuristic else Guarantee.EXACT if exact else Guarantee.BOUND
+        session = ElsewhereSession(parameters.program, first.plan, guarantee)
+        states: I32 = np.zeros(0, dtype=np.int32)
+        loss = LossTerm(states, np.zeros(0), np.zeros(0))
+        super().__init__(parameters, loss, objective, session, Threads())
+        self.facts, self.shards = facts, executor
+        self.smooth, self.relaxed, self.degree = first.smooth, first.relaxed, first.degree
+        self.ptr: I64 = pointers(np.array([one.n for one in facts], dtype=np.int64))
+        self.n = int(self.ptr[-1])
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """What rounding may do to objectives and lower bounds."""
+        mass = np.zeros(self.dim)
+        for one in self.facts:
+            mass += one.mass / self.n
+        found = [one.largest for one in self.facts if one.largest is not None]
+        largest = max(found, key=lambda one: abs(one.value), default=None)
+        n_factors = sum(one.n_factors for one in self.facts)
+        return SummedAccuracy(self.parameters, self.objective, mass, n_factors, largest)
+
+    def gradient(self, w: F64, examples: I64 | None = None) -> RiskGradient:
+        """Return sums of the risks of each shard, or the risks of the selected examples, and a subgradient.
+
+        Without ``examples``, ``value`` and ``bound`` have an entry for each shard, whose weight in the objective is 1.
+        """
+        begin, left = work_seconds(), self._left()
+        if examples is None:
+            calls: list[tuple[int, tuple[Any, ...]]] = [(number, (w, left)) for number in range(len(self.facts))]
+            found = self._run(sums_at, calls)
+        else:
+            calls = list(self._routed(w, left, examples))
+            found = self._run(sums_of, calls)
+        vector, offset = np.zeros(self.dim), 0.0
+        for one in found:
+            vector += one.vector
+            offset += one.offset
+        self.accuracy.watch(np.array([one.slope for one in found]))
+        self.n_oracle_calls += self.n if examples is None else len(examples)
+        self.oracle_seconds += work_seconds() - begin
+        value = np.array([one.value for one in found])
+        bound = np.array([one.bound for one in found])
+        if examples is not None:
+            return RiskGradient(np.concatenate([one.risks for one in found]), bound, vector, offset)
+        self._note(w, value, bound, sum(one.n_proved for one in found), sum(one.n_late for one in found))
+        return RiskGradient(value, bound, vector, offset)
+
+    def curvature(self) -> F64:
+        """Return a guess of the second derivatives of smooth risks at no weights, summed over the examples."""
+        total = np.zeros(self.dim)
+        for one in self.shards.run(curvature_at, [(number, ()) for number in range(len(self.facts))]):
+            total += one
+        return total
+
+    def evaluation_in_time(self, w: F64) -> Evaluation:
+        """Return what can be known of the objective at w before time is up: all of it, or a bound from the data."""
+        try:
+            return self.evaluation(w)
+        except OutOfTime:
+            at_zero = np.array([one.at_zero for one in self.facts])
+            upper = np.nan
+            if self.degree == 1.0 and self.session.guarantee is not Guarantee.HEURISTIC:
+                upper = self.objective.primal(w, at_zero) + self.accuracy.largest_rise(w)
+            found = Evaluation(self.objective.regularizer(w), upper, np.zeros(len(at_zero)), at_zero, self.n)
+            self.evaluations.add(w, found)
+            return found
+
+    def steepness(self, risks: F64) -> F64:
+        """Return nothing: the shards told how steep their planes are when they were asked."""
+        return np.zeros(0)
+
+    @property
+    def tightness_is_free(self) -> bool:
+        """Whether nothing needs to be asked for :meth:`tightness`."""
+        return self.smooth or self.session.guarantee is Guarantee.EXACT
+
+    def tightness(self, w: F64) -> float:
+        """Return the share of the oracle's answers at w that are proved best; ``nan`` where nothing is."""
+        if self.smooth or self.session.guarantee is Guarantee.HEURISTIC:
+            return np.nan
+        found = self.evaluation(w)
+        return found.n_proved / self.n if isinstance(found, SumEvaluation) else np.nan
+
+    def _note(self, w: F64, value: F64, bound: F64, n_proved: int, n_late: int) -> None:
+        """Remember an evaluation of all examples."""
+        estimate, upper = self.objective.primal(w, value), self.objective.primal(w, bound)
+        self.evaluations.add(w, SumEvaluation(estimate, upper, value, bound, n_late, n_proved))
+
+    def _left(self) -> float:
+        """Return the seconds that an oracle call has; raise ``OutOfTime`` where there are none."""
+        self.pause()
+        return self.deadline.left
+
+    def _routed(self, w: F64, left: float, examples: I64) -> list[tuple[int, tuple[Any, ...]]]:
+        """Return the calls for some examples, in ascending order, to the shards that have them."""
+        if (np.diff(examples) <= 0).any():
+            raise TrainingError("examples of a gradient over shards are listed in ascending order, each once")
+        number = np.searchsorted(self.ptr, examples, side="right") - 1
+        return [
+            (shard, (w, left, examples[number == shard] - self.ptr[shard])) for shard in np.unique(number).tolist()
+        ]
+
+    def _run(self, function: Any, calls: list[tuple[int, tuple[Any, ...]]]) -> list[ShardSums]:
+        """Return what shards found; the question counts as asked until then."""
+        self._asked = work_seconds()
+        found: list[ShardSums] = self.shards.run(function, calls)
+        self._asked = np.nan
+        return found

@@ -1,0 +1,233 @@
+"""How a shard becomes a training problem, in the process that has it, and what is asked of it there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ssvm_dsl.array_types import F64, I64
+from ssvm_dsl.compiler import Grounded
+from ssvm_dsl.errors import DataError
+from ssvm_dsl.inference.blas_threads import one_blas_thread
+from ssvm_dsl.inference.deadline import Deadline
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.ir.features import Block
+from ssvm_dsl.ir.need import Guarantee
+from ssvm_dsl.learning.driver.accuracy import Excess
+from ssvm_dsl.learning.driver.checkpoint import fingerprint
+from ssvm_dsl.learning.driver.evaluations import proved
+from ssvm_dsl.learning.risks.kinds import Problem
+from ssvm_dsl.learning.shards.parts import DataPart
+
+
+class ShardLearner(Protocol):
+    """An estimator that has not been fitted, as workers have it."""
+
+    def _shard_data(self, X: Any, Y: Any, sample_weight: Any, fitted: Any) -> tuple[Grounded, Any]:
+        """Return the model laid over examples, and their weights."""
+
+    def _shard_problem(self, grounded: Grounded, sample_weight: Any) -> Problem:
+        """Return the training problem of examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """What the features of one shard learnt from its examples alone.
+
+    Parameters
+    ----------
+    fitted : mapping
+    n : int
+        Number of examples.
+    """
+
+    fitted: Mapping[str, Mapping[str, Any]]
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class LearningShard:
+    """A shard whose features learn; it stays open for one call.
+
+    Parameters
+    ----------
+    key : str
+    learner : ShardLearner
+    part : DataPart
+    """
+
+    key: str
+    learner: ShardLearner
+    part: DataPart
+
+    def open(self) -> Learnt:
+        """Read the examples, check them, and let fitted features learn."""
+        with one_blas_thread():
+            grounded, _ = _laid(self.learner, self.part, None)
+        return Learnt(grounded.fitted, grounded.n_examples)
+
+
+def _laid(learner: ShardLearner, part: DataPart, fitted: Any) -> tuple[Grounded, Any]:
+    """Return the model laid over the examples of a part, and their weights; errors say which part."""
+    try:
+        return learner._shard_data(*part.read(), fitted)
+    except DataError as err:
+        raise part.located(err) from err.__cause__
+
+
+def learnt_of(learnt: Learnt) -> Learnt:
+    """Return what a shard has learnt."""
+    return learnt
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingShard:
+    """A shard to be trained on.
+
+    Parameters
+    ----------
+    key : str
+    learner : ShardLearner
+    part : DataPart
+    fitted : mapping
+        What the features of all shards learnt together.
+    """
+
+    key: str
+    learner: ShardLearner
+    part: DataPart
+    fitted: dict[str, dict[str, Any]]
+
+    def open(self) -> OpenShard:
+        """Read the examples and lay the model over them."""
+        with one_blas_thread():
+            grounded, weight = _laid(self.learner, self.part, self.fitted)
+            return OpenShard(self.learner._shard_problem(grounded, weight), grounded)
+
+
+@dataclass(eq=False)
+class OpenShard:
+    """A shard's training problem, and its examples."""
+
+    problem: Problem
+    grounded: Grounded
+
+
+@dataclass(frozen=True, eq=False)
+class ShardFacts:
+    """What the driver knows of a shard.
+
+    Parameters
+    ----------
+    n : int
+        Number of examples.
+    blocks : tuple of Block
+    fingerprint : mapping
+        Hashes of its data, model and objective.
+    plan : Plan
+    guarantee : Guarantee
+    mass : ndarray of float64, shape (dim,)
+        ``sum_i weight_i r_i sum_factors |x_j|``, for the error of rounding.
+    n_factors : float
+    largest : Excess or None
+    at_zero : float
+        The most that the sum of the weighted risks is at weights of 0; ``nan`` where that is not known.
+    smooth, relaxed : bool
+    degree : float
+        Of the risks raised to their power.
+    """
+
+    n: int
+    blocks: tuple[Block, ...]
+    fingerprint: Mapping[str, Any]
+    plan: Plan
+    guarantee: Guarantee
+    mass: F64
+    n_factors: float
+    largest: Excess | None
+    at_zero: float
+    smooth: bool
+    relaxed: bool
+    degree: float
+
+
+def facts_of(shard: OpenShard) -> ShardFacts:
+    """Return what the driver is to know of a shard."""
+    problem = shard.problem
+    with one_blas_thread():
+        accuracy, objective, at_zero = problem.accuracy, problem.objective, problem.risks_at_zero()
+        known = np.nan if at_zero is None else float(np.dot(objective.weight, objective.powered(at_zero)))
+        return ShardFacts(
+            problem.n, problem.blocks, fingerprint(problem, {}), problem.session.plan, problem.session.guarantee,
+            accuracy.mass() * problem.n, accuracy.n_factors, accuracy.largest(), known, problem.smooth,
+            problem.relaxed, problem.degree * objective.power,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ShardSums:
+    """Sums over the examples of a shard at some weights.
+
+    Parameters
+    ----------
+    value, bound : float
+        ``sum_i weight_i risk_i^power`` with the answers found, and its certified upper bound or ``nan``.
+    vector : ndarray of float64, shape (dim,)
+        A subgradient of that sum.
+    offset : float
+        ``sum >= offset + vector . w'`` for all w'.
+    slope : float
+        The largest slope of the power at these risks.
+    n_proved, n_late : int
+        Answers that are proved best, and those that time cut short.
+    seconds : float
+        Of the oracle.
+    risks : ndarray of float64
+        The risk of each example asked about; only where some were.
+    """
+
+    value: float
+    bound: float
+    vector: F64
+    offset: float
+    slope: float
+    n_proved: int
+    n_late: int
+    seconds: float
+    risks: F64 = field(default_factory=lambda: np.zeros(0))
+
+
+def sums_at(shard: OpenShard, w: F64, seconds: float) -> ShardSums:
+    """Return the sums over all examples of a shard; ``OutOfTime`` after so many seconds."""
+    return _sums(shard, w, seconds, None)
+
+
+def sums_of(shard: OpenShard, w: F64, seconds: float, examples: I64) -> ShardSums:
+    """Return the sums over some examples of a shard, with the risk of each."""
+    return _sums(shard, w, seconds, examples)
+
+
+def curvature_at(shard: OpenShard) -> F64:
+    """Return the guess of the second derivatives, summed over the examples."""
+    return shard.problem.curvature()
+
+
+def _sums(shard: OpenShard, w: F64, seconds: float, examples: I64 | None) -> ShardSums:
+    problem = shard.problem
+    problem.within(Deadline(seconds))
+    before = problem.oracle_seconds
+    with one_blas_thread():
+        found = problem.gradient(w, examples)
+    objective = problem.objective
+    weight = objective.weight if examples is None else objective.weight[examples]
+    tight = proved(found.value, found.bound)
+    return ShardSums(
+        float(np.dot(weight, objective.powered(found.value))), float(np.dot(weight, objective.powered(found.bound))),
+        found.vector, found.offset, float(problem.steepness(found.value).max(initial=0.0)), int(tight.sum()),
+        int((~tight).sum()) if problem.cut_short else 0, problem.oracle_seconds - before,
+        np.zeros(0) if examples is None else found.value,
+    )  # fmt: skip
+

@@ -1,0 +1,132 @@
+"""What executors implement (``ExecutorSpec``): they run calls on shards of the data, wherever the shards are.
+
+A *shard* is a recipe: it says where some examples are and how a training problem is made of them.  It is small, it can
+be pickled, and it opens anywhere, again after a process was lost.  A call is a function of the opened shard and of a
+few arrays, and returns sums; nothing as long as the data travels in an iteration.
+
+Executors keep shards open where they are (:func:`answer`, :func:`answer_if_open`); the host chooses the functions, adds
+up what they return in the order of the shards, and so gets the same numbers from any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Protocol, runtime_checkable
+
+
+class Shard(Protocol):
+    """A recipe for the training problem of some examples; it can be pickled."""
+
+    @property
+    def key(self) -> str:
+        """A name that no other shard has, in any fit."""
+
+    def open(self) -> Any:
+        """Read the examples and return what calls are made on."""
+
+
+#: A function of an opened shard and of what travels to it; importable, so that it can be pickled.
+ShardFunction = Callable[..., Any]
+
+
+@runtime_checkable
+class ShardExecutor(Protocol):
+    """Runs calls on shards; the factory of an ``ExecutorSpec`` makes one for each fit, with its options."""
+
+    @property
+    def n_shards(self) -> int:
+        """Into how many shards a list of examples is cut."""
+
+    def start(self, shards: Sequence[Shard]) -> None:
+        """Take over shards, in the place of those before: one set to learn features from, then one to train on.
+
+        Raises
+        ------
+        OptionError
+            There is nobody to run them; says what to do.
+        """
+
+    def run(self, function: ShardFunction, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
+        """Return ``function(shards[number].open(), *given)`` for each ``(number, given)``, in order.
+
+        What a call raises is raised here, the first in order.  A worker that is lost is replaced: its shards are
+        opened again elsewhere and the calls are repeated.
+        """
+
+    def close(self) -> None:
+        """Give up what was opened: processes, connections."""
+
+
+class NotOpen:
+    """Stands for the answer of a process that does not have a shard (any more)."""
+
+
+class OpenShards:
+    """The shards that are open in this process.
+
+    Parameters
+    ----------
+    most : int
+        So many stay open; those of a finished fit make room for those of the next.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: OrderedDict[str, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: str) -> Any:
+        """Return an opened shard; :class:`NotOpen` where it is not."""
+        with self._lock:
+            if key not in self._open:
+                return NotOpen()
+            self._open.move_to_end(key)
+            return self._open[key]
+
+    def holds(self, key: str) -> bool:
+        """Whether a shard is open."""
+        return key in self._open
+
+    def get(self, shard: Shard) -> Any:
+        """Return an opened shard, opening it now where it is not."""
+        found = self.find(shard.key)
+        if not isinstance(found, NotOpen):
+            return found
+        with self._lock:
+            while len(self._open) >= self.most:  # before the next one is read: memory holds so many, not one more
+                self._open.popitem(last=False)
+        made = shard.open()
+        with self._lock:
+            self._open[shard.key] = made
+        return made
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Close shards."""
+        with self._lock:
+            for key in keys:
+                self._open.pop(key, None)
+
+
+#: Those of this process, where it is a worker.
+_HERE = OpenShards(64)
+
+
+def answer(shard: Shard, function: ShardFunction, given: tuple[Any, ...]) -> Any:
+    """Return what a function finds on a shard, which is opened in this process if it is not yet."""
+    return function(_HERE.get(shard), *given)
+
+
+def answer_if_open(key: str, function: ShardFunction, given: tuple[Any, ...]) -> Any:
+    """Return what a function finds on a shard that is open in this process; :class:`NotOpen` where it is not.
+
+    So the recipe, which may hold the examples themselves, travels once, and after a worker was lost.
+    """
+    opened = _HERE.find(key)
+    return opened if isinstance(opened, NotOpen) else function(opened, *given)
+
+
+def forget(keys: Sequence[str]) -> None:
+    """Close shards that are open in this process."""
+    _HERE.forget(keys)

@@ -1,0 +1,226 @@
+"""Training on shards of the data: the same weights and certificates as in one process, wherever the shards are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ssvm_dsl import (
+    Attributes,
+    Dim,
+    Factor,
+    Hamming,
+    Input,
+    Label,
+    Latent,
+    Model,
+    PartitionedDataset,
+    PLiF,
+    Quantiles,
+    StructuredSVM,
+    chain,
+    cross,
+)
+from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
+from ssvm_dsl.learning.driver.accuracy import Accuracy
+from ssvm_dsl.plugin_api import TrainingEvent
+
+
+class Tagger(Model):
+    T = Dim()
+    x = Input(T, 3)
+    words = Attributes(T)
+    y = Label(T, 3)
+    emit = Factor(y, features=x)
+    word = Factor(y, features=words, weights="observed")
+    trans = Factor(chain(y), nonneg=True)
+    loss = Hamming(y)
+
+
+@cache
+def tagged(n: int = 13) -> tuple[list, list]:
+    """Return sentences whose vocabularies differ from shard to shard."""
+    random = np.random.default_rng(5)
+    X, Y = [], []
+    for i in range(n):
+        size = int(random.integers(1, 5))
+        words = [[f"w{i + int(random.integers(0, 4))}", "all"] for _ in range(size)]
+        X.append({"x": random.normal(size=(size, 3)), "words": words})
+        Y.append(random.integers(0, 3, size=size))
+    return X, Y
+
+
+FITS = {
+    "lbfgs": {"risk": "log", "trainer": "lbfgs"},
+    "bundle": {"trainer": "bundle"},
+    "squared": {"trainer": "bundle", "power": 2.0},
+    "softmax-margin": {"risk": "softmax-margin", "trainer": "svrg", "trainer_options": {"batch_size": 4}},
+    "adam": {"trainer": "adam", "max_passes": 15, "trainer_options": {"batch_size": 4}},
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_shards_one_after_the_other_learn_what_one_process_learns(name):
+    X, Y = tagged()
+    asked = {"lam": 0.05, "random_state": 3, "tol": 1e-4, **FITS[name]}
+    weight = np.linspace(0.5, 2.0, len(X))
+    one = StructuredSVM(Tagger, **asked).fit(X, Y, sample_weight=weight)
+    shards = {"executor": "stream", "executor_options": {"shards": 3}}
+    other = StructuredSVM(Tagger, **asked, **shards).fit(X, Y, sample_weight=weight)
+    assert other.coef_ == pytest.approx(one.coef_, abs=1e-9)
+    assert other.report_.primal == pytest.approx(one.report_.primal, rel=1e-9)
+    assert other.report_.dual == pytest.approx(one.report_.dual, rel=1e-9, abs=1e-9)
+    assert (other.report_.n_examples, other.report_.n_weights) == (one.report_.n_examples, one.report_.n_weights)
+    assert other.report_.certified == one.report_.certified
+    assert [list(a) for a in other.predict(X)] == [list(a) for a in one.predict(X)]
+    assert other.weights_[Tagger.word].shape == one.weights_[Tagger.word].shape
+
+
+def test_C_counts_the_examples_of_all_shards():
+    X, Y = tagged()
+    asked = {"risk": "log", "trainer": "lbfgs", "C": 0.7, "tol": 1e-5}
+    one = StructuredSVM(Tagger, **asked).fit(X, Y)
+    other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 4}).fit(X, Y)
+    assert other.coef_ == pytest.approx(one.coef_, abs=1e-9)
+    assert other.certified_gap(1.4) == pytest.approx(one.certified_gap(1.4), rel=1e-6)
+
+
+def test_the_number_of_workers_changes_nothing_and_a_lost_one_is_replaced():
+    X, Y = tagged()
+    asked = {"risk": "log", "trainer": "lbfgs", "lam": 0.05, "tol": 1e-6}
+    stream = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
+    killed = []
+
+    def kill(event: TrainingEvent) -> None:
+        if event.iteration == 2:
+            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+            for pid in children.read_text().split() if children.exists() else ():
+                if b"popen_loky" in Path(f"/proc/{pid}/cmdline").read_bytes() and not killed:
+                    os.kill(int(pid), signal.SIGKILL)
+                    killed.append(pid)
+
+    workers = {"executor": "processes", "executor_options": {"workers": 2, "shards": 3}}
+    other = StructuredSVM(Tagger, **asked, **workers, callbacks=[kill]).fit(X, Y)
+    assert np.array_equal(other.coef_, stream.coef_)
+    assert killed or not Path("/proc/self/task").exists()
+
+
+def test_parts_are_read_where_they_are_needed(tmp_path):
+    X, Y = tagged()
+    for number in range(3):
+        mine = slice(number * 4, number * 4 + 4)
+        words = np.array([" ".join(w for token in x["words"] for w in token) for x in X[mine]])
+        labels = {f"y{i}": y for i, y in enumerate(Y[mine])}
+        rows = {f"x{i}": x["x"] for i, x in enumerate(X[mine])}
+        np.savez(tmp_path / f"{number}.npz", words=words, **labels, **rows)
+    data = PartitionedDataset(sorted(tmp_path.glob("*.npz")), read_part)
+    asked = {"risk": "log", "trainer": "lbfgs", "lam": 0.05, "tol": 1e-6}
+    parts = StructuredSVM(Tagger, **asked, executor="stream").fit(data)
+    one = StructuredSVM(Tagger, **asked).fit(X[:12], Y[:12])
+    assert parts.coef_ == pytest.approx(one.coef_, abs=1e-9)
+
+
+def read_part(path: Path) -> tuple[list, list]:
+    """Return the sentences of a file."""
+    with np.load(path) as file:
+        X = []
+        for i, line in enumerate(file["words"]):
+            words = str(line).split()
+            X.append({"x": file[f"x{i}"], "words": [words[t : t + 2] for t in range(0, len(words), 2)]})
+        return X, [file[f"y{i}"] for i in range(len(X))]
+
+
+def test_a_limit_of_time_ends_in_weights_and_a_certificate():
+    X, Y = tagged()
+    shards = {"executor": "stream", "executor_options": {"shards": 3}}
+    with pytest.warns(UserWarning, match="max_seconds"):
+        svm = StructuredSVM(Tagger, trainer="bundle", max_seconds=1e-3, tol=1e-9, **shards).fit(X, Y)
+    assert np.isfinite(svm.report_.primal)
+    assert svm.report_.dual <= svm.report_.primal
+
+
+def test_validation_and_checkpoints_work_as_in_one_process(tmp_path):
+    X, Y = tagged()
+    asked = {"risk": "log", "trainer": "lbfgs", "lam": 0.05, "tol": 1e-8, "executor": "stream"}
+    whole = StructuredSVM(Tagger, **asked).fit(X, Y, validation=(X[:3], Y[:3]))
+    assert whole.report_.validation_score > 0.0
+    path = str(tmp_path / "state")
+    with pytest.warns(UserWarning, match="max_passes"):
+        StructuredSVM(Tagger, **asked, checkpoint=path, max_passes=4).fit(X, Y)
+    resumed = StructuredSVM(Tagger, **asked, checkpoint=path).fit(X, Y)
+    straight = StructuredSVM(Tagger, **asked).fit(X, Y)
+    assert np.array_equal(resumed.coef_, straight.coef_)
+    with pytest.warns(UserWarning, match="max_passes"):
+        StructuredSVM(Tagger, **asked, checkpoint=path, max_passes=4).fit(X, Y)
+    with pytest.raises(TrainingError, match="another fit"):
+        StructuredSVM(Tagger, **asked, checkpoint=path).fit(X, [np.zeros_like(y) for y in Y])
+
+
+def test_rounding_is_bounded_as_in_one_process(monkeypatch):
+    X, Y = tagged()
+    seen = []
+    known = Accuracy.of_value
+    monkeypatch.setattr(Accuracy, "of_value", lambda self, w, v: seen.append((self, w)) or known(self, w, v))
+    for executor in ("threads", "stream"):
+        StructuredSVM(Tagger, risk="log", trainer="lbfgs", lam=0.05, executor=executor).fit(X, Y)
+    (one, w), (other, _) = seen[0], seen[-1]
+    assert other.mass() == pytest.approx(one.mass(), rel=1e-9)
+    assert other.of_bound(w, 1.0, 1.0) == pytest.approx(one.of_bound(w, 1.0, 1.0), rel=1e-9)
+    assert known(other, w, 1.0) == pytest.approx(known(one, w, 1.0), rel=1e-9)
+
+
+class Hidden(Tagger):
+    h = Latent(Tagger.T, 2)
+    joint = Factor(cross(h, Tagger.y))
+
+
+class Knots(Model):
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    emit = Factor(y, features=PLiF(x, knots=Quantiles(3)))
+    loss = Hamming(y)
+
+
+def test_what_shards_cannot_do_is_refused_with_what_to_do():
+    X, Y = tagged()
+    stream = {"executor": "stream", "risk": "log", "trainer": "lbfgs"}
+    with pytest.raises(TrainingError, match=r"trainer 'bcfw' works on examples .* lbfgs"):
+        StructuredSVM(Tagger, executor="stream").fit(X, Y)
+    with pytest.raises(TrainingError, match="latent variables"):
+        StructuredSVM(Hidden, executor="stream", trainer="bundle").fit(X, Y)
+    with pytest.raises(TrainingError, match=r"PLiF.* learns from all examples at once"):
+        StructuredSVM(Knots, **stream).fit([np.zeros((2, 2))] * 4, [[0, 1]] * 4)
+    with pytest.raises(PluginError, match="no executor 'cluster'"):
+        StructuredSVM(Tagger, executor="cluster").fit(X, Y)
+    with pytest.raises(OptionError, match="'stream' has no option 'workers'"):
+        StructuredSVM(Tagger, **stream, executor_options={"workers": 2}).fit(X, Y)
+    with pytest.raises(OptionError, match="executor='stream'"):
+        StructuredSVM(Tagger).fit(PartitionedDataset([1], read_part))
+    with pytest.raises(OptionError, match="at least one entry"):
+        PartitionedDataset([], read_part)
+
+
+def test_errors_name_the_example_or_the_part():
+    X, Y = tagged()
+    stream = {"executor": "stream", "risk": "log", "trainer": "lbfgs", "executor_options": {"shards": 3}}
+    wrong = [*Y[:9], np.array([7] * len(Y[9])), *Y[10:]]
+    with pytest.raises(DataError, match="example 9"):
+        StructuredSVM(Tagger, **stream).fit(X, wrong)
+    with pytest.raises(DataError, match=r"part 1, 1.*ValueError: no such part"):
+        StructuredSVM(Tagger, **stream).fit(PartitionedDataset([0, 1], only_the_first))
+    with pytest.raises(DataError, match="13 examples, as in X"):
+        StructuredSVM(Tagger, **stream).fit(X, Y[:5])
+
+
+def only_the_first(part: int) -> tuple[list, list]:
+    """Return the examples of part 0."""
+    if part:
+        raise ValueError("no such part")
+    return tagged()
