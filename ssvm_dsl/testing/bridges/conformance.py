@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -82,7 +81,6 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
         """Make the problems whose constraints the bridge takes, and count the reasons for which it refuses others."""
         every = [one.name for one in self.plugins.specs(ConstraintSpec)]
         check = self.check("rewritten")
-        self.taken: list[BridgeTrial] = []
         for kind in every if self.spec.every_constraint else sorted(self.spec.kinds):
             for number in range(self.report.n_problems):
                 self._rewrite(check, kind, 1000 * self.report.seed + number)
@@ -99,8 +97,4 @@ class BridgeKit(Kit[BridgeSpec, Rule[BridgeSpec, BridgeTrial], BridgeTrial]):
             if not match.taken:
                 raise NotForThisCase
             match.lowered()
-            self.taken.append(BridgeTrial(self.spec, problem, self.plugins))
-
-    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[BridgeTrial]:
-        """Yield the bridge before each problem that it takes."""
-        return iter(self.taken)
+            self.cases.append(BridgeTrial(self.spec, problem, self.plugins))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -81,14 +80,9 @@ class ConstraintKit(Kit[ConstraintSpec, Rule[ConstraintSpec, Problem], Problem])
     def prepare(self) -> None:
         """Ask for the problems."""
         check = self.check("problems")
-        self.problems: list[Problem] = []
         for number in range(self.report.n_problems):
             seed = 1000 * self.report.seed + number
             with attempt(check, f"seed {seed}"):
-                self.problems.append(kind_problem(self.spec.name, seed, self.plugins))
+                self.cases.append(kind_problem(self.spec.name, seed, self.plugins))
             if full(check):
                 return
-
-    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[Problem]:
-        """Yield the problems."""
-        return iter(self.problems)

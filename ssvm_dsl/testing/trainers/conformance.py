@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ssvm_dsl.errors import NoBackendError
@@ -63,8 +63,8 @@ class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]
     kind, methods, rules = "trainer", TRAINER, TRAINER_RULES
 
     def __init__(self, spec: TrainerSpec, *, risks: Collection[str], seed: int, **settings: Any) -> None:
-        self.cases = list(cases_of(spec.needs, seed, frozenset(risks)))
-        super().__init__(spec, seed=seed, n_problems=len(self.cases), **settings)
+        self.problems = list(cases_of(spec.needs, seed, frozenset(risks)))
+        super().__init__(spec, seed=seed, n_problems=len(self.problems), **settings)
 
     def arguments(self) -> dict[str, Any]:
         """Return the trainer's options and a seed."""
@@ -72,17 +72,12 @@ class TrainerKit(Kit[TrainerSpec, Rule[TrainerSpec, TrainerTrial], TrainerTrial]
 
     def prepare(self) -> None:
         """Keep the cases that installed backends can answer for, and find their optima."""
-        self.tried: list[TrainerTrial] = []
         refusals = Counter[str]()
-        for case in self.cases:
+        for case in self.problems:
             try:
                 case.problem(self.spec)
             except NoBackendError as err:
                 refusals.update([str(err).splitlines()[0]])
                 continue
-            self.tried.append(TrainerTrial(self.spec, self.options, case, *case.optimum(self.spec.name)))
+            self.cases.append(TrainerTrial(self.spec, self.options, case, *case.optimum(self.spec.name)))
         self.report.refusals = dict(refusals)
-
-    def trials(self, number: int, rule: Rule[Any, Any]) -> Iterator[TrainerTrial]:
-        """Yield the trainer before each case."""
-        return iter(self.tried)
