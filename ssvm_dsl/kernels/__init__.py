@@ -28,6 +28,8 @@ from ssvm_dsl.kernels.flat import (
     WIDTH,
     FixedTables,
     FlatMaps,
+    ScoreSpace,
+    StateScores,
 )
 from ssvm_dsl.kernels.observed import weight_of
 from ssvm_dsl.kernels.oracles.packed import pack, packed_bytes, packed_flags, packed_ints, packed_longs
@@ -73,6 +75,8 @@ __all__ = [
     "WIDTH",
     "FixedTables",
     "FlatMaps",
+    "ScoreSpace",
+    "StateScores",
     "assign",
     "borrow",
     "cfunc",

@@ -96,6 +96,40 @@ class FlatMaps(NamedTuple):
     values: F64
 
 
+class StateScores(NamedTuple):
+    """The states of all variables, and what they score besides weights.
+
+    Parameters
+    ----------
+    var_ptr, state_ptr : ndarray of int64, shape (n + 1,) and (V + 1,)
+        Variables of each example, and states of each variable.
+    bonus : ndarray of float64, shape (S,)
+        What states score besides; -inf where masks rule them out.
+    """
+
+    var_ptr: I64
+    state_ptr: I64
+    bonus: F64
+
+
+class ScoreSpace(NamedTuple):
+    """Where the scores of examples are written.
+
+    Parameters
+    ----------
+    node : ndarray of float64, shape (S,)
+    pool : ndarray of float64
+        Scores of states and of tables, as in :class:`~ssvm_dsl.ir.Theta`.
+    work : ndarray of float64
+        Work space: of :func:`~ssvm_dsl.kernels.score_example`, as long as the largest form of a map has functions; or
+        that of whoever reads the scores.
+    """
+
+    node: F64
+    pool: F64
+    work: F64
+
+
 class GroupFactors(NamedTuple):
     """The factors of one group, for kernels: stored once for each shape of an example.
 
@@ -120,6 +154,34 @@ class GroupFactors(NamedTuple):
     row: I32
     base: I64
     strides: I64
+
+
+class FactorLists(NamedTuple):
+    """Some factors of a batch, and the factors of each variable, for kernels that walk over the graph.
+
+    Parameters
+    ----------
+    card : ndarray of int32, shape (V,)
+        States of each variable.
+    state_ptr : ndarray of int64, shape (V + 1,)
+    slot_ptr : ndarray of int64, shape (F + 1,)
+        Slots of each factor.
+    scope : ndarray of int32
+        The variable of each slot.
+    table : ndarray of int64, shape (F,)
+        Where the table of each factor begins in some pool, C order.
+    factor_ptr : ndarray of int64, shape (V + 1,)
+    factor : ndarray of int64
+        The factors of each variable.
+    """
+
+    card: I32
+    state_ptr: I64
+    slot_ptr: I64
+    scope: I32
+    table: I64
+    factor_ptr: I64
+    factor: I64
 
 
 #: Columns of ``FixedTables.factors``.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.kernels.compiling.jit import njit
-from ssvm_dsl.kernels.flat import CSR_INDICES, CSR_PTR, FEATURES, N_CONFIGS, PAIRS, WORD
+from ssvm_dsl.kernels.flat import CSR_INDICES, CSR_PTR, FEATURES, N_CONFIGS, PAIRS, WORD, FlatMaps
 from ssvm_dsl.kernels.primitives.bits import count_bits, first_bit
 from ssvm_dsl.kernels.primitives.prefetching import prefetch
 
@@ -22,8 +22,9 @@ def n_words(desc: I64, m: int) -> int:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def weight_of(desc: I64, longs: I64, m: int, start: int, feature: int, config: int) -> int:
+def weight_of(maps: FlatMaps, m: int, start: int, feature: int, config: int) -> int:
     """Return where the weight of a feature (of kind ``OBSERVED``) and a joint state is, -1 when there is none."""
+    desc, longs = maps.desc, maps.longs
     at = desc[m, PAIRS] + feature * (1 + n_words(desc, m))
     place, bit = start + longs[at], np.int64(1) << (config % WORD)
     for word in range(at + 1, at + 1 + config // WORD):
@@ -33,75 +34,63 @@ def weight_of(desc: I64, longs: I64, m: int, start: int, feature: int, config: i
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def observed_dot(
-    desc: I64, ints: I32, longs: I64, features: F64, m: int, row: int, config: int, start: int, w: F64
-) -> float:
+def observed_dot(maps: FlatMaps, m: int, row: int, config: int, start: int, w: F64) -> float:
     """Return the product of a row of features of kind ``OBSERVED`` and the weights it has in one joint state.
 
     Parameters
     ----------
-    desc, ints, longs, features
-        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only, as for all kernels here.
+    maps : FlatMaps
     m, row, config : int
         The map, the feature row, and the joint state.
     start : int
-        Where the weights of the map start.
+        Where the weights of the map begin.
     w : ndarray of float64, shape (dim,)
         Read only.
     """
+    desc, ints, longs, features, _ = maps
     total = 0.0
     for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
-        at = weight_of(desc, longs, m, start, ints[desc[m, CSR_INDICES] + k], config)
+        at = weight_of(maps, m, start, ints[desc[m, CSR_INDICES] + k], config)
         if at >= 0:
             total += features[desc[m, FEATURES] + k] * w[at]
     return total
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def observed_add(
-    desc: I64, ints: I32, longs: I64, features: F64, m: int, row: int, config: int, coef: float, start: int, out: F64
-) -> None:
+def observed_add(maps: FlatMaps, m: int, row: int, config: int, coef: float, start: int, out: F64) -> None:
     """Add ``coef`` times a row of features of kind ``OBSERVED`` to the weights it has in one joint state.
 
     Parameters
     ----------
-    desc, ints, longs, features, m, row, config, start
+    maps, m, row, config, start
         As for :func:`observed_dot`.
     coef : float
     out : ndarray of float64, shape (dim,)
         Changed in place.
     """
+    desc, ints, longs, features, _ = maps
     for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
-        at = weight_of(desc, longs, m, start, ints[desc[m, CSR_INDICES] + k], config)
+        at = weight_of(maps, m, start, ints[desc[m, CSR_INDICES] + k], config)
         if at >= 0:
             out[at] += coef * features[desc[m, FEATURES] + k]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def observed_scores(
-    desc: I64,
-    ints: I32,
-    longs: I64,
-    features: F64,
-    m: int,
-    row: int,
-    start: int,
-    w: F64,
-    scale: float,
-    out: F64,
-    out_at: int,
-) -> None:
+def observed_scores(maps: FlatMaps, m: int, row: int, start: int, w: F64, scale: float, out: F64) -> None:
     """Add ``scale`` times the scores of all joint states of a row of features of kind ``OBSERVED`` to ``out``.
 
     Parameters
     ----------
-    desc, ints, longs, features, m, row, start, w
-        As for :func:`observed_dot`.
+    maps : FlatMaps
+    m, row, start : int
+        The map, the feature row, and where the weights of the map begin.
+    w : ndarray of float64, shape (dim,)
+        Read only.
     scale : float
-    out : ndarray of float64
-    out_at : int
-        Changed in place at ``out_at : out_at + n_configs``.
+    out : ndarray of float64, shape (n_configs,)
+        Changed in place.
     """
+    desc, ints, longs, features, _ = maps
     stride = 1 + n_words(desc, m)
     lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
     for k in range(lo, hi):  # weights of features lie anywhere in memory: they are waited for together
@@ -110,7 +99,7 @@ def observed_scores(
         at, value = desc[m, PAIRS] + ints[desc[m, CSR_INDICES] + k] * stride, scale * features[desc[m, FEATURES] + k]
         place = start + longs[at]
         for number in range(stride - 1):
-            word, first = longs[at + 1 + number], out_at + number * WORD
+            word, first = longs[at + 1 + number], number * WORD
             while word != 0:
                 out[first + first_bit(word)] += value * w[place]
                 place += 1

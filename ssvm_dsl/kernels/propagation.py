@@ -8,36 +8,53 @@ leaves a variable without any is dropped, and the next one is taken.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64, Bools
 from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.flat import FactorLists
+
+
+class SearchState(NamedTuple):
+    """The states that are left, and work space.
+
+    Parameters
+    ----------
+    alive : ndarray of bool, shape (S,)
+        States that are left.
+    dead : ndarray of bool, shape (V,)
+        Variables that no state is left for before any is taken, so that there is no labelling.
+    supported : ndarray of bool, shape (S,)
+        False between two calls.
+    queue : ndarray of int64, shape (F + 1,)
+        Factors to look at, a ring.
+    queued : ndarray of bool, shape (F,)
+        Whether a factor is in the queue; False between two calls.
+    trail : ndarray of int64, shape (S,)
+        States that were dropped.
+    """
+
+    alive: Bools
+    dead: Bools
+    supported: Bools
+    queue: I64
+    queued: Bools
+    trail: I64
 
 
 @njit(cache=True, nogil=True)
-def take_states(
-    card: I32, state_ptr: I64, score: F64, slot_ptr: I64, scope: I32, table: I64, pool: F64, factor_ptr: I64,
-    factor: I64, alive: Bools, labels: I32, dead: Bools,
-) -> None:  # fmt: skip
+def take_states(lists: FactorLists, score: F64, pool: F64, alive: Bools, labels: I32, dead: Bools) -> None:
     """Take a state for every variable, the best one of those that are left.
 
     Parameters
     ----------
-    card : ndarray of int32, shape (V,)
-        States of each variable.
-    state_ptr : ndarray of int64, shape (V + 1,)
+    lists : FactorLists
     score : ndarray of float64, shape (S,)
         What is best; read only.
-    slot_ptr : ndarray of int64, shape (F + 1,)
-        Slots of each factor.
-    scope : ndarray of int32
-        The variable of each slot.
-    table : ndarray of int64, shape (F,)
-        Where the table of each factor begins in ``pool``, C order; ``-inf`` rules a joint state out.
     pool : ndarray of float64
-    factor_ptr : ndarray of int64, shape (V + 1,)
-    factor : ndarray of int64
-        The factors of each variable.
+        Tables; ``-inf`` rules a joint state out.
     alive : ndarray of bool, shape (S,)
         States that are left; written.
     labels : ndarray of int32, shape (V,)
@@ -45,52 +62,44 @@ def take_states(
     dead : ndarray of bool, shape (V,)
         Written: variables that no state is left for before any is taken, so that there is no labelling.
     """
-    n_factors = len(table)
+    n_factors, factor = len(lists.table), lists.factor
     queue, queued = np.empty(n_factors + 1, np.int64), np.zeros(n_factors, np.bool_)
     trail = np.empty(len(score), np.int64)
-    supported = np.zeros(len(score), np.bool_)
+    state = SearchState(alive, dead, np.zeros(len(score), np.bool_), queue, queued, trail)
     for f in range(n_factors):
         queue[f], queued[f] = f, True
-    _drop(card, state_ptr, slot_ptr, scope, table, pool, factor_ptr, factor, alive, supported, queue, queued,
-          n_factors, trail, 0, dead, True)  # fmt: skip
-    for v in range(len(card)):
+    _drop(lists, pool, state, n_factors, 0, True)
+    for v in range(len(lists.card)):
         again = False
         while True:
-            best, left = -1, 0
-            for s in range(card[v]):
-                at = state_ptr[v] + s
-                if alive[at]:
+            best, left, first = -1, 0, lists.state_ptr[v]
+            for s in range(lists.card[v]):
+                if alive[first + s]:
                     left += 1
-                    if best < 0 or score[at] > score[state_ptr[v] + best]:
+                    if best < 0 or score[first + s] > score[first + best]:
                         best = s
             labels[v] = max(best, 0)
             if left == 0 or (left == 1 and not again):
                 break
             size = 0
-            for s in range(card[v]):
-                at = state_ptr[v] + s
-                if s != best and alive[at]:
+            for at in range(first, lists.state_ptr[v + 1]):
+                if at != first + best and alive[at]:
                     alive[at], trail[size] = False, at
                     size += 1
             n_queued = 0
-            for m in range(factor_ptr[v], factor_ptr[v + 1]):
+            for m in range(lists.factor_ptr[v], lists.factor_ptr[v + 1]):
                 queue[n_queued], queued[factor[m]] = factor[m], True
                 n_queued += 1
-            size = _drop(card, state_ptr, slot_ptr, scope, table, pool, factor_ptr, factor, alive, supported, queue,
-                         queued, n_queued, trail, size, dead, False)  # fmt: skip
+            size = _drop(lists, pool, state, n_queued, size, False)
             if size >= 0:
                 break
             for k in range(-size - 1):  # a variable has no state left: take everything back
                 alive[trail[k]] = True
-            alive[state_ptr[v] + best], again = False, True
+            alive[first + best], again = False, True
 
 
 @njit(cache=True, nogil=True)
-def _drop(
-    card: I32, state_ptr: I64, slot_ptr: I64, scope: I32, table: I64, pool: F64, factor_ptr: I64, factor: I64,
-    alive: Bools, supported: Bools, queue: I64, queued: Bools, n_queued: int, trail: I64, size: int, dead: Bools,
-    first: bool,
-) -> int:  # fmt: skip
+def _drop(lists: FactorLists, pool: F64, state: SearchState, n_queued: int, size: int, first: bool) -> int:
     """Drop states that factors in the queue leave without a joint state, and go on with the factors next to them.
 
     Returns the size of the trail; where a variable has no state left ``-size - 1``, unless ``first``: it is then
@@ -98,30 +107,26 @@ def _drop(
 
     Parameters
     ----------
-    card, state_ptr, slot_ptr, scope, table, pool, factor_ptr, factor, alive, dead
+    lists, pool
         As of :func:`take_states`.
-    supported : ndarray of bool, shape (S,)
-        Workspace, all False before and after.
-    queue : ndarray of int64, shape (F + 1,)
-        Factors to look at, a ring.
+    state : SearchState
+        Changed.
     n_queued : int
         How many are in the queue at first.
-    queued : ndarray of bool, shape (F,)
-        Whether a factor is in the queue; all False afterwards.
-    trail : ndarray of int64, shape (S,)
-        States that were dropped; written.
     size : int
-        How many there are so far.
+        States on the trail so far.
     first : bool
         Whether no state has been taken yet.
     """
-    room, head = len(queue), 0
+    alive, dead, supported, queue, queued, trail = state
+    state_ptr, scope, factor = lists.state_ptr, lists.scope, lists.factor
+    capacity, head = len(queue), 0
     while n_queued:
         f = queue[head]
-        head, n_queued = (head + 1) % room, n_queued - 1
+        head, n_queued = (head + 1) % capacity, n_queued - 1
         queued[f] = False
-        lo, hi = slot_ptr[f], slot_ptr[f + 1]
-        _mark(card, state_ptr, scope[lo:hi], table[f], pool, alive, supported)
+        lo, hi = lists.slot_ptr[f], lists.slot_ptr[f + 1]
+        _mark(lists, f, pool, alive, supported)
         for slot in range(lo, hi):
             u, left, before = scope[slot], 0, 0
             for at in range(state_ptr[u], state_ptr[u + 1]):
@@ -139,17 +144,17 @@ def _drop(
             if left == 0:
                 size = -size - 1
                 break
-            for m in range(factor_ptr[u], factor_ptr[u + 1]):
+            for m in range(lists.factor_ptr[u], lists.factor_ptr[u + 1]):
                 g = factor[m]
                 if g != f and not queued[g]:
-                    queue[(head + n_queued) % room], queued[g] = g, True
+                    queue[(head + n_queued) % capacity], queued[g] = g, True
                     n_queued += 1
         for slot in range(lo, hi):
             for at in range(state_ptr[scope[slot]], state_ptr[scope[slot] + 1]):
                 supported[at] = False
         if size < 0:
             for k in range(n_queued):
-                queued[queue[(head + k) % room]] = False
+                queued[queue[(head + k) % capacity]] = False
             return size
         if first:
             size = 0  # what is dropped at first stays dropped
@@ -157,19 +162,10 @@ def _drop(
 
 
 @njit(cache=True, nogil=True)
-def _mark(card: I32, state_ptr: I64, scope: I32, table: int, pool: F64, alive: Bools, supported: Bools) -> None:
-    """Mark the states that some joint state of a factor has which is left.
-
-    Parameters
-    ----------
-    card, state_ptr, pool, alive, supported
-        As of :func:`take_states` and :func:`_drop`.
-    scope : ndarray of int32
-        The variables of the factor.
-    table : int
-        Where its table begins in ``pool``.
-    """
-    n_configs = 1
+def _mark(lists: FactorLists, f: int, pool: F64, alive: Bools, supported: Bools) -> None:
+    """Mark the states that some joint state of factor f has which is left."""
+    card, state_ptr, table = lists.card, lists.state_ptr, lists.table[f]
+    scope, n_configs = lists.scope[lists.slot_ptr[f] : lists.slot_ptr[f + 1]], 1
     for v in scope:
         n_configs *= card[v]
     for config in range(n_configs):

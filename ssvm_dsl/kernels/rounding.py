@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.array_types import F64, I32, I64
+from ssvm_dsl.array_types import F64, I32
 from ssvm_dsl.kernels.compiling.jit import njit
+from ssvm_dsl.kernels.flat import FactorLists
 
 #: Where no state agrees with those taken before, the variable's own marginal decides: its share in the sum.
 LEAST_BELIEF = 1e-9
 
 
 @njit(cache=True, nogil=True)
-def round_marginals(
-    card: I32, state_ptr: I64, node: F64, scope_ptr: I64, scope: I32, table_ptr: I64, tables: F64, factor_ptr: I64,
-    factor: I64, labels: I32,
-) -> None:  # fmt: skip
+def round_marginals(lists: FactorLists, node: F64, tables: F64, labels: I32) -> None:
     """Take a state for every variable: that of the largest marginal given those taken before.
 
     Variables are met from a first one outwards, along factors.  A state's marginal is its own, or less where a factor
@@ -23,23 +21,16 @@ def round_marginals(
 
     Parameters
     ----------
-    card : ndarray of int32, shape (V,)
-        States of each variable.
-    state_ptr : ndarray of int64, shape (V + 1,)
+    lists : FactorLists
+        All factors; ``table`` has an end, too, ``shape (F + 1,)``.
     node : ndarray of float64, shape (S,)
         Marginals of variables, state by state; read only.
-    scope_ptr : ndarray of int64, shape (F + 1,)
-    scope : ndarray of int32
-        Variables of each factor.
-    table_ptr : ndarray of int64, shape (F + 1,)
     tables : ndarray of float64
         Marginals of each factor, C order; read only.
-    factor_ptr : ndarray of int64, shape (V + 1,)
-    factor : ndarray of int64
-        Factors of each variable.
     labels : ndarray of int32, shape (V,)
         -1 everywhere; written.
     """
+    card, state_ptr, scope_ptr, scope, table_ptr, factor_ptr, factor = lists
     n = len(card)
     queue, met = np.empty(n, np.int64), np.zeros(n, np.bool_)
     belief, given = np.empty(card.max() if n else 0), np.empty(card.max() if n else 0)

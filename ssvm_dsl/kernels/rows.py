@@ -7,44 +7,36 @@ from ssvm_dsl.kernels.compiling.jit import njit
 
 
 @njit(cache=True, nogil=True, borrowed=True, fastmath={"reassoc", "contract"})
-def dot(x: F64, x_at: int, w: F64, w_at: int, n: int) -> float:
-    """Return ``x[x_at : x_at + n] . w[w_at : w_at + n]``."""
-    left, right = x[x_at : x_at + n], w[w_at : w_at + n]
+def dot(x: F64, w: F64) -> float:
+    """Return ``x . w``."""
     total = 0.0
-    for p in range(n):
-        total += left[p] * right[p]
+    for p in range(len(x)):
+        total += x[p] * w[p]
     return total
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def add_scaled(x: F64, x_at: int, coef: float, out: F64, out_at: int, n: int) -> None:
-    """Add ``coef * x[x_at : x_at + n]`` to ``out[out_at : out_at + n]``."""
-    source, target = x[x_at : x_at + n], out[out_at : out_at + n]
-    for p in range(n):
-        target[p] += coef * source[p]
+def add_scaled(x: F64, coef: float, out: F64) -> None:
+    """Add ``coef * x`` to ``out``."""
+    for p in range(len(x)):
+        out[p] += coef * x[p]
 
 
 @njit(cache=True, nogil=True, borrowed=True, fastmath={"reassoc", "contract"})
-def dense_rows(
-    features: F64, x_at: int, width: int, w: F64, w_at: int, n: int, scale: float, out: F64, out_at: int
-) -> None:
-    """Add ``scale * w[q] . x`` for q < n to ``out``, four rows of w at a time: x is loaded once for them.
+def dense_rows(x: F64, rows: F64, scale: float, out: F64) -> None:
+    """Add ``scale * rows[q] . x`` for every q to ``out``, four rows at a time: x is loaded once for them.
 
     Parameters
     ----------
-    features : ndarray of float64
-    x_at, width : int
-        The features x are ``features[x_at : x_at + width]``.
-    w : ndarray of float64
-    w_at, n : int
-        The n rows of w lie one after the other from ``w_at``.
+    x : ndarray of float64, shape (width,)
+        The features of one row.
+    rows : ndarray of float64
+        From its first element on: weights of one q after the other, ``width`` each.
     scale : float
-    out : ndarray of float64
-    out_at : int
-        Changed in place at ``out_at : out_at + n``.
+    out : ndarray of float64, shape (n,)
+        Changed in place.
     """
-    x, target = features[x_at : x_at + width], out[out_at : out_at + n]
-    rows = w[w_at : w_at + n * width]
+    width, n = len(x), len(out)
     q = 0
     while q + 3 < n:
         at = q * width
@@ -56,44 +48,44 @@ def dense_rows(
             s1 += x[p] * w1[p]
             s2 += x[p] * w2[p]
             s3 += x[p] * w3[p]
-        target[q] += scale * s0
-        target[q + 1] += scale * s1
-        target[q + 2] += scale * s2
-        target[q + 3] += scale * s3
+        out[q] += scale * s0
+        out[q + 1] += scale * s1
+        out[q + 2] += scale * s2
+        out[q + 3] += scale * s3
         q += 4
     while q < n:
-        target[q] += scale * dot(features, x_at, w, w_at + q * width, width)
+        out[q] += scale * dot(x, rows[q * width : (q + 1) * width])
         q += 1
 
 
 @njit(cache=True, nogil=True, borrowed=True, fastmath={"reassoc", "contract"})
-def sparse_scores(
-    columns: I32, x: F64, lo: int, hi: int, w: F64, w_at: int, n: int, scale: float, out: F64, out_at: int
-) -> None:
-    """Add ``scale sum_k x[k] w[columns[k]]`` for ``lo <= k < hi`` to ``out``; the n weights of a column lie together.
+def sparse_scores(columns: I32, x: F64, weights: F64, scale: float, out: F64) -> None:
+    """Add ``scale sum_k x[k] w[columns[k]]`` to ``out``; the weights of a column lie together.
 
     Four columns at a time: their weights, which lie anywhere in memory, are waited for together.
 
     Parameters
     ----------
-    columns : ndarray of int32
-    x : ndarray of float64
-    lo, hi : int
-        The row, in CSR form, is entries ``lo..hi-1`` of these.
-    w, w_at, n, scale, out, out_at
-        As for :func:`dense_rows`, but column p has the weights ``w[w_at + p n : w_at + p n + n]``.
+    columns : ndarray of int32, shape (nnz,)
+    x : ndarray of float64, shape (nnz,)
+        One row in CSR form.
+    weights : ndarray of float64
+        Column p has the weights ``weights[p n : p n + n]``.
+    scale : float
+    out : ndarray of float64, shape (n,)
+        Changed in place.
     """
-    target, k = out[out_at : out_at + n], lo
-    while k + 3 < hi:
-        at0, at1 = w_at + columns[k] * n, w_at + columns[k + 1] * n
-        at2, at3 = w_at + columns[k + 2] * n, w_at + columns[k + 3] * n
+    n, k, end = len(out), 0, len(x)
+    while k + 3 < end:
+        at0, at1 = columns[k] * n, columns[k + 1] * n
+        at2, at3 = columns[k + 2] * n, columns[k + 3] * n
         x0, x1, x2, x3 = scale * x[k], scale * x[k + 1], scale * x[k + 2], scale * x[k + 3]
-        w0, w1, w2, w3 = w[at0 : at0 + n], w[at1 : at1 + n], w[at2 : at2 + n], w[at3 : at3 + n]
+        w0, w1, w2, w3 = weights[at0 : at0 + n], weights[at1 : at1 + n], weights[at2 : at2 + n], weights[at3 : at3 + n]
         for q in range(n):
-            target[q] += (x0 * w0[q] + x1 * w1[q]) + (x2 * w2[q] + x3 * w3[q])
+            out[q] += (x0 * w0[q] + x1 * w1[q]) + (x2 * w2[q] + x3 * w3[q])
         k += 4
-    while k < hi:
-        add_scaled(w, w_at + columns[k] * n, scale * x[k], out, out_at, n)
+    while k < end:
+        add_scaled(weights[columns[k] * n : (columns[k] + 1) * n], scale * x[k], out)
         k += 1
 
 

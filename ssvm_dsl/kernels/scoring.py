@@ -6,8 +6,6 @@ backends' kernels are the only ones that need numba; import it where a kernel is
 
 from __future__ import annotations
 
-import numpy as np
-
 from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.flat import (
@@ -45,6 +43,8 @@ from ssvm_dsl.kernels.flat import (
     WIDTH,
     FlatMaps,
     GroupFactors,
+    ScoreSpace,
+    StateScores,
 )
 from ssvm_dsl.kernels.observed import observed_add, observed_dot, observed_scores
 from ssvm_dsl.kernels.primitives.borrowed import borrow
@@ -52,74 +52,60 @@ from ssvm_dsl.kernels.rows import add_scaled, dense_rows, dot, sparse_scores
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def factors_of(desc: I64, ints: I32, longs: I64, m: int, i: int) -> tuple[int, int]:
+def factors_of(maps: FlatMaps, m: int, i: int) -> tuple[int, int]:
     """Return the first factor of map m that example i's shape has, and the one after its last."""
-    at = desc[m, PTR] + ints[desc[m, SHAPE] + i]
+    desc, longs = maps.desc, maps.longs
+    at = desc[m, PTR] + maps.ints[desc[m, SHAPE] + i]
     return longs[at], longs[at + 1]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def factor_config(desc: I64, ints: I32, longs: I64, m: int, f: int, labels: I32, at: int) -> int:
+def factor_config(maps: FlatMaps, m: int, f: int, labels: I32, at: int) -> int:
     """Return the joint state of factor f of map m; ``labels[at]`` is the state of the example's first variable.
 
-    Parameters
-    ----------
-    desc, ints, longs : ndarray of int64, of int32 and of int64
-        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only, as for all kernels here.
-    m, f : int
-        The map, and the factor's number among those of the map's shapes.
-    labels : ndarray of int32
-    at : int
-        Where the labels of the example start.
+    Factors are counted among those of the map's shapes, here and in all kernels that take a factor.
     """
+    desc, ints = maps.desc, maps.ints
     arity, scope = desc[m, ARITY], desc[m, SCOPE]
     if arity == 1:
         return int(labels[at + ints[scope + f]])
     config = 0
     for k in range(arity):
-        config += labels[at + ints[scope + f * arity + k]] * longs[desc[m, STRIDES] + k]
+        config += labels[at + ints[scope + f * arity + k]] * maps.longs[desc[m, STRIDES] + k]
     return config
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def feature_row(desc: I64, ints: I32, longs: I64, m: int, i: int, f: int, config: int) -> int:
-    """Return the feature row of a factor of example i (in a joint state, for features that depend on it).
-
-    Parameters
-    ----------
-    desc, ints, longs
-        As for :func:`factor_config`.
-    m, i, f, config : int
-        The map, the example, the factor's number among those of the map's shapes, and its joint state.
-    """
-    row = longs[desc[m, ROW_BASE] + i] + ints[desc[m, ROW] + f]
+def feature_row(maps: FlatMaps, m: int, i: int, f: int, config: int) -> int:
+    """Return the feature row of factor f of example i (in a joint state, for features that depend on it)."""
+    desc = maps.desc
+    row = maps.longs[desc[m, ROW_BASE] + i] + maps.ints[desc[m, ROW] + f]
     return int(row * desc[m, N_CONFIGS] + config) if desc[m, JOINT] else row
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def weight_start(desc: I64, ints: I32, m: int, f: int) -> int:
+def weight_start(maps: FlatMaps, m: int, f: int) -> int:
     """Return where the weights of a factor's unit start."""
-    unit = 0 if desc[m, UNIT] < 0 else ints[desc[m, UNIT] + f]
+    desc = maps.desc
+    unit = 0 if desc[m, UNIT] < 0 else maps.ints[desc[m, UNIT] + f]
     return desc[m, WEIGHTS] + unit * desc[m, UNIT_STRIDE]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def factor_dot(
-    desc: I64, ints: I32, longs: I64, features: F64, values: F64, m: int, i: int, f: int, config: int, w: F64
-) -> float:
+def factor_dot(maps: FlatMaps, m: int, i: int, f: int, config: int, w: F64) -> float:
     """Return the score of factor f of map m in the joint state s: ``sum_q basis[q, s] w[u, q] . x``.
 
     Parameters
     ----------
-    desc, ints, longs, features, values
-        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only.
+    maps : FlatMaps
     m, i, f, config : int
-        The map, the example, the factor's number among those of the map's shapes, and its joint state.
+        The map, the example, the factor, and its joint state.
     w : ndarray of float64, shape (dim,)
         Read only.
     """
-    start, kind, total = weight_start(desc, ints, m, f), desc[m, KIND], 0.0
-    row = feature_row(desc, ints, longs, m, i, f, config)
+    desc, ints, longs, features, values = maps
+    start, kind, total = weight_start(maps, m, f), desc[m, KIND], 0.0
+    row = feature_row(maps, m, i, f, config)
     first = desc[m, BASIS_PTR] + config
     for entry in range(ints[first], ints[first + 1]):
         at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
@@ -128,36 +114,35 @@ def factor_dot(
             total += value * w[at]
         elif kind == DENSE:
             width = desc[m, WIDTH]
-            total += value * dot(features, desc[m, FEATURES] + row * width, w, at, width)
+            x = desc[m, FEATURES] + row * width
+            total += value * dot(features[x : x + width], w[at : at + width])
         elif kind == SPARSE:
             lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
             for k in range(lo, hi):
                 column = ints[desc[m, CSR_INDICES] + k]
                 total += value * features[desc[m, FEATURES] + k] * w[at + column * desc[m, FEATURE_STRIDE]]
         else:
-            total += observed_dot(desc, ints, longs, features, m, row, config, at, w)
+            total += observed_dot(maps, m, row, config, at, w)
     return total
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def factor_add(
-    desc: I64, ints: I32, longs: I64, features: F64, values: F64, m: int, i: int, f: int, config: int, coef: float,
-    out: F64,
-) -> None:  # fmt: skip
+def factor_add(maps: FlatMaps, m: int, i: int, f: int, config: int, coef: float, out: F64) -> None:
     """Add ``coef`` times the features of factor f of map m in one joint state to ``out``.
 
-    This is the adjoint of :func:`factor_dot`.
+    This is the adjoint of :func:`factor_dot`; ``out`` is changed where the factor has features.
 
     Parameters
     ----------
-    desc, ints, longs, features, values, m, i, f, config
+    maps, m, i, f, config
         As for :func:`factor_dot`.
     coef : float
     out : ndarray of float64, shape (dim,)
-        Changed in place, where the factor has features.
+        Changed in place.
     """
-    start, kind = weight_start(desc, ints, m, f), desc[m, KIND]
-    row = feature_row(desc, ints, longs, m, i, f, config)
+    desc, ints, longs, features, values = maps
+    start, kind = weight_start(maps, m, f), desc[m, KIND]
+    row = feature_row(maps, m, i, f, config)
     first = desc[m, BASIS_PTR] + config
     for entry in range(ints[first], ints[first + 1]):
         at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
@@ -166,14 +151,15 @@ def factor_add(
             out[at] += value
         elif kind == DENSE:
             width = desc[m, WIDTH]
-            add_scaled(features, desc[m, FEATURES] + row * width, value, out, at, width)
+            x = desc[m, FEATURES] + row * width
+            add_scaled(features[x : x + width], value, out[at : at + width])
         elif kind == SPARSE:
             lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
             for k in range(lo, hi):
                 column = ints[desc[m, CSR_INDICES] + k]
                 out[at + column * desc[m, FEATURE_STRIDE]] += value * features[desc[m, FEATURES] + k]
         else:
-            observed_add(desc, ints, longs, features, m, row, config, value, at, out)
+            observed_add(maps, m, row, config, value, at, out)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -193,15 +179,14 @@ def dot_joint_features(maps: FlatMaps, examples: I64, label_ptr: I64, labels: I3
     out : ndarray of float64, shape (n_listed,)
         Written.
     """
-    desc, ints, longs, features, values = borrow(maps)
-    labels, out = borrow(labels), borrow(out)
+    maps, labels, out = borrow(maps), borrow(labels), borrow(out)
     for k in range(len(examples)):
         i, total = examples[k], 0.0
-        for m in range(len(desc)):
-            first, last = factors_of(desc, ints, longs, m, i)
+        for m in range(len(maps.desc)):
+            first, last = factors_of(maps, m, i)
             for f in range(first, last):
-                config = factor_config(desc, ints, longs, m, f, labels, label_ptr[k])
-                total += factor_dot(desc, ints, longs, features, values, m, i, f, config, w)
+                config = factor_config(maps, m, f, labels, label_ptr[k])
+                total += factor_dot(maps, m, i, f, config, w)
         out[k] = total
 
 
@@ -217,17 +202,16 @@ def add_joint_features(maps: FlatMaps, examples: I64, label_ptr: I64, labels: I3
     out : ndarray of float64, shape (dim,)
         Changed in place.
     """
-    desc, ints, longs, features, values = borrow(maps)
-    labels, out = borrow(labels), borrow(out)
+    maps, labels, out = borrow(maps), borrow(labels), borrow(out)
     for k in range(len(examples)):
         i = examples[k]
         if coef[k] == 0.0:
             continue
-        for m in range(len(desc)):
-            first, last = factors_of(desc, ints, longs, m, i)
+        for m in range(len(maps.desc)):
+            first, last = factors_of(maps, m, i)
             for f in range(first, last):
-                config = factor_config(desc, ints, longs, m, f, labels, label_ptr[k])
-                factor_add(desc, ints, longs, features, values, m, i, f, config, coef[k], out)
+                config = factor_config(maps, m, f, labels, label_ptr[k])
+                factor_add(maps, m, i, f, config, coef[k], out)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -284,181 +268,130 @@ def add_table_scores(factors: GroupFactors, tables: F64, examples: I64, label_pt
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def basis_scores(
-    desc: I64,
-    ints: I32,
-    longs: I64,
-    features: F64,
-    m: int,
-    row: int,
-    start: int,
-    w: F64,
-    scale: float,
-    out: F64,
-    out_at: int,
-) -> None:
+def basis_scores(maps: FlatMaps, m: int, row: int, start: int, w: F64, scale: float, out: F64) -> None:
     """Add ``scale sum_p w[u, q, p] x[p]`` for every basis function q to ``out``.
 
     Parameters
     ----------
-    desc, ints, longs, features, m
-        As for :func:`factor_dot`.
-    row : int
-        The feature row x, as of :func:`feature_row`.
-    start : int
-        Where the weights of the factor's unit start, as of :func:`weight_start`.
+    maps : FlatMaps
+    m, row, start : int
+        The map, the feature row x, as of :func:`feature_row`, and where the weights of the factor's unit start, as of
+        :func:`weight_start`.
     w : ndarray of float64, shape (dim,)
         Read only.
     scale : float
-    out : ndarray of float64
-    out_at : int
-        Changed in place at ``out_at : out_at + n_basis``.
+    out : ndarray of float64, shape (n_basis,)
+        Changed in place.
     """
-    n, kind = desc[m, N_BASIS], desc[m, KIND]
+    desc, ints, longs, features, _ = maps
+    kind = desc[m, KIND]
     if kind == NO_FEATURES:
-        add_scaled(w, start, scale, out, out_at, n)
+        add_scaled(w[start : start + len(out)], scale, out)
     elif kind == DENSE:
         width = desc[m, WIDTH]
-        dense_rows(features, desc[m, FEATURES] + row * width, width, w, start, n, scale, out, out_at)
+        x = desc[m, FEATURES] + row * width
+        dense_rows(features[x : x + width], w[start : start + width * len(out)], scale, out)
     elif kind == SPARSE:
         lo, hi = longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]
-        columns, values = ints[desc[m, CSR_INDICES] :], features[desc[m, FEATURES] :]
-        sparse_scores(columns, values, lo, hi, w, start, n, scale, out, out_at)
+        columns, x = desc[m, CSR_INDICES], desc[m, FEATURES]
+        sparse_scores(ints[columns + lo : columns + hi], features[x + lo : x + hi], w[start:], scale, out)
     else:
-        observed_scores(desc, ints, longs, features, m, row, start, w, scale, out, out_at)
+        observed_scores(maps, m, row, start, w, scale, out)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def factor_scores(
-    maps: FlatMaps, m: int, row: int, start: int, w: F64, scale: float, work: F64, out: F64, out_at: int
-) -> None:
-    """Add ``scale`` times the scores of all joint states of one factor with a form or with joint features to ``out``.
+    maps: FlatMaps, m: int, row: int, start: int, w: F64, scale: float, work: F64, out: F64
+) -> None:  # fmt: skip
+    """Add ``scale`` times the scores of all joint states of one factor to ``out``.
 
     With joint features the score of s is ``w[u] . x[row + s]``, else ``sum_q basis[q, s] (w[u, q] . x[row])``, whose
     products are taken once for all s.
 
     Parameters
     ----------
-    maps : FlatMaps
-        Read only.
-    m, row, start, w, scale
+    maps, m, row, start, w, scale
         As for :func:`basis_scores`; with joint features, the row of joint state 0.
     work : ndarray of float64, shape (at least n_basis,)
-        Work space; not used with joint features.
-    out : ndarray of float64
-    out_at : int
-        Changed in place at ``out_at : out_at + n_configs``.
+        Work space; used for factors with a form only.
+    out : ndarray of float64, shape (n_configs,)
+        Changed in place.
     """
-    desc, ints, longs, features, values = maps
+    desc, ints, _, features, values = maps
+    if desc[m, IDENTITY]:
+        basis_scores(maps, m, row, start, w, scale, out)
+        return
     if desc[m, JOINT]:
         width = desc[m, WIDTH]
-        for config in range(desc[m, N_CONFIGS]):
-            at = desc[m, FEATURES] + (row + config) * width
-            out[out_at + config] += scale * dot(features, at, w, start, width)
+        for config in range(len(out)):
+            x = desc[m, FEATURES] + (row + config) * width
+            out[config] += scale * dot(features[x : x + width], w[start : start + width])
         return
-    work[: desc[m, N_BASIS]] = 0.0
-    basis_scores(desc, ints, longs, features, m, row, start, w, scale, work, np.int64(0))
-    for config in range(desc[m, N_CONFIGS]):
+    products = work[: desc[m, N_BASIS]]
+    products[:] = 0.0
+    basis_scores(maps, m, row, start, w, scale, products)
+    for config in range(len(out)):
         first = desc[m, BASIS_PTR] + config
         for entry in range(ints[first], ints[first + 1]):
-            q = ints[desc[m, BASIS_INDEX] + entry]
-            out[out_at + config] += values[desc[m, BASIS_VALUE] + entry] * work[q]
+            out[config] += values[desc[m, BASIS_VALUE] + entry] * products[ints[desc[m, BASIS_INDEX] + entry]]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def rows_of_factors(maps: FlatMaps, m: int, examples: I64, w: F64, work: F64, out: F64) -> None:
     """Add the scores of all joint states of the factors of map m to ``out``, of one listed example after the other."""
-    desc, ints, longs, features, _ = borrow(maps)
-    w, work, out, at = borrow(w), borrow(work), borrow(out), 0
+    maps, w, work, out, at = borrow(maps), borrow(w), borrow(work), borrow(out), 0
+    n = maps.desc[m, N_CONFIGS]
     for i in examples:
-        first, last = factors_of(desc, ints, longs, m, i)
+        first, last = factors_of(maps, m, i)
         for f in range(first, last):
-            start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, longs, m, i, f, 0)
-            if desc[m, IDENTITY]:
-                basis_scores(desc, ints, longs, features, m, row, start, w, 1.0, out, at)
-            else:
-                factor_scores(maps, m, row, start, w, 1.0, work, out, at)
-            at += desc[m, N_CONFIGS]
+            start, row = weight_start(maps, m, f), feature_row(maps, m, i, f, 0)
+            factor_scores(maps, m, row, start, w, 1.0, work, out[at : at + n])
+            at += n
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def add_rows_of_factors(maps: FlatMaps, m: int, examples: I64, coef: F64, out: F64) -> None:
     """Add the adjoint of :func:`rows_of_factors` to ``out``; ``coef`` has a number for each joint state."""
-    desc, ints, longs, features, values = borrow(maps)
-    coef, out, at = borrow(coef), borrow(out), 0
+    maps, coef, out, at = borrow(maps), borrow(coef), borrow(out), 0
     for i in examples:
-        first, last = factors_of(desc, ints, longs, m, i)
+        first, last = factors_of(maps, m, i)
         for f in range(first, last):
-            for config in range(desc[m, N_CONFIGS]):
+            for config in range(maps.desc[m, N_CONFIGS]):
                 if coef[at + config] != 0.0:
-                    factor_add(desc, ints, longs, features, values, m, i, f, config, coef[at + config], out)
-            at += desc[m, N_CONFIGS]
+                    factor_add(maps, m, i, f, config, coef[at + config], out)
+            at += maps.desc[m, N_CONFIGS]
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def score_example(
-    maps: FlatMaps,
-    i: int,
-    lo: int,
-    hi: int,
-    state_ptr: I64,
-    bonus: F64,
-    w: F64,
-    scales: F64,
-    work: F64,
-    node: F64,
-    pool: F64,
-) -> None:
-    """Write ``bonus + Phi w`` of example i to ``node`` and ``pool``.
+def score_example(maps: FlatMaps, states: StateScores, i: int, w: F64, scales: F64, scores: ScoreSpace) -> None:
+    """Write ``bonus + Phi w`` of example i to the scores of its states and tables.
 
-    Tables that examples share are written too: they follow w.
-
-    Parameters
-    ----------
-    maps : FlatMaps
-        Read only.
-    i, lo, hi : int
-        The example, and its variables ``lo..hi-1``.
-    state_ptr : ndarray of int64, shape (V + 1,)
-        States of each variable.
-    bonus : ndarray of float64, shape (S,)
-        What states score besides; -inf where masks rule them out.
-    w : ndarray of float64, shape (dim,)
-    scales : ndarray of float64, shape (M,)
-        The weights of map m are ``scales[m]`` times those in w.
-    work : ndarray of float64, shape (at least n_basis of any map,)
-        Work space.
-    node : ndarray of float64, shape (S,)
-        Written at the states of the example.
-    pool : ndarray of float64
-        Written at the tables of its factors, and those of maps without features.
+    Tables that examples share are written too: they follow w.  The weights of map m are ``scales[m]`` times those in w.
     """
-    desc, ints, longs, features, values = borrow(maps)
-    state_ptr, bonus, w, work = borrow(state_ptr), borrow(bonus), borrow(w), borrow(work)
-    scales, node, pool = borrow(scales), borrow(node), borrow(pool)
+    desc, ints, longs, _, values = maps
+    state_ptr, bonus, node, pool, work = states.state_ptr, states.bonus, scores.node, scores.pool, scores.work
+    lo, hi = states.var_ptr[i], states.var_ptr[i + 1]
     for s in range(state_ptr[lo], state_ptr[hi]):
         node[s] = bonus[s]
     for m in range(len(desc)):
-        n, in_pool, plain = desc[m, N_CONFIGS], desc[m, POOL] >= 0, desc[m, IDENTITY]
+        n, in_pool = desc[m, N_CONFIGS], desc[m, POOL] >= 0
         target = pool if in_pool else node
         # without features a unit has one table for all examples: all of them are written, as w may have moved
         shared = in_pool and desc[m, KIND] == NO_FEATURES
-        first, last = factors_of(desc, ints, longs, m, i)
+        first, last = factors_of(maps, m, i)
         table = longs[desc[m, TABLE_BASE] + i] if in_pool else 0
         for f in range(0 if shared else first, desc[m, N_UNITS] if shared else last):
             if shared:
                 at, start, row = desc[m, POOL] + f * n, desc[m, WEIGHTS] + f * desc[m, UNIT_STRIDE], 0
             else:
-                start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, longs, m, i, f, 0)
+                start, row = weight_start(maps, m, f), feature_row(maps, m, i, f, 0)
                 if in_pool:
                     at = desc[m, POOL] + (table + ints[desc[m, TABLE] + f]) * n
                 else:
                     at = state_ptr[lo + ints[desc[m, SCOPE] + f]]
+            own = target[at : at + n]
             if in_pool:  # no other map fills this table; scores of states begin with the bonus
-                target[at : at + n] = 0.0
+                own[:] = 0.0
                 if desc[m, CONSTANT] >= 0:
-                    add_scaled(values, desc[m, CONSTANT], 1.0, target, at, n)
-            if plain:
-                basis_scores(desc, ints, longs, features, m, row, start, w, scales[m], target, at)
-            else:
-                factor_scores(maps, m, row, start, w, scales[m], work, target, at)
+                    add_scaled(values[desc[m, CONSTANT] : desc[m, CONSTANT] + n], 1.0, own)
+            factor_scores(maps, m, row, start, w, scales[m], work, own)

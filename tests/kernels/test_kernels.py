@@ -8,6 +8,7 @@ import pytest
 import catalogue
 from ssvm_dsl.compiler import ground
 from ssvm_dsl.ir.theta import Theta
+from ssvm_dsl.kernels import ScoreSpace, StateScores
 from ssvm_dsl.kernels.scoring import score_example
 
 
@@ -26,9 +27,11 @@ def test_score_example_equals_scores(model):
         if model is not catalogue.Rich:  # tied maps share weights and must share the scale
             shrunk[fmap.block.offset : fmap.block.stop] = w[fmap.block.offset : fmap.block.stop] / scale
     scales = np.ones_like(scales) if model is catalogue.Rich else scales
+    given = StateScores(program.var_ptr, program.state_ptr, bonus)
     for i in range(program.n_examples):
         lo, hi = program.var_ptr[i], program.var_ptr[i + 1]
-        score_example(g.parameters.flat, i, lo, hi, program.state_ptr, bonus, shrunk, scales, work, one.node, one.pool)
+        space = ScoreSpace(one.node, one.pool, work)
+        score_example(g.parameters.flat, given, i, shrunk, scales, space)
         states = slice(program.state_ptr[lo], program.state_ptr[hi])
         np.testing.assert_allclose(one.node[states], (bonus + whole.node)[states], rtol=1e-10, atol=1e-10)
         for group, got, expected in zip(program.groups, one.tables, whole.tables):

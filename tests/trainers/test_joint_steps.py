@@ -13,8 +13,10 @@ from ssvm_dsl import POTTS, Dim, Factor, Hamming, Input, Label, Model, Structure
 from ssvm_dsl.learning.objective import RegularizedRisk
 from ssvm_dsl.plugin_api import StopRule
 from ssvm_trainers.cutting.kept_planes import each
+from ssvm_trainers.planes import state
 from ssvm_trainers.planes.bcfw import BCFW
-from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work, places
+from ssvm_trainers.planes.cache import places
+from ssvm_trainers.planes.joint_steps import LEAST_CUTS, JointBudget, KeptRows, climb, cut_work
 
 
 def best_over_rows(objective, share, rows):
@@ -82,8 +84,7 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
     run = BCFW(blocks="auto" if not options else "examples", random_state=0).begin(problem, None)
     planes = problem.oracle(w)
     run._take(planes)
-    psi = np.zeros((int(run.planes.kept_planes.n_planes.sum()), problem.dim))
-    run.planes.vectors(psi)
+    psi = run.planes.rows()
     rows = KeptRows.of(run.planes.kept_planes, psi)
     assert len(rows.owner) == len(psi) > 0
     found = {int(one.examples[0]): one for one in each(planes, problem.parameters.program)}
@@ -94,6 +95,22 @@ def test_rows_are_the_planes_of_the_oracle(case, options):
     before = run.planes.refresh()
     run.planes.kept_planes.alpha[places(run.planes.kept_planes)] = rows.alpha
     assert run.planes.refresh()[0] == before[0]
+
+
+@pytest.mark.parametrize("case", [Case(small.Word, n=6), Case(small.Loopy, C=9.0), Case(small.Bounded, n=6)], ids=str)
+def test_planes_that_are_vectors_take_the_steps_of_those_that_are_labellings(case, monkeypatch):
+    found = []
+    for most in (state.MOST_WEIGHTS, 0):
+        monkeypatch.setattr(state, "MOST_WEIGHTS", most)
+        monkeypatch.setattr(state, "WORTH_FACTORS", 0)
+        run = BCFW(random_state=0, max_cached_passes=0).begin(case.make(0).problem(), None)
+        assert bool(run.planes.vectors.size) == bool(most)
+        for _ in range(60):
+            run.iterate(StopRule(tol=0.0, max_passes=1000.0))
+        found.append(run.planes.refresh()[0])
+        np.testing.assert_allclose(run.planes.w, run.planes.problem.objective.weights(run.planes.aggregate()[0]))
+    # steps differ: a line search makes slopes equal, and rounding decides which of them the next one takes
+    assert found[0] == pytest.approx(found[1], rel=0.02)
 
 
 class Line(Model):

@@ -142,13 +142,13 @@ def mixture(state: MarginalState, rng: np.random.Generator, n: int) -> None:
         lo, hi = program.var_ptr[i : i + 2]
         for _ in range(n):
             new = rng.integers(program.card[lo:hi])
-            slope = kernels.extremes(state.maps, state.trees, fixed, space, state.mu, i, state.w)[0]
+            slope = kernels.extremes(fixed, state.trees, space, state.mu, i, state.w)[0]
             assert slope >= 0.0
             space.pair[: hi - lo] = new
-            differences = kernels.list_differences(state.maps, fixed, space, i)
-            most = kernels.most_to_give(state.maps, state.trees, fixed, space, state.mu, i, differences)
+            differences = kernels.list_differences(fixed, space, i)
+            most = kernels.most_to_give(fixed, state.trees, space, state.mu, i, differences)
             amount = np.floor(0.6 * rng.random() * most / kernels.GRID) * kernels.GRID
-            kernels.give(state.maps, state.trees, fixed, space, state.mu, i, differences, amount)
+            kernels.give(fixed, state.trees, space, state.mu, i, differences, amount)
 
 
 def by_group(state: MarginalState):
@@ -192,7 +192,7 @@ def test_the_pair_is_the_best_and_the_worst_labelling_of_the_support(case, seed)
     for i in range(problem.n):
         scores = {labels: own_score(problem, w, i, labels) for labels in in_support(state, i)}
         size = len(next(iter(scores)))
-        slope, above = kernels.extremes(state.maps, state.trees, state.fixed, state.space, state.mu, i, w)
+        slope, above = kernels.extremes(state.fixed, state.trees, state.space, state.mu, i, w)
         best, worst = tuple(state.space.pair[:size]), tuple(state.space.pair[size : 2 * size])
         assert scores[best] == pytest.approx(max(scores.values()), abs=1e-9)
         assert scores[worst] == pytest.approx(min(scores.values()), abs=1e-9)

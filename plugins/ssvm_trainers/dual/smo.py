@@ -34,6 +34,7 @@ from ssvm_trainers.dual.polytope import plain_forests
 from ssvm_trainers.dual.smo_state import CliqueState, MarginalState, SMOState
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks, visit_cost
+from ssvm_trainers.shared.oracle_call import oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART
 
@@ -81,8 +82,7 @@ class SMORun(Run):
         self.oracle = problem.compiled() if isinstance(self.marginals, MarginalState) else None
         self.cost = visit_cost(problem)
         if self.oracle is not None:
-            self.theta = problem.scores(self.marginals.w)
-            self.oracle_work = np.empty(self.oracle.work_size)
+            self.inputs = oracle_inputs(problem, self.oracle, self.marginals.w)
 
     def iterate(self, stop: StopRule) -> Iterate:
         """Run one pass with the oracle and those within the supports."""
@@ -124,7 +124,7 @@ class SMORun(Run):
         total = 0.0
         for chunk in chunks(self.problem, ids, self.cost):
             begin = self.problem.seconds()
-            gain, off = marginals.ask(self.oracle, self.theta, self.oracle_work, chunk)
+            gain, off = marginals.ask(self.oracle, self.inputs, chunk)
             count_calls(self.problem, len(chunk), begin, off, marginals.w, np.sort(chunk))
             total += gain
         return total

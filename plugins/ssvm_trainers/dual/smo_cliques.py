@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
+from ssvm_dsl.kernels import ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.dual.junction_trees import JunctionTrees
-from ssvm_trainers.dual.smo_kernels import GRID, NO_SLOPE
+from ssvm_trainers.dual.smo_kernels import GRID, NO_SLOPE, GivenLabels, MarginalPoint
 from ssvm_trainers.dual.smo_pairs import SMOWorkspace, add_difference, curvature, difference_product, list_differences
 from ssvm_trainers.shared.arrays import Fixed, Work
 
@@ -24,8 +24,7 @@ class CliqueWorkspace(NamedTuple):
 
     Parameters
     ----------
-    node, pool : ndarray of float64
-        Scores, as in :class:`~ssvm_dsl.ir.Theta`.
+    scores : ScoreSpace
     bonus : ndarray of float64, shape (S,)
         Zeros.
     loss : ndarray of float64, shape (n_cells,)
@@ -40,8 +39,7 @@ class CliqueWorkspace(NamedTuple):
         The cells of the pair: of the labelling that takes weight, and of the one that gives it.
     """
 
-    node: F64
-    pool: F64
+    scores: ScoreSpace
     bonus: F64
     loss: F64
     high: F64
@@ -54,14 +52,14 @@ class CliqueWorkspace(NamedTuple):
     away: I64
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def score_support(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int) -> tuple[float, bool]:
     """Write the scores of the support of an example; return (that of the marginals, whether anything is undecided).
 
     Cliques with one cell in their support are left out: all labellings have it.
     """
     t, s, mu, mean, undecided = borrow(trees), borrow(cliques), borrow(mu), 0.0, False
-    n_node = len(s.node)
+    n_node = len(s.scores.node)
     for k in range(t.clique_ptr[i], t.clique_ptr[i + 1]):
         n = 0
         for c in range(t.cell_ptr[k], t.cell_ptr[k + 1]):
@@ -75,13 +73,13 @@ def score_support(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: in
                 score = s.loss[c]
                 for e in range(t.score_ptr[c], t.score_ptr[c + 1]):
                     at = t.score[e]
-                    score += s.node[at] if at < n_node else s.pool[at - n_node]
+                    score += s.scores.node[at] if at < n_node else s.scores.pool[at - n_node]
                 s.high[c] = s.low[c] = score
                 mean += mu[c] * score
     return mean, undecided
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def extremes_of_cliques(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64, i: int) -> tuple[float, float]:
     """Write the cells of the best and the worst labelling of an example's support, by dynamic programming.
 
@@ -92,7 +90,7 @@ def extremes_of_cliques(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64,
     trees, mu
         As for :func:`clique_pass`; read only.
     cliques : CliqueWorkspace
-        ``node`` and ``pool`` are read; ``toward`` and ``away`` hold the result.
+        ``scores`` is read; ``toward`` and ``away`` hold the result.
     i : int
         The example.
     """
@@ -129,7 +127,7 @@ def extremes_of_cliques(trees: JunctionTrees, cliques: CliqueWorkspace, mu: F64,
     return (top - bottom, mean - bottom) if undecided else (0.0, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def write_labels(trees: JunctionTrees, fixed: Fixed, i: int, cells: I64, labels: I32, out: int) -> None:
     """Write the labelling of an example that has these cells to ``labels``, from ``out`` on."""
     t, cells, labels, lo = borrow(trees), borrow(cells), borrow(labels), fixed.var_ptr[i]
@@ -140,52 +138,49 @@ def write_labels(trees: JunctionTrees, fixed: Fixed, i: int, cells: I64, labels:
             labels[out + v - lo] = (cells[k] - t.cell_ptr[k]) // t.stride[e] % card
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def clique_visit(
-    maps: FlatMaps, trees: JunctionTrees, fixed: Fixed, cliques: CliqueWorkspace, space: SMOWorkspace, work: Work,
-    mu: F64, i: int, labels: I32, begin: int, w: F64, free: F64,
-) -> tuple[float, float]:  # fmt: skip
-    """Take a step on a pair of example i; return (gain of the dual, gap of the example before), times its share.
+    fixed: Fixed, trees: JunctionTrees, cliques: CliqueWorkspace, space: SMOWorkspace, work: Work,
+    point: MarginalPoint, i: int, labels: I32,
+) -> float:  # fmt: skip
+    """Take a step on a pair of example i, write its gap before; return the gain of the dual.
 
     Parameters
     ----------
-    maps, trees, fixed, cliques, space, work, mu, w, free
+    fixed, trees, cliques, space, work, point
         As for :func:`clique_pass`.
     i : int
     labels : ndarray of int32
-        From ``begin`` on a labelling that the pair takes if it beats the support; nothing where ``begin`` is negative.
-    begin : int
+        A labelling that the pair takes if it beats the support, or nothing.
     """
-    t, s, lo = borrow(trees), borrow(cliques), fixed.var_ptr[i]
+    t, s, lo, mu = borrow(trees), borrow(cliques), fixed.var_ptr[i], borrow(point.mu)
     size, share, step = fixed.var_ptr[i + 1] - lo, fixed.share[i], fixed.share[i] / fixed.lam
-    score_example(
-        maps, i, lo, lo + size, fixed.state_ptr, s.bonus, w, work.ones, work.scores, s.node, s.pool
-    )  # fmt: skip
+    score_example(fixed.maps, StateScores(fixed.var_ptr, fixed.state_ptr, s.bonus), i, point.w, work.ones, s.scores)
     slope, mean = extremes_of_cliques(trees, cliques, mu, i)
     first, last = t.clique_ptr[i], t.clique_ptr[i + 1]
     write_labels(trees, fixed, i, s.toward, space.pair, 0)
     write_labels(trees, fixed, i, s.away, space.pair, size)
-    if begin >= 0:
+    if len(labels):
         found = 0.0
         for v in range(size):
-            space.place[v], space.pair[v] = space.pair[v], labels[begin + v]
+            space.place[v], space.pair[v] = space.pair[v], labels[v]
         for k in range(first, last):
             c = t.cell_ptr[k]
             for e in range(t.member_ptr[k], t.member_ptr[k + 1]):
-                c += labels[begin + t.member[e] - lo] * t.stride[e]
+                c += labels[t.member[e] - lo] * t.stride[e]
             s.pick_high[t.row_ptr[k]] = c  # free once the labellings are read back; each clique has a row
             found += s.loss[c] - s.loss[s.away[k]]
-        found += difference_product(maps, space, list_differences(maps, fixed, space, i), w)
+        found += difference_product(fixed, space, list_differences(fixed, space, i), point.w)
         for k in range(first, last if found > slope else first):
             s.toward[k] = s.pick_high[t.row_ptr[k]]
         for v in range(0 if found > slope else size):
             space.pair[v] = space.place[v]
         slope = max(slope, found)
-    gap = slope - mean
+    point.gap[i] = share * (slope - mean)
     if slope <= NO_SLOPE:
-        return 0.0, share * gap
-    n, amount = list_differences(maps, fixed, space, i), 1.0
-    bend = step * curvature(maps, fixed, space, work, n)
+        return 0.0
+    n, amount = list_differences(fixed, space, i), 1.0
+    bend = step * curvature(fixed, space, work, n)
     for k in range(first, last):
         if s.toward[k] != s.away[k]:
             amount = min(amount, mu[s.away[k]])
@@ -195,45 +190,38 @@ def clique_visit(
         if s.toward[k] != s.away[k]:
             mu[s.toward[k]] += amount
             mu[s.away[k]] -= amount
-    add_difference(maps, fixed, fixed.bounded, space, n, -step * amount, w, free)
-    return share * (amount * slope - 0.5 * amount * amount * bend), share * gap
+    add_difference(fixed, fixed.bounded, space, n, -step * amount, point.w, point.free)
+    return share * (amount * slope - 0.5 * amount * amount * bend)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def clique_pass(
-    maps: FlatMaps, trees: JunctionTrees, fixed: Fixed, cliques: CliqueWorkspace, space: SMOWorkspace, work: Work,
-    mu: F64, examples: I64, label_ptr: I64, labels: I32, w: F64, free: F64, gap: F64,
+    fixed: Fixed, trees: JunctionTrees, cliques: CliqueWorkspace, space: SMOWorkspace, work: Work,
+    point: MarginalPoint, examples: I64, given: GivenLabels,
 ) -> float:  # fmt: skip
-    """Visit the listed examples; return the gain of the dual, write their gaps.
+    """Visit the listed examples, with given labellings or within the supports; return the gain of the dual.
 
     Parameters
     ----------
-    maps : FlatMaps
-        The features, without scores that no weight multiplies; read only.
-    trees, fixed : JunctionTrees, Fixed
+    fixed : Fixed
+        Its features are without scores that no weight multiplies; read only.
+    trees : JunctionTrees
         Read only.
     cliques, space, work : CliqueWorkspace, SMOWorkspace, Work
         Work space.
-    mu : ndarray of float64, shape (n_cells,)
-        Marginals of cliques; changed in place for the listed examples.
+    point : MarginalPoint
+        Changed; its marginals are those of cliques.
     examples : ndarray of int64, shape (n_listed,)
-    label_ptr, labels : ndarray of int64 and of int32
-        What an oracle returned for a batch, packed by ``label_ptr``; with none, all is within the supports.
-    w, free : ndarray of float64, shape (dim,)
-        The weights, and, for maps with a lower bound, what they would be without it; changed in place.
-    gap : ndarray of float64, shape (n,)
-        Written for the listed examples.
+    given : GivenLabels
+        Those of the listed examples, or none.
     """
-    maps, trees, fixed, space, work = borrow(maps), borrow(trees), borrow(fixed), borrow(space), borrow(work)
-    cliques, mu, labels, w, free = borrow(cliques), borrow(mu), borrow(labels), borrow(w), borrow(free)
-    total, candidate = 0.0, len(labels) > 0
+    trees, fixed, space, work, cliques = borrow(trees), borrow(fixed), borrow(space), borrow(work), borrow(cliques)
+    point, given, total, candidate = borrow(point), borrow(given), 0.0, len(given.labels) > 0
     for j in range(len(examples)):
-        i, begin = examples[j], label_ptr[j] if candidate else np.int64(-1)
+        i = examples[j]
         if fixed.share[i] == 0.0:
-            gap[i] = 0.0
+            point.gap[i] = 0.0
             continue
-        gained, gap[i] = clique_visit(
-            maps, trees, fixed, cliques, space, work, mu, i, labels, begin, w, free
-        )  # fmt: skip
-        total += gained
+        lo, hi = (given.ptr[j], given.ptr[j + 1]) if candidate else (np.int64(0), np.int64(0))
+        total += clique_visit(fixed, trees, cliques, space, work, point, i, given.labels[lo:hi])
     return total

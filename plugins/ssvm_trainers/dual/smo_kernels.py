@@ -10,7 +10,7 @@ factors and of variables agree to the last bit however many steps are taken, and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from ssvm_dsl.kernels import (
     NUMBER,
     POOL,
     SCOPE,
-    FlatMaps,
     borrow,
     factor_add,
     factor_config,
     factor_dot,
     factors_of,
     njit,
-    score_example,
 )
 from ssvm_trainers.dual.smo_pairs import (
     Rooted,
@@ -40,7 +38,7 @@ from ssvm_trainers.dual.smo_pairs import (
     most_to_give,
 )
 from ssvm_trainers.shared.arrays import Fixed, Work
-from ssvm_trainers.shared.products import labels_score, worse
+from ssvm_trainers.shared.oracle_call import OracleInputs, ask
 
 #: What marginals are multiples of.
 GRID = 2.0**-50
@@ -49,13 +47,45 @@ GRID = 2.0**-50
 NO_SLOPE = 1e-12
 
 
-@njit(cache=True, nogil=True)
-def list_support(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, w: F64) -> bool:
+class MarginalPoint(NamedTuple):
+    """Where the method is; changed in place.
+
+    Parameters
+    ----------
+    mu : ndarray of float64
+        Marginals of all variables, state by state, then of the factors of each group; or those of all cliques.
+    w, free : ndarray of float64, shape (dim,)
+        The weights, and, for maps with a lower bound, what they would be without it.
+    gap : ndarray of float64, shape (n,)
+        Gap of each example, times its share, as its last visit found it.
+    """
+
+    mu: F64
+    w: F64
+    free: F64
+    gap: F64
+
+
+class GivenLabels(NamedTuple):
+    """What an oracle returned for a batch: labellings packed by ``ptr``; with none, all is within the supports.
+
+    Parameters
+    ----------
+    ptr, labels : ndarray of int64 and of int32
+    """
+
+    ptr: I64
+    labels: I32
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def list_support(fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, w: F64) -> bool:
     """List the support of every variable of example i with its scores; return whether anything is undecided.
 
     Where a variable is decided its features are left out: they are in all labellings.
     """
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(fixed.maps)
+    desc, ints = maps.desc, maps.ints
     n_open, states, mass, score = borrow(space.n_open), borrow(space.states), borrow(space.mass), borrow(space.score)
     state_ptr, node_loss, mu, w = borrow(fixed.state_ptr), borrow(fixed.node_loss), borrow(mu), borrow(w)
     lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
@@ -73,35 +103,34 @@ def list_support(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, mu: F64, i: 
     for m in range(len(desc)):
         if desc[m, POOL] >= 0:
             continue
-        first, last = factors_of(desc, ints, longs, m, i)
+        first, last = factors_of(maps, m, i)
         for f in range(first, last):
             v = ints[desc[m, SCOPE] + f]
             for k in range(v * wide, v * wide + n_open[v] if n_open[v] > 1 else 0):
-                score[k] += factor_dot(desc, ints, longs, features, values, m, i, f, np.int64(states[k]), w)
+                score[k] += factor_dot(maps, m, i, f, np.int64(states[k]), w)
     return True
 
 
-@njit(cache=True, nogil=True)
-def score_edge(
-    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, v: int, lo: int, w: F64
-) -> None:
+@njit(cache=True, nogil=True, borrowed=True)
+def score_edge(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, v: int, w: F64) -> None:
     """Write marginals and scores of the joint states of a variable's and its parent's supports, the parent's innermost.
 
     Where one of the two is decided, marginals are those of the other one.
 
     Parameters
     ----------
-    maps, trees, fixed, mu, w
-        As for :func:`visit`; read only.
+    fixed, trees, mu, w
+        As for :func:`extremes`; read only.
     space : SMOWorkspace
         ``weight`` and ``value`` are written; ``n_open``, ``states`` and ``mass`` are read.
-    i, v, lo : int
-        The example, the variable, which is no root, and the first variable of the example.
+    i, v : int
+        The example, and the variable, which is no root.
     """
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(fixed.maps)
+    desc, longs = maps.desc, maps.longs
     n_open, states, mass = borrow(space.n_open), borrow(space.states), borrow(space.mass)
     weight, value = borrow(space.weight), borrow(space.value)
-    p, wide = trees.parent[v], len(states) // len(n_open)
+    p, wide, lo = trees.parent[v], len(states) // len(n_open), fixed.var_ptr[i]
     at, above, n, n_above = (v - lo) * wide, (p - lo) * wide, n_open[v - lo], n_open[p - lo]
     for a in range(n):
         for b in range(n_above):
@@ -121,21 +150,21 @@ def score_edge(
                 if n > 1 and n_above > 1:
                     weight[k] = mu[start + config]
                 if weight[k] > 0.0:
-                    value[k] += factor_dot(desc, ints, longs, features, values, m, i, f, config, w)
+                    value[k] += factor_dot(maps, m, i, f, config, w)
 
 
-@njit(cache=True, nogil=True)
-def extremes(
-    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, w: F64
-) -> tuple[float, float]:
+@njit(cache=True, nogil=True, borrowed=True)
+def extremes(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, w: F64) -> tuple[float, float]:
     """Write the best and the worst labelling of example i's support to ``space.pair``, by dynamic programming.
 
     Returns (how much their scores differ, how much that of the marginals is above the worst).
 
     Parameters
     ----------
-    maps, trees, fixed, mu, i, w
+    fixed, trees, i
         As for :func:`visit`; read only.
+    mu, w
+        As in :class:`MarginalPoint`; read only.
     space : SMOWorkspace
         ``pair`` holds the result; all else but the differences is written on the way.
     """
@@ -149,7 +178,7 @@ def extremes(
     mass, score, weight, value = borrow(space.mass), borrow(space.score), borrow(space.weight), borrow(space.value)
     lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
     size, wide = hi - lo, len(states) // max(len(n_open), 1)
-    if not list_support(maps, fixed, space, mu, i, w):
+    if not list_support(fixed, space, mu, i, w):
         for v in range(size):
             pair[v] = pair[size + v] = states[v * wide]
         return 0.0, 0.0
@@ -169,7 +198,7 @@ def extremes(
             pick_high[at], pick_low[at] = best - at, worst - at
             top, bottom = top + high[best], bottom + low[worst]
             continue
-        score_edge(maps, trees, fixed, space, mu, i, v, lo, w)
+        score_edge(fixed, trees, space, mu, i, v, w)
         above, n_above = (p - lo) * wide, n_open[p - lo]
         for b in range(n_above):
             best_score, worst_score = -np.inf, np.inf
@@ -190,7 +219,7 @@ def extremes(
     return top - bottom, mean - bottom
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def read_back(trees: Rooted, space: SMOWorkspace, lo: int, hi: int, pick: I32, out: int) -> None:
     """Write the labelling that the picks lead to from the roots down to ``space.pair``, from a place on."""
     place, states, wide = borrow(space.place), borrow(space.states), len(space.states) // len(space.n_open)
@@ -201,18 +230,9 @@ def read_back(trees: Rooted, space: SMOWorkspace, lo: int, hi: int, pick: I32, o
         space.pair[out + v] = states[v * wide + place[v]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def pair_step(
-    maps: FlatMaps,
-    trees: Rooted,
-    fixed: Fixed,
-    space: SMOWorkspace,
-    work: Work,
-    mu: F64,
-    i: int,
-    slope: float,
-    w: F64,
-    free: F64,
+    fixed: Fixed, trees: Rooted, space: SMOWorkspace, work: Work, point: MarginalPoint, i: int, slope: float
 ) -> float:
     """Move weight from the second labelling of the pair to the first, as far as pays; return the gain over share.
 
@@ -221,37 +241,26 @@ def pair_step(
 
     Parameters
     ----------
-    maps, trees, fixed, space, work, mu, i, w, free
-        As for :func:`visit`; ``mu``, ``w`` and ``free`` are changed.
+    fixed, trees, space, work, point, i
+        As for :func:`visit`; ``point`` is changed.
     slope : float
         How much the score of y, loss-augmented, is above that of y'; positive.
     """
-    step, n = fixed.share[i] / fixed.lam, list_differences(maps, fixed, space, i)
-    bend, amount = step * curvature(maps, fixed, space, work, n), most_to_give(maps, trees, fixed, space, mu, i, n)
+    step, n = fixed.share[i] / fixed.lam, list_differences(fixed, space, i)
+    bend, amount = step * curvature(fixed, space, work, n), most_to_give(fixed, trees, space, point.mu, i, n)
     if slope < amount * bend:
         amount = np.floor(slope / bend / GRID) * GRID  # down: the gain stays positive, and marginals on the grid
-    give(maps, trees, fixed, space, mu, i, n, amount)
-    add_difference(maps, fixed, fixed.bounded, space, n, -step * amount, w, free)
+    give(fixed, trees, space, point.mu, i, n, amount)
+    add_difference(fixed, fixed.bounded, space, n, -step * amount, point.w, point.free)
     return amount * slope - 0.5 * amount * amount * bend
 
 
-@njit(cache=True, nogil=True)
-def candidate_slope(
-    maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, i: int, slope: float, labels: I32, w: F64
-) -> float:
+@njit(cache=True, nogil=True, borrowed=True)
+def candidate_slope(fixed: Fixed, space: SMOWorkspace, i: int, slope: float, labels: I32, w: F64) -> float:
     """Return how much better a labelling is than the worst one, if it is best; else ``slope``.
 
-    It joins the pair then; ``slope`` is that of the pair before, the best and the worst labelling of the support.
-
-    Parameters
-    ----------
-    maps, fixed, i, w
-        As for :func:`visit`; read only.
-    space : SMOWorkspace
-        The first labelling of ``pair`` is replaced, or left as it was.
-    slope : float
-    labels : ndarray of int32
-        The labelling, from its first element on; read only.
+    It joins the pair then, whose first labelling it replaces; ``slope`` is that of the pair before, the best and the
+    worst labelling of the support.  The labelling stands from the first element of ``labels`` on.
     """
     lo, before, loss = fixed.var_ptr[i], space.place, 0.0  # ``place`` is free once the labellings are read back
     size = fixed.var_ptr[i + 1] - lo
@@ -259,7 +268,7 @@ def candidate_slope(
         before[v], space.pair[v] = space.pair[v], labels[v]
         states = fixed.state_ptr[lo + v]
         loss += fixed.node_loss[states + space.pair[v]] - fixed.node_loss[states + space.pair[size + v]]
-    found = loss + difference_product(maps, space, list_differences(maps, fixed, space, i), w)
+    found = loss + difference_product(fixed, space, list_differences(fixed, space, i), w)
     if found > slope:
         return found
     for v in range(size):
@@ -267,71 +276,67 @@ def candidate_slope(
     return slope
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def visit(
-    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, i: int, candidate: bool,
-    w: F64, free: F64,
-) -> tuple[float, float]:  # fmt: skip
-    """Take a step on a pair of example i; return (gain of the dual, gap of the example before), times its share.
+    fixed: Fixed, trees: Rooted, space: SMOWorkspace, work: Work, point: MarginalPoint, i: int, candidate: bool
+) -> float:
+    """Take a step on a pair of example i, write its gap before; return the gain of the dual.
 
     With ``candidate`` the pair takes the labelling in ``work.labels`` if it beats the support, and the gap is that to
     it; else all is within the support, the gap too.
 
     Parameters
     ----------
-    maps, trees, fixed : FlatMaps, Rooted, Fixed
-        The features, the graphs, and what stays the same while training; read only.
+    fixed, trees : Fixed, Rooted
+        What stays the same while training, and the graphs; read only.
     space, work : SMOWorkspace, Work
         Work space.
-    mu : ndarray of float64
-        Marginals of all variables, state by state, then of the factors of each group; changed in place for example i.
+    point : MarginalPoint
+        Changed for example i, and at the weights of its features.
     i : int
         The example.
     candidate : bool
-    w, free : ndarray of float64, shape (dim,)
-        The weights, and, for maps with a lower bound, what they would be without it; changed in place.
     """
+    point.gap[i] = 0.0
     if fixed.share[i] == 0.0:
-        return 0.0, 0.0
-    slope, mean = extremes(maps, trees, fixed, space, mu, i, w)
+        return 0.0
+    slope, mean = extremes(fixed, trees, space, point.mu, i, point.w)
     if candidate:
-        slope = candidate_slope(maps, fixed, space, i, slope, work.labels, w)
-    gain = pair_step(maps, trees, fixed, space, work, mu, i, slope, w, free) if slope > NO_SLOPE else 0.0
-    return fixed.share[i] * gain, fixed.share[i] * (slope - mean)
+        slope = candidate_slope(fixed, space, i, slope, work.labels, point.w)
+    gain = pair_step(fixed, trees, space, work, point, i, slope) if slope > NO_SLOPE else 0.0
+    point.gap[i] = fixed.share[i] * (slope - mean)
+    return fixed.share[i] * gain
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def plain_pass(
-    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, examples: I64,
-    label_ptr: I64, labels: I32, w: F64, free: F64, gap: F64,
+    fixed: Fixed, trees: Rooted, space: SMOWorkspace, work: Work, point: MarginalPoint, examples: I64,
+    given: GivenLabels,
 ) -> float:  # fmt: skip
-    """Visit the listed examples; return the gain of the dual, write their gaps.
+    """Visit the listed examples, with given labellings or within the supports; return the gain of the dual.
 
     Parameters
     ----------
-    maps, trees, fixed, space, work, mu, w, free
-        As for :func:`visit`; ``mu``, ``w`` and ``free`` are changed.
+    fixed, trees, space, work, point
+        As for :func:`visit`.
     examples : ndarray of int64, shape (n_listed,)
-    label_ptr, labels : ndarray of int64 and of int32
-        What an oracle returned for a batch, packed by ``label_ptr``; with none, all is within the supports.
-    gap : ndarray of float64, shape (n,)
-        Written for the listed examples.
+    given : GivenLabels
+        Those of the listed examples, or none.
     """
-    maps, trees, fixed, space, work = borrow(maps), borrow(trees), borrow(fixed), borrow(space), borrow(work)
-    total, candidate = 0.0, len(labels) > 0
+    fixed, trees, space, work, point = borrow(fixed), borrow(trees), borrow(space), borrow(work), borrow(point)
+    total, candidate = 0.0, len(given.labels) > 0
     for j in range(len(examples)):
         if candidate:
-            for t in range(label_ptr[j + 1] - label_ptr[j]):
-                work.labels[t] = labels[label_ptr[j] + t]
-        gained, gap[examples[j]] = visit(maps, trees, fixed, space, work, mu, examples[j], candidate, w, free)
-        total += gained
+            for t in range(given.ptr[j + 1] - given.ptr[j]):
+                work.labels[t] = given.labels[given.ptr[j] + t]
+        total += visit(fixed, trees, space, work, point, examples[j], candidate)
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def exact_pass(
-    oracle: Any, ints: I32, longs: I64, oracle_work: F64, node: F64, pool: F64, maps: FlatMaps, trees: Rooted,
-    fixed: Fixed, space: SMOWorkspace, work: Work, mu: F64, examples: I64, w: F64, free: F64, gap: F64,
+    oracle: Any, inputs: OracleInputs, fixed: Fixed, trees: Rooted, space: SMOWorkspace, work: Work,
+    point: MarginalPoint, examples: I64,
 ) -> tuple[float, float]:  # fmt: skip
     """Call a compiled oracle for each listed example at the newest w and take its labelling.
 
@@ -340,42 +345,38 @@ def exact_pass(
 
     Parameters
     ----------
-    oracle, ints, longs, oracle_work, node, pool
-        As for :func:`ssvm_trainers.planes.bcfw_kernels.visit_examples`.
-    maps, trees, fixed, space, work, mu, examples, w, free, gap
+    oracle : compiled function
+        Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`.
+    inputs : OracleInputs
+    fixed, trees, space, work, point, examples
         As for :func:`plain_pass`.
     """
-    maps, trees, fixed, space, work = borrow(maps), borrow(trees), borrow(fixed), borrow(space), borrow(work)
-    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    total, off, candidate = 0.0, 0.0, np.bool_(True)
+    fixed, trees, space, work, point = borrow(fixed), borrow(trees), borrow(space), borrow(work), borrow(point)
+    inputs, total, off, candidate = borrow(inputs), 0.0, 0.0, np.bool_(True)
     for i in examples:
-        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
-        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
-        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-        off = worse(off, score, own)
+        _, off = ask(oracle, inputs, fixed, work, i, point.w, work.ones, off)
         if np.isnan(off):
             break
-        gained, gap[i] = visit(maps, trees, fixed, space, work, mu, i, candidate, w, free)
-        total += gained
+        total += visit(fixed, trees, space, work, point, i, candidate)
     return total, off
 
 
-@njit(cache=True, nogil=True)
-def aggregate(maps: FlatMaps, trees: Rooted, fixed: Fixed, mu: F64, v: F64) -> None:
+@njit(cache=True, nogil=True, borrowed=True)
+def aggregate(fixed: Fixed, trees: Rooted, mu: F64, v: F64) -> None:
     """Add ``sum_i share_i (Phi(x_i, y_i) - Phi(x_i) mu_i)`` to v."""
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(fixed.maps)
+    desc, ints, longs = maps.desc, maps.ints, maps.longs
     truth, mu, v = borrow(fixed.truth), borrow(mu), borrow(v)
     for m in range(len(desc)):
         n, scope = desc[m, N_CONFIGS], desc[m, SCOPE]
         for i in range(len(fixed.share)):
-            lo, (first, last) = fixed.var_ptr[i], factors_of(desc, ints, longs, m, i)
+            lo, (first, last) = fixed.var_ptr[i], factors_of(maps, m, i)
             for f in range(first, last):
-                true = factor_config(desc, ints, longs, m, f, truth, lo)
+                true = factor_config(maps, m, f, truth, lo)
                 at = trees.base[m] + (longs[desc[m, NUMBER] + i] + f) * n
                 if desc[m, POOL] < 0:
                     at = fixed.state_ptr[lo + ints[scope + f]]
                 for c in range(n):
                     moved = fixed.share[i] * ((c == true) - mu[at + c])
                     if moved != 0.0:
-                        factor_add(desc, ints, longs, features, values, m, i, f, c, moved, v)
+                        factor_add(maps, m, i, f, c, moved, v)

@@ -14,7 +14,6 @@ from ssvm_dsl.kernels import (
     N_CONFIGS,
     NUMBER,
     POOL,
-    FlatMaps,
     borrow,
     factor_add,
     factor_config,
@@ -23,7 +22,7 @@ from ssvm_dsl.kernels import (
     njit,
 )
 from ssvm_trainers.shared.arrays import Fixed, Work
-from ssvm_trainers.shared.products import copy_entries
+from ssvm_trainers.shared.products import clear_entries, raise_entries
 
 
 class Rooted(NamedTuple):
@@ -99,39 +98,39 @@ class SMOWorkspace(NamedTuple):
     example: I64
 
 
-@njit(cache=True, nogil=True)
-def list_differences(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, i: int) -> int:
+@njit(cache=True, nogil=True, borrowed=True)
+def list_differences(fixed: Fixed, space: SMOWorkspace, i: int) -> int:
     """List the factors in whose joint states the labellings of the pair differ; return how many there are."""
-    desc, ints, longs, _, _ = borrow(maps)
+    maps = borrow(fixed.maps)
     pair, which, factor, toward, away = (
         borrow(space.pair), borrow(space.which), borrow(space.factor), borrow(space.toward), borrow(space.away)
     )  # fmt: skip
     lo, n = fixed.var_ptr[i], 0
     size, space.example[0] = fixed.var_ptr[i + 1] - lo, i
-    for m in range(len(desc)):
-        first, last = factors_of(desc, ints, longs, m, i)
+    for m in range(len(maps.desc)):
+        first, last = factors_of(maps, m, i)
         for f in range(first, last):
-            y = factor_config(desc, ints, longs, m, f, pair, 0)
-            z = factor_config(desc, ints, longs, m, f, pair, size)
+            y = factor_config(maps, m, f, pair, 0)
+            z = factor_config(maps, m, f, pair, size)
             if y != z:
                 which[n], factor[n], toward[n], away[n] = m, f, y, z
                 n += 1
     return n
 
 
-@njit(cache=True, nogil=True)
-def most_to_give(maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int) -> float:
+@njit(cache=True, nogil=True, borrowed=True)
+def most_to_give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, n: int) -> float:
     """Return how much weight may move between the pair: the least marginal of what only the giving labelling has.
 
     Parameters
     ----------
-    maps, trees, fixed, mu, i
+    fixed, trees, mu, i
         As for :func:`~ssvm_trainers.dual.smo_kernels.visit`; read only.
     space : SMOWorkspace
         The pair, and the n differences that :func:`list_differences` found; read only.
     n : int
     """
-    desc, longs, pair = borrow(maps.desc), borrow(maps.longs), borrow(space.pair)
+    desc, longs, pair = borrow(fixed.maps.desc), borrow(fixed.maps.longs), borrow(space.pair)
     mu, lo = borrow(mu), fixed.var_ptr[i]
     size, least = fixed.var_ptr[i + 1] - lo, 1.0
     for v in range(size):
@@ -145,22 +144,20 @@ def most_to_give(maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspac
     return least
 
 
-@njit(cache=True, nogil=True)
-def give(
-    maps: FlatMaps, trees: Rooted, fixed: Fixed, space: SMOWorkspace, mu: F64, i: int, n: int, amount: float
-) -> None:
+@njit(cache=True, nogil=True, borrowed=True)
+def give(fixed: Fixed, trees: Rooted, space: SMOWorkspace, mu: F64, i: int, n: int, amount: float) -> None:
     """Move weight from the second labelling of the pair to the first.
 
     Parameters
     ----------
-    maps, trees, fixed, space, i, n
+    fixed, trees, space, i, n
         As for :func:`most_to_give`; read only.
     mu : ndarray of float64
         Changed in place: what only the first has gains the amount, what only the second has loses it.
     amount : float
         A multiple of :data:`~ssvm_trainers.dual.smo_kernels.GRID`, at most what :func:`most_to_give` returns.
     """
-    desc, longs, pair = borrow(maps.desc), borrow(maps.longs), borrow(space.pair)
+    desc, longs, pair = borrow(fixed.maps.desc), borrow(fixed.maps.longs), borrow(space.pair)
     mu, lo = borrow(mu), fixed.var_ptr[i]
     size = fixed.var_ptr[i + 1] - lo
     for v in range(size):
@@ -175,27 +172,27 @@ def give(
             mu[at + space.away[d]] -= amount
 
 
-@njit(cache=True, nogil=True)
-def difference_product(maps: FlatMaps, space: SMOWorkspace, n: int, w: F64) -> float:
+@njit(cache=True, nogil=True, borrowed=True)
+def difference_product(fixed: Fixed, space: SMOWorkspace, n: int, w: F64) -> float:
     """Return ``w . (Phi(x, y) - Phi(x, y'))`` of the pair y, y' whose n differences are listed."""
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(fixed.maps)
     w, total, i = borrow(w), 0.0, space.example[0]
     for d in range(n):
         m, f = np.int64(space.which[d]), np.int64(space.factor[d])
-        total += factor_dot(desc, ints, longs, features, values, m, i, f, np.int64(space.toward[d]), w)
-        total -= factor_dot(desc, ints, longs, features, values, m, i, f, np.int64(space.away[d]), w)
+        total += factor_dot(maps, m, i, f, np.int64(space.toward[d]), w)
+        total -= factor_dot(maps, m, i, f, np.int64(space.away[d]), w)
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrowed=True)
 def add_difference(
-    maps: FlatMaps, fixed: Fixed, bounded: I8, space: SMOWorkspace, n: int, coef: float, w: F64, free: F64
+    fixed: Fixed, bounded: I8, space: SMOWorkspace, n: int, coef: float, w: F64, free: F64
 ) -> None:  # fmt: skip
     """Add ``coef metric_m (Phi(x, y) - Phi(x, y'))`` to w; weights of ``bounded`` maps through ``free``.
 
     Parameters
     ----------
-    maps, fixed, space, n
+    fixed, space, n
         As for :func:`most_to_give`; read only.
     bounded : ndarray of int8, shape (M,)
         Maps whose weights have a lower bound; zeros where the target is no weights.
@@ -203,26 +200,26 @@ def add_difference(
     w, free : ndarray of float64, shape (dim,)
         Changed in place; may be one array where no map is bounded.
     """
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(fixed.maps)
     w, free, i = borrow(w), borrow(free), space.example[0]
     for d in range(n):
         m, f = np.int64(space.which[d]), np.int64(space.factor[d])
         target, factor = free if bounded[m] else w, coef * fixed.metric[m]
         for config, signed in ((np.int64(space.toward[d]), factor), (np.int64(space.away[d]), -factor)):
-            factor_add(desc, ints, longs, features, values, m, i, f, config, signed, target)
+            factor_add(maps, m, i, f, config, signed, target)
             if bounded[m]:
-                copy_entries(maps, m, i, f, config, free, w, 1.0, fixed.lower[m])
+                raise_entries(maps, m, i, f, config, free, w, fixed.lower[m])
 
 
-@njit(cache=True, nogil=True)
-def curvature(maps: FlatMaps, fixed: Fixed, space: SMOWorkspace, work: Work, n: int) -> float:
+@njit(cache=True, nogil=True, borrowed=True)
+def curvature(fixed: Fixed, space: SMOWorkspace, work: Work, n: int) -> float:
     """Return ``|Phi(x, y) - Phi(x, y')|^2`` of the pair in the metric of the regulariser."""
-    direction = work.direction
-    add_difference(maps, fixed, work.unbounded, space, n, 1.0, direction, direction)
-    total = difference_product(maps, space, n, direction)
+    direction, maps = work.direction, borrow(fixed.maps)
+    add_difference(fixed, work.unbounded, space, n, 1.0, direction, direction)
+    total = difference_product(fixed, space, n, direction)
     i = space.example[0]
     for d in range(n):
         m, f = np.int64(space.which[d]), np.int64(space.factor[d])
-        copy_entries(maps, m, i, f, np.int64(space.toward[d]), direction, direction, 0.0, -np.inf)
-        copy_entries(maps, m, i, f, np.int64(space.away[d]), direction, direction, 0.0, -np.inf)
+        clear_entries(maps, m, i, f, np.int64(space.toward[d]), direction)
+        clear_entries(maps, m, i, f, np.int64(space.away[d]), direction)
     return total

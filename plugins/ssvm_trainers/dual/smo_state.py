@@ -11,16 +11,21 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I32, I64, Theta, labelling_marginals, pointers
-from ssvm_dsl.kernels import FlatMaps
+from ssvm_dsl.ir import F64, I64, Theta, labelling_marginals, pointers
+from ssvm_dsl.kernels import FlatMaps, ScoreSpace
 from ssvm_dsl.plugin_api import CompiledOracle, Planes, TrainProblem
 from ssvm_trainers.dual.polytope import clique_polytope
 from ssvm_trainers.dual.smo_cliques import CliqueWorkspace, clique_pass
-from ssvm_trainers.dual.smo_kernels import aggregate, exact_pass, plain_pass
+from ssvm_trainers.dual.smo_kernels import GivenLabels, MarginalPoint, aggregate, exact_pass, plain_pass
 from ssvm_trainers.dual.smo_pairs import Rooted, SMOWorkspace
+from ssvm_trainers.shared.arrays import NO_INTS, NO_LONGS
+from ssvm_trainers.shared.oracle_call import OracleInputs
 from ssvm_trainers.shared.resumable import Stateful
-from ssvm_trainers.shared.spaces import fixed_arrays, work_space
+from ssvm_trainers.shared.spaces import basis_space, fixed_arrays, work_space
 from ssvm_trainers.shared.state_rules import NUMBERS, ROUNDING, SHARES, require
+
+#: Within the supports.
+NO_LABELS = GivenLabels(NO_LONGS, NO_INTS)
 
 
 class SavedMarginals(NamedTuple):
@@ -46,11 +51,16 @@ class SMOState(Stateful):
     """
 
     def __init__(self, problem: TrainProblem, maps: FlatMaps, mu: F64) -> None:
-        self.problem, self.maps, self.mu = problem, maps, mu
-        self.fixed, self.work, self.space = fixed_arrays(problem), work_space(problem, 1), work_room(problem)
+        self.problem, self.mu, self.fixed = problem, mu, fixed_arrays(problem)._replace(maps=maps)
+        self.work, self.space = work_space(problem, 1), work_room(problem)
         self.w = np.zeros(problem.dim)
         self.free = np.zeros(problem.dim) if self.fixed.bounded.any() else self.w
         self.gap = np.zeros(problem.n)
+
+    @property
+    def point(self) -> MarginalPoint:
+        """What kernels change."""
+        return MarginalPoint(self.mu, self.w, self.free, self.gap)
 
     @abstractmethod
     def take(self, planes: Planes) -> float:
@@ -95,24 +105,22 @@ class CliqueState(SMOState):
         super().__init__(problem, self.polytope.linear.flat, self.polytope.full(self.polytope.truth()))
         trees, theta = self.polytope.trees, Theta.zeros(problem.parameters.program)
         cells, rows, cliques = np.zeros(trees.n_cells), np.zeros(trees.n_rows), np.zeros(len(trees.parent), np.int64)
+        scores, loss = ScoreSpace(theta.node, theta.pool, basis_space(problem)), self.polytope.score_loss()
         self.room = CliqueWorkspace(
-            theta.node, theta.pool, np.zeros_like(theta.node), self.polytope.score_loss(), cells, cells.copy(), rows,
-            rows.copy(), np.zeros(trees.n_rows, np.int64), np.zeros(trees.n_rows, np.int64), cliques, cliques.copy(),
+            scores, np.zeros_like(theta.node), loss, cells, cells.copy(), rows, rows.copy(),
+            np.zeros(trees.n_rows, np.int64), np.zeros(trees.n_rows, np.int64), cliques, cliques.copy(),
         )  # fmt: skip
 
     def take(self, planes: Planes) -> float:
         """Visit the examples of new labellings; return the gain of the dual."""
-        return self._visit(planes.examples, planes.ptr, planes.labels)
+        return self._visit(planes.examples, GivenLabels(planes.ptr, planes.labels))
 
     def within(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
-        return self._visit(ids, np.zeros(0, np.int64), np.zeros(0, np.int32))
+        return self._visit(ids, NO_LABELS)
 
-    def _visit(self, ids: I64, ptr: I64, labels: I32) -> float:
-        return clique_pass(
-            self.maps, self.polytope.trees, self.fixed, self.room, self.space, self.work, self.mu, ids, ptr, labels,
-            self.w, self.free, self.gap,
-        )  # fmt: skip
+    def _visit(self, ids: I64, given: GivenLabels) -> float:
+        return clique_pass(self.fixed, self.polytope.trees, self.room, self.space, self.work, self.point, ids, given)
 
     def plane(self) -> tuple[F64, float]:
         """Return the plane of the marginals, summed afresh."""
@@ -144,29 +152,23 @@ class MarginalState(SMOState):
 
     def take(self, planes: Planes) -> float:
         """Visit the examples of new labellings; return the gain of the dual."""
-        return plain_pass(
-            self.maps, self.trees, self.fixed, self.space, self.work, self.mu, planes.examples, planes.ptr,
-            planes.labels, self.w, self.free, self.gap,
-        )  # fmt: skip
-
-    def ask(self, oracle: CompiledOracle, theta: Theta, oracle_work: F64, ids: I64) -> tuple[float, float]:
-        """Visit examples with a compiled oracle; return (gain of the dual, largest error of its scores)."""
-        return exact_pass(
-            oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool, self.maps, self.trees,
-            self.fixed, self.space, self.work, self.mu, ids, self.w, self.free, self.gap,
-        )  # fmt: skip
+        return self._visit(planes.examples, GivenLabels(planes.ptr, planes.labels))
 
     def within(self, ids: I64) -> float:
         """Visit examples without the oracle; return the gain of the dual."""
-        none = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        return plain_pass(
-            self.maps, self.trees, self.fixed, self.space, self.work, self.mu, ids, *none, self.w, self.free, self.gap
-        )
+        return self._visit(ids, NO_LABELS)
+
+    def _visit(self, ids: I64, given: GivenLabels) -> float:
+        return plain_pass(self.fixed, self.trees, self.space, self.work, self.point, ids, given)
+
+    def ask(self, oracle: CompiledOracle, inputs: OracleInputs, ids: I64) -> tuple[float, float]:
+        """Visit examples with a compiled oracle; return (gain of the dual, largest error of its scores)."""
+        return exact_pass(oracle.function, inputs, self.fixed, self.trees, self.space, self.work, self.point, ids)
 
     def plane(self) -> tuple[F64, float]:
         """Return the plane of the marginals, summed afresh."""
         problem, v = self.problem, np.zeros(self.problem.dim)
-        aggregate(self.maps, self.trees, self.fixed, self.mu, v)
+        aggregate(self.fixed, self.trees, self.mu, v)
         lost = self.mu[: len(problem.loss.node)] * problem.loss.node
         return v, float(np.dot(np.repeat(self.fixed.share, self.n_states), lost))
 

@@ -6,18 +6,19 @@ takes 75 ms and one of ``pa-i`` 121 ms; averaged perceptron and passive-aggressi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64, fixed_tables
-from ssvm_dsl.kernels import FlatMaps, borrow, fill_tables, njit, score_example, tables_score
+from ssvm_dsl.kernels import borrow, njit, tables_score
 from ssvm_dsl.plugin_api import CompiledOracle, TrainProblem
-from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_trainers.shared.arrays import Fixed, Work
 from ssvm_trainers.shared.certify import count_calls
 from ssvm_trainers.shared.chunks import chunks, visit_cost
-from ssvm_trainers.shared.products import clear_parts, collect_parts, labels_score, move_parts, part_dots, worse
-from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, work_space
+from ssvm_trainers.shared.oracle_call import OracleInputs, ask, oracle_inputs, table_prices
+from ssvm_trainers.shared.products import clear_parts, collect_parts, labels_score, move_parts, part_dots
+from ssvm_trainers.shared.spaces import fixed_arrays, work_space
 
 #: Numbers of the updates in the kernel.
 UPDATES = {"perceptron": 0, "pa": 1, "pa-i": 2, "pa-ii": 3}
@@ -34,49 +35,70 @@ def compiled_pass(
     problem : TrainProblem
     oracle : CompiledOracle
     order : ndarray of int64, shape (n,)
-    w, moved, t, predicted, limit
+    w, moved
         As for :func:`online_steps`.
+    t : int
+        Examples met before.
     update : str
         A name in :data:`UPDATES`.
+    predicted, limit
+        As in :class:`UpdateRule`.
     """
-    theta = problem.scores(w, np.zeros(0, np.int64))  # work space for the scores of one example after the other
     fixed = fixed_arrays(problem, fixed_tables(problem.parameters, problem.loss, predicted))
-    work, parts = work_space(problem, 1), parts_space(problem, 1)
+    work, inputs, total = work_space(problem, 1), oracle_inputs(problem, oracle, w), 0
     if predicted:
         given = 0.0 if problem.loss.given is None else problem.loss.given
         bonus = np.where(fixed.bonus > -np.inf, given, -np.inf)
         fixed = fixed._replace(bonus=bonus, node_loss=fixed.node_loss - given)
-    oracle_work, total = np.empty(oracle.work_size), 0
+    rule = UpdateRule(UPDATES[update], predicted, problem.objective.weight, limit)
     for chunk in chunks(problem, order, visit_cost(problem)):
         begin = problem.seconds()
-        changes, off = online_steps(
-            oracle.function, oracle.ints, oracle.longs, oracle_work, theta.node, theta.pool, problem.parameters.flat,
-            fixed, work, parts, chunk, problem.objective.weight, limit, UPDATES[update], predicted,
-            t, w, moved,
-        )  # fmt: skip
+        changes, off = online_steps(oracle.function, inputs, fixed, work, rule, OnlineVisits(chunk, t), w, moved)
         count_calls(problem, len(chunk), begin, off, w, np.sort(chunk), predicted)
         t, total = t + len(chunk), total + int(changes)
     return total
 
 
-@njit(cache=True, nogil=True)
+class UpdateRule(NamedTuple):
+    """How the weights follow an example.
+
+    Parameters
+    ----------
+    update : int
+        The number in :data:`UPDATES`.
+    predicted : bool
+        Whether the oracle predicts, so that the loss has to be added to find the risk.
+    weight, limit : ndarray of float64, shape (n,)
+        Weight of each example, and its C, the bound of tau.
+    """
+
+    update: int
+    predicted: bool
+    weight: F64
+    limit: F64
+
+
+class OnlineVisits(NamedTuple):
+    """The examples to visit, and how many were met before.
+
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (n_listed,)
+    met : int
+    """
+
+    examples: I64
+    met: int
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def online_steps(
     oracle: Any,
-    ints: I32,
-    longs: I64,
-    oracle_work: F64,
-    node: F64,
-    pool: F64,
-    maps: FlatMaps,
+    inputs: OracleInputs,
     fixed: Fixed,
     work: Work,
-    parts: Parts,
-    examples: I64,
-    weight: F64,
-    limit: F64,
-    update: int,
-    predicted: bool,
-    t: int,
+    rule: UpdateRule,
+    visits: OnlineVisits,
     w: F64,
     moved: F64,
 ) -> tuple[int, float]:
@@ -91,22 +113,16 @@ def online_steps(
 
     Parameters
     ----------
-    oracle, ints, longs, oracle_work, node, pool
-        As for :func:`ssvm_trainers.online.subgradient_kernels.subgradient_steps`.
-    maps, fixed : FlatMaps, Fixed
-        Read only.  ``fixed.bonus`` is what the oracle sees besides the scores: the loss, or zeros with ``predicted``
-        (-inf in either where masks rule a state out).
-    work, parts : Work, Parts
+    oracle : compiled function
+        Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`.
+    inputs : OracleInputs
+    fixed : Fixed
+        Read only.  ``bonus`` is what the oracle sees besides the scores: the loss, or zeros where it predicts (-inf in
+        either where masks rule a state out).
+    work : Work
         Work space for caches of capacity 1.
-    examples : ndarray of int64, shape (n_listed,)
-    weight, limit : ndarray of float64, shape (n,)
-        Weight of each example, and its C, the bound of tau; read only.
-    update : int
-        The number in :data:`UPDATES`.
-    predicted : bool
-        Whether the oracle predicts, so that the loss has to be added to find the risk.
-    t : int
-        Examples met before the first listed one.
+    rule : UpdateRule
+    visits : OnlineVisits
     w, moved : ndarray of float64, shape (dim,)
         Changed in place, at the features of what is wrong only.
 
@@ -118,51 +134,50 @@ def online_steps(
         Largest relative difference between a score that the oracle reported and the score of its labelling; ``nan``
         where it has no answer, which ends the pass.
     """
-    maps, fixed, work, parts = borrow(maps), borrow(fixed), borrow(work), borrow(parts)
-    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    changes, off = 0, 0.0
-    ones, free, zero, one, tables = work.ones, work.unbounded, np.int64(0), np.int64(1), fixed.tables
-    for number in range(len(examples)):
-        i = examples[number]
-        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
-        score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
-        fill_tables(tables, i, pool)
-        score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-        first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
-        own = labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-        own += tables_score(tables, first, second, work.labels)
-        off = worse(off, score, own)
+    rule, inputs, fixed, work = borrow(rule), borrow(inputs), borrow(fixed), borrow(work)
+    changes, off, parts = 0, 0.0, work.parts
+    ones, free, zero, one = work.ones, work.unbounded, np.int64(0), np.int64(1)
+    for number in range(len(visits.examples)):
+        i = visits.examples[number]
+        own, off = ask(oracle, inputs, fixed, work, i, w, ones, off)
         if np.isnan(off):
             break
-        same = True
-        for v in range(lo, hi):
-            same &= work.labels[v - lo] == fixed.truth[v]
-        if same or weight[i] == 0.0:
+        truth, same = fixed.truth[fixed.var_ptr[i] : fixed.var_ptr[i + 1]], True
+        for v in range(len(truth)):
+            same &= work.labels[v] == truth[v]
+        if same or rule.weight[i] == 0.0:
             continue
-        n_factors, n_parts = collect_parts(maps, fixed, i, work.labels, zero, one, parts)
-        tau = weight[i]
-        if update > 0:
+        found = collect_parts(fixed, i, work.labels, zero, one, parts)
+        tau = rule.weight[i]
+        if rule.update > 0:
             direction, work.delta[0] = work.direction, 1.0
-            move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, direction, direction)
-            part_dots(maps, parts, n_factors, n_parts, one, direction, work.slope)
-            clear_parts(maps, parts, n_factors, one, zero, direction)  # zeros again, for the next example
+            move_parts(fixed, parts, found, ones, free, work.delta, direction, direction)
+            part_dots(fixed.maps, parts, found, direction, work.slope)
+            clear_parts(fixed.maps, parts, found, zero, direction)  # zeros again, for the next example
             square = work.slope[0]
             if square <= 0.0:  # another labelling with the same features: there is nothing to move along
                 continue
-            truth = fixed.truth[lo:hi]
-            risk = own - labels_score(maps, i, fixed.state_ptr, truth, lo, hi, node, pool)
-            risk -= tables_score(tables, first, second, truth)
-            if predicted:  # scores are without the loss, which is nothing at the truth
-                risk += tables_score(tables, second, last, work.labels)
-            for v in range(lo, hi if predicted else lo):
-                first = fixed.state_ptr[v]
-                risk += fixed.node_loss[first + work.labels[v - lo]] - fixed.node_loss[first + fixed.truth[v]]
+            risk = own - labels_score(fixed, inputs.scores, i, truth) - table_prices(fixed.tables, i, truth)
+            if rule.predicted:  # scores are without the loss
+                risk += left_out(fixed, i, work.labels, truth)
             risk = max(risk, 0.0)
-            tau = risk / (square + 0.5 / limit[i]) if update == 3 else risk / square
-            tau = min(tau, limit[i]) if update == 2 else tau
+            limit = rule.limit[i]
+            tau = risk / (square + 0.5 / limit) if rule.update == 3 else risk / square
+            tau = min(tau, limit) if rule.update == 2 else tau
         work.delta[0] = tau
-        move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, w, w)
-        work.delta[0] = tau * (t + number)
-        move_parts(maps, fixed, parts, n_factors, n_parts, one, ones, free, work.delta, moved, moved)
+        move_parts(fixed, parts, found, ones, free, work.delta, w, w)
+        work.delta[0] = tau * (visits.met + number)
+        move_parts(fixed, parts, found, ones, free, work.delta, moved, moved)
         changes += tau > 0.0
     return changes, off
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def left_out(fixed: Fixed, i: int, labels: I32, truth: I32) -> float:
+    """Return the loss of a labelling of example i that an oracle which predicts has not seen; it is 0 at the truth."""
+    tables, lo = fixed.tables, fixed.var_ptr[i]
+    loss = tables_score(tables, tables.ptr[2 * i + 1], tables.ptr[2 * i + 2], labels)
+    for v in range(len(truth)):
+        first = fixed.state_ptr[lo + v]
+        loss += fixed.node_loss[first + labels[v]] - fixed.node_loss[first + truth[v]]
+    return loss

@@ -38,19 +38,13 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import F64, I32, I64, SparseRows, fixed_tables, slices
 from ssvm_dsl.kernels import N_CONFIGS, POOL, WIDTH
 from ssvm_dsl.plugin_api import CompiledOracle, Iterate, Planes, StopRule, TrainProblem
-from ssvm_trainers.planes.joint_steps import (
-    KERNEL_WORK,
-    MOST_NUMBERS,
-    MOST_WEIGHTS,
-    JointBudget,
-    KeptRows,
-    climb,
-    places,
-)
+from ssvm_trainers.planes.cache import MOST_WEIGHTS, places
+from ssvm_trainers.planes.joint_steps import KERNEL_WORK, JointBudget, KeptRows, climb
 from ssvm_trainers.planes.state import DualState, start_state
-from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS, NO_LONGS
+from ssvm_trainers.shared.arrays import CACHE_LINE, NO_FLOATS, NO_INTS
 from ssvm_trainers.shared.certify import CertificationSchedule, count_calls
 from ssvm_trainers.shared.chunks import chunks
+from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle, oracle_inputs
 from ssvm_trainers.shared.resumable import Resumable, Run
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, PART, StateRule
 
@@ -156,10 +150,9 @@ class BCFWRun(Run):
         self.exact_cost = _exact_cost(problem, self.oracle)
         self.dual, _ = self.planes.refresh()
         self.schedule, self.budget = CertificationSchedule(), JointBudget()
-        self.node = self.pool = self.oracle_work = NO_FLOATS
+        self.inputs = NO_INPUTS
         if self.oracle is not None:
-            theta = problem.scores(self.planes.w)
-            self.node, self.pool, self.oracle_work = theta.node, theta.pool, np.empty(self.oracle.work_size)
+            self.inputs = oracle_inputs(problem, self.oracle, self.planes.w)
             tables = fixed_tables(problem.parameters, problem.loss)
             self.planes.fixed = self.planes.fixed._replace(tables=tables)
 
@@ -274,14 +267,12 @@ class BCFWRun(Run):
 
         Returns (gain of the dual, largest relative error of the scores that the oracle reported).
         """
-        from ssvm_trainers.planes.bcfw_kernels import no_oracle, visit_examples
+        from ssvm_trainers.planes.bcfw_kernels import DualPoint, VisitRule, Visits, visit_examples
 
-        s, oracle = self.planes, self.oracle or CompiledOracle(no_oracle, NO_INTS, NO_LONGS, 0)
-        gain, full, off = visit_examples(
-            source, oracle.function, oracle.ints, oracle.longs, self.oracle_work, self.node, self.pool,
-            self.problem.parameters.flat, s.fixed, s.cache, s.work, s.parts, ids, labels, losses, threshold,
-            s.w, s.free, self.now, self.options.keep, s.gap, s.gain,
-        )  # fmt: skip
+        oracle = no_oracle if self.oracle is None else self.oracle.function
+        s, rule = self.planes, VisitRule(source, self.now, self.options.keep, threshold)
+        point, visits = DualPoint(s.w, s.free, s.gap, s.gain), Visits(ids, labels, losses)
+        gain, full, off = visit_examples(rule, oracle, self.inputs, s.fixed, s.cache, s.work, visits, point)
         if full:
             s.grow()
         return float(gain), float(off)
@@ -310,12 +301,12 @@ class BCFWRun(Run):
         """Climb the dual over the kept planes of all examples, where there are few weights and the budget allows it."""
         planes, dim = self.planes, self.problem.dim
         n_kept = int(planes.kept_planes.n_planes.sum())
-        if self.problem.n == 1 or dim > MOST_WEIGHTS or not 0 < n_kept * dim <= MOST_NUMBERS:
+        if self.problem.n == 1 or not n_kept or dim > MOST_WEIGHTS or not self.budget.allows(n_kept, dim):
             return
-        if not self.budget.allows(n_kept, dim):
+        counted = planes.work.counter[0]
+        psi = planes.rows()
+        if psi is None:
             return
-        psi = np.zeros((n_kept, dim))
-        planes.vectors(psi)
         rows, before = KeptRows.of(planes.kept_planes, psi), self.dual
         found = climb(
             self.problem.objective, planes.fixed.share, rows, ENOUGH * self._estimate(), self.problem.pause,
@@ -323,7 +314,7 @@ class BCFWRun(Run):
         )  # fmt: skip
         planes.kept_planes.alpha[places(planes.kept_planes)] = found.alpha
         self.dual, _ = planes.refresh()
-        self.budget.spend(found.operations, self.dual - before)
+        self.budget.spend(found.operations + float(planes.work.counter[0] - counted), self.dual - before)
         if self.options.averaging:
             self.average[:], self.averaged = found.w, 1
 

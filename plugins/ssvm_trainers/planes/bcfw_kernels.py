@@ -8,37 +8,29 @@ with slopes ``g_k = loss_k - w . psi_k``.  A visit computes the slopes at the cu
 with exact line search using the Gram matrix only, and moves w once at the end.  Products of features and
 weights go factor by factor over all planes at once, so that planes that agree on a factor share them.  With
 lower bounds on weights the quadratic is a lower bound of the dual, so steps still ascend.
+
+Where there are few weights, planes are kept as vectors, too (:class:`~ssvm_trainers.planes.cache.DensePlanes`): a visit
+then costs some products of short vectors, however many factors an example has.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32, I64
-from ssvm_dsl.kernels import (
-    ROW_BASE,
-    SIGNATURE,
-    FlatMaps,
-    borrow,
-    cfunc,
-    fill_tables,
-    njit,
-    prefetch,
-    score_example,
-    tables_score,
-)
-from ssvm_trainers.planes.cache import Cache
-from ssvm_trainers.shared.arrays import Fixed, Parts, Work
+from ssvm_dsl.kernels import ROW_BASE, ScoreSpace, borrow, njit, prefetch
+from ssvm_trainers.planes.cache import Cache, DensePlanes
+from ssvm_trainers.shared.arrays import Collected, Fixed, Work
+from ssvm_trainers.shared.oracle_call import OracleInputs, ask, labelling_loss
 from ssvm_trainers.shared.products import (
+    PART_WORK,
     clear_parts,
     collect_parts,
-    labels_score,
     move_parts,
     part_dots,
     scored_dots,
-    worse,
 )
 
 #: Multiply-adds that take as long as what a visit does besides its parts.
@@ -52,6 +44,63 @@ LINE = 16
 
 #: Where the new planes of visits come from: an oracle, the caller; or there are none; or planes are added up only.
 ASKED, GIVEN, KEPT, SUMMED = range(4)
+
+
+#: Of no parts; of a type, for numba compiles anew what is called with a literal.
+NONE: Any = np.int64(-1)
+
+
+class VisitRule(NamedTuple):
+    """What visits do.
+
+    Parameters
+    ----------
+    source : int
+        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples whose
+        last visit gained too little are skipped; ``SUMMED``: nothing is changed but the weights, to which
+        ``sum_i share_i sum_k alpha_ik psi_ik`` is added.
+    now, keep : int
+        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
+    threshold : float
+        With ``KEPT``, examples whose last visit gained less are skipped.
+    """
+
+    source: int
+    now: int = 0
+    keep: int = 0
+    threshold: float = 0.0
+
+
+class Visits(NamedTuple):
+    """The examples to visit, and their new planes, one after the other; these are read with ``GIVEN`` only.
+
+    Parameters
+    ----------
+    examples : ndarray of int64, shape (n_listed,)
+    labels : ndarray of int32
+    losses : ndarray of float64, shape (n_listed,)
+    """
+
+    examples: I64
+    labels: I32
+    losses: F64
+
+
+class DualPoint(NamedTuple):
+    """Where the method is.
+
+    Parameters
+    ----------
+    w, free : ndarray of float64, shape (dim,)
+        The weights, and, for maps with a lower bound, what they would be without it; one array where there are none.
+    gap, gain : ndarray of float64, shape (n,)
+        Duality gap before each example's last visit with a new plane, and gain of its last visit.
+    """
+
+    w: F64
+    free: F64
+    gap: F64
+    gain: F64
 
 
 @njit(cache=True, nogil=True, borrowed=True)
@@ -127,7 +176,7 @@ def pairwise_steps(alpha: F64, gram: F64, slope: F64, count: int, step: float, n
 @njit(cache=True, nogil=True, borrowed=True)
 def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
     """Drop planes of example i without dual weight since before iteration ``oldest``."""
-    n_planes, alpha, loss, gram, age, labels = cache
+    n_planes, alpha, loss, gram, age, labels, dense = cache
     k, count = 0, np.int64(n_planes[i])
     while k < count:
         if alpha[i, k] > 0.0 or age[i, k] >= oldest:
@@ -137,6 +186,8 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
         if k != count:
             for t in range(size):
                 labels[at + k * size + t] = labels[at + count * size + t]
+            for j in range(dense.psi.shape[2]):
+                dense.psi[i, k, j] = dense.psi[i, count, j]
             alpha[i, k], loss[i, k], age[i, k] = alpha[i, count], loss[i, count], age[i, count]
             for j in range(count + 1):
                 gram[i, k, j] = gram[i, count, j]
@@ -148,26 +199,61 @@ def drop_stale(cache: Cache, i: int, at: int, size: int, oldest: int) -> None:
 
 
 @njit(cache=True, nogil=True, borrowed=True)
+def plane_vector(fixed: Fixed, work: Work, i: int, labels: I32, at: int, out: F64) -> None:
+    """Write ``psi`` of the labelling of example i that starts at ``labels[at]`` to ``out``."""
+    out[:] = 0.0
+    found = collect_parts(fixed, i, labels, at, np.int64(1), work.parts)
+    work.unit[0] = 1.0
+    move_parts(fixed, work.parts, found, work.ones, work.unbounded, work.unit, out, out)
+    work.unit[0] = 0.0
+    work.counter[0] += found.n_parts * PART_WORK
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def fill_vectors(fixed: Fixed, cache: Cache, work: Work) -> None:
+    """Write ``psi`` of all cached planes to ``cache.dense``."""
+    fixed, cache, work = borrow(fixed), borrow(cache), borrow(work)
+    for i in range(len(cache.n_planes)):
+        size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+        at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
+        for k in range(cache.n_planes[i]):
+            plane_vector(fixed, work, i, cache.labels, at + k * size, cache.dense.psi[i, k])
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def vector_dots(psi: F64, n: int, w: F64, out: F64) -> int:
+    """Write ``w . psi_k`` of the first n rows; return the multiply-adds."""
+    for k in range(n):
+        total = 0.0
+        for j in range(len(w)):
+            total += psi[k, j] * w[j]
+        out[k] = total
+    return n * len(w)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def move_vectors(dense: DensePlanes, i: int, n: int, delta: F64, w: F64, free: F64) -> None:
+    """Add ``metric sum_k delta_k psi_k`` of example i to the weights, and keep their bounds."""
+    for k in range(n):
+        if delta[k] != 0.0:
+            for j in range(len(w)):
+                free[j] += delta[k] * dense.metric[j] * dense.psi[i, k, j]
+    for j in range(len(w)):
+        w[j] = max(free[j], dense.lower[j])
+
+
+@njit(cache=True, nogil=True, borrowed=True)
 def take_steps(
-    source: int,
-    maps: FlatMaps,
-    fixed: Fixed,
-    cache: Cache,
-    work: Work,
-    parts: Parts,
-    i: int,
-    node: F64,
-    pool: F64,
-    w: F64,
-    now: int,
-    keep: int,
-) -> tuple[float, float, bool, bool, np.int64, int, int]:
+    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, work: Work, i: int, w: F64
+) -> tuple[float, float, bool, bool, Collected]:
     """Take pairwise steps on the dual weights of example i; ``work.delta`` says what they do to the weights.
 
     Parameters
     ----------
-    source, maps, fixed, cache, work, parts, i, node, pool, w, now, keep
-        As in :func:`visit`; ``w`` is read only.
+    rule, scores, fixed, cache, work, i
+        As for :func:`visit`.
+    w : ndarray of float64, shape (dim,)
+        Read only.
 
     Returns
     -------
@@ -179,48 +265,50 @@ def take_steps(
         False where the candidate is worth keeping and the cache of the example is full.
     changed : bool
         Whether any dual weight is another one.
-    n, n_factors, n_parts : int
-        Planes that ``work.delta`` has, and how many factors and parts of them were collected; ``n_factors`` is -1 where
-        they were not.
+    found : Collected
+        Planes that ``work.delta`` has, and the parts of them that were collected.
     """
-    candidate, scored = source != KEPT, source == ASKED
+    candidate, dense = rule.source != KEPT, cache.dense.psi.shape[2] > 0
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     capacity = cache.alpha.shape[1]
     at = (capacity + 1) * lo
     if candidate:
-        drop_stale(cache, i, at, size, now - keep)
+        drop_stale(cache, i, at, size, rule.now - rule.keep)
         if cache.n_planes[i] == capacity:  # all without dual weight go, however young
-            drop_stale(cache, i, at, size, now + 1)
+            drop_stale(cache, i, at, size, rule.now + 1)
         start = at + cache.n_planes[i] * size
         for t in range(size):
             cache.labels[start + t] = work.labels[t]
-    count = np.int64(cache.n_planes[i])
+    count: Any = np.int64(cache.n_planes[i])
     n = count + candidate
-    slope, delta = work.slope, work.delta
-    n_factors, n_parts = -1, 0
+    slope, delta, found = work.slope, work.delta, Collected(NONE, NONE, n)
     work.counter[0] += VISIT_WORK
-    if scored:
-        work.counter[0] += scored_dots(maps, fixed, i, cache.labels, at, n, node, pool, slope)
+    if dense:
+        if candidate:
+            plane_vector(fixed, work, i, cache.labels, at + count * size, cache.dense.psi[i, count])
+        work.counter[0] += vector_dots(cache.dense.psi[i], n, w, slope)
+    elif rule.source == ASKED:
+        work.counter[0] += scored_dots(fixed, scores, i, cache.labels, at, n, slope)
     else:
-        n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
-        work.counter[0] += part_dots(maps, parts, n_factors, n_parts, n, w, slope)
+        found = collect_parts(fixed, i, cache.labels, at, n, work.parts)
+        work.counter[0] += part_dots(fixed.maps, work.parts, found, w, slope)
     best, mean = 0.0, 0.0
     for k in range(count):
         slope[k] = cache.loss[i, k] - slope[k]
         delta[k] = -cache.alpha[i, k]  # to which the new weight is added after the steps
         best = max(best, slope[k])
         mean += cache.alpha[i, k] * slope[k]
-    new, fits = 0.0, True
+    new, fits, inserted = 0.0, True, False
     if candidate:
         new = work.loss[0] - slope[count]
         slope[count], delta[count] = new, 0.0
         if new > best + 1e-10 * (1.0 + best):
             fits = count < capacity
             if fits:
-                if n_factors < 0:
-                    n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
-                insert_plane(maps, fixed, cache, work, parts, i, n_factors, n_parts, now)
-                count += 1
+                if not dense and found.n_factors < 0:
+                    found = collect_parts(fixed, i, cache.labels, at, n, work.parts)
+                insert_plane(fixed, cache, work, i, found, rule.now)
+                count, inserted = count + 1, True
     gap = max(best, new) - mean
     step = fixed.share[i] / fixed.lam
     gain = pairwise_steps(cache.alpha[i], cache.gram[i], slope, count, step, 4 * (count + 1))
@@ -229,130 +317,91 @@ def take_steps(
         delta[k] = step * (delta[k] + cache.alpha[i, k])
         changed |= delta[k] != 0.0
         if cache.alpha[i, k] > 0.0:
-            cache.age[i, k] = now
-    if n_factors < 0:  # the candidate, if there was one, was not inserted: it has no part in the move
-        n = count
-    return fixed.share[i] * gain, gap, fits, changed, n, n_factors, n_parts
+            cache.age[i, k] = rule.now
+    if found.n_factors < 0 and not inserted:  # the candidate has no part in the move
+        found = Collected(NONE, NONE, count)
+    return fixed.share[i] * gain, gap, fits, changed, found
 
 
 @njit(cache=True, nogil=True, borrowed=True)
 def visit(
-    source: int,
-    maps: FlatMaps,
-    fixed: Fixed,
-    cache: Cache,
-    work: Work,
-    parts: Parts,
-    i: int,
-    node: F64,
-    pool: F64,
-    w: F64,
-    free: F64,
-    now: int,
-    keep: int,
+    rule: VisitRule, scores: ScoreSpace, fixed: Fixed, cache: Cache, work: Work, i: int, w: F64, free: F64
 ) -> tuple[float, float, bool]:
     """Visit example i: slopes at w, pairwise steps, move w; or add up its planes.
 
-    With ``ASKED``, ``node`` and ``pool`` hold the loss-augmented scores of the example at w (else they are not read).
     With ``ASKED`` and ``GIVEN``, the labelling in ``work.labels`` (loss in ``work.loss[0]``) is a new plane; it is kept
     if it beats all others at w.  With ``SUMMED``, no step is taken: ``share_i sum_k alpha_ik psi_ik`` is added to w.
 
     Parameters
     ----------
-    source : int
-        ``ASKED``, ``GIVEN``, ``KEPT`` or ``SUMMED``.
-    maps, fixed : FlatMaps, Fixed
+    rule : VisitRule
+    scores : ScoreSpace
+        With ``ASKED``, the loss-augmented scores of the example at w; else not read.
+    fixed : Fixed
         The features, and what stays the same while training; read only.
     cache : Cache
         Changed: the planes of example i, their dual weights and Gram matrix.
-    work, parts : Work, Parts
+    work : Work
         Work space; ``work.counter`` counts what was done.
     i : int
         The example.
-    node : ndarray of float64, shape (S,)
-    pool : ndarray of float64
-        Scores as in :class:`~ssvm_dsl.ir.Theta`; read only.
     w, free : ndarray of float64, shape (dim,)
         Changed: the weights, and, for maps with a lower bound, what they would be without it.
-    now, keep : int
-        Number of the iteration; planes without dual weight for more than ``keep`` iterations are dropped.
 
     Returns
     -------
     gain, gap, fits
         As :func:`take_steps` returns them.
     """
-    n = np.int64(cache.n_planes[i])
-    gain, gap, fits, changed, n_factors, n_parts = 0.0, 0.0, True, n > 0, -1, 0
+    n: Any = np.int64(cache.n_planes[i])
+    gain, gap, fits, changed, found = 0.0, 0.0, True, n > 0, Collected(NONE, NONE, n)
     metric, bounded = fixed.metric, fixed.bounded
-    if source == SUMMED:
+    if rule.source == SUMMED:
         metric, bounded = work.ones, work.unbounded
         for k in range(n):
             work.delta[k] = fixed.share[i] * cache.alpha[i, k]
     else:
-        gain, gap, fits, changed, n, n_factors, n_parts = take_steps(
-            source, maps, fixed, cache, work, parts, i, node, pool, w, now, keep
-        )
-    if changed:
-        if n_factors < 0:
+        gain, gap, fits, changed, found = take_steps(rule, scores, fixed, cache, work, i, w)
+    if changed and rule.source != SUMMED and cache.dense.psi.shape[2] > 0:
+        move_vectors(cache.dense, i, found.n, work.delta, w, free)
+    elif changed:
+        if found.n_factors < 0:
             at = (cache.alpha.shape[1] + 1) * fixed.var_ptr[i]
-            n_factors, n_parts = collect_parts(maps, fixed, i, cache.labels, at, n, parts)
-        move_parts(maps, fixed, parts, n_factors, n_parts, n, metric, bounded, work.delta, w, free)
+            found = collect_parts(fixed, i, cache.labels, at, found.n, work.parts)
+        move_parts(fixed, work.parts, found, metric, bounded, work.delta, w, free)
     return gain, gap, fits
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def insert_plane(
-    maps: FlatMaps,
-    fixed: Fixed,
-    cache: Cache,
-    work: Work,
-    parts: Parts,
-    i: int,
-    n_factors: int,
-    n_parts: int,
-    now: int,
-) -> None:
+def insert_plane(fixed: Fixed, cache: Cache, work: Work, i: int, found: Collected, now: int) -> None:
     """Make the labelling behind example i's planes one of them: its Gram row, no dual weight yet.
 
-    Parameters
-    ----------
-    maps, fixed : FlatMaps, Fixed
-        Read only.
-    cache : Cache
-        Changed: ``n_planes[i]`` grows by one, and the new plane's row and column of ``gram[i]`` are written.
-    work : Work
-        ``loss[0]`` is the loss of the labelling; the rest is work space.
-    parts : Parts
-        The parts of the planes and of the labelling, as :func:`collect_parts` wrote them.
-    i : int
-        The example.
-    n_factors, n_parts : int
-        How many factors and parts were collected.
-    now : int
-        Number of the iteration: the plane's age.
+    The loss of the labelling is in ``work.loss``.  The parts of all planes and of the labelling were collected, unless
+    planes are vectors.
     """
-    k = np.int64(cache.n_planes[i])
-    n = k + 1
-    cache.n_planes[i] = n
+    k, row = np.int64(cache.n_planes[i]), cache.gram[i, np.int64(cache.n_planes[i])]
+    cache.n_planes[i] = k + 1
     cache.alpha[i, k], cache.loss[i, k], cache.age[i, k] = 0.0, work.loss[0], now
-    work.unit[k] = 1.0
-    move_parts(
-        maps, fixed, parts, n_factors, n_parts, n, fixed.metric, work.unbounded, work.unit,
-        work.direction, work.direction,
-    )  # fmt: skip
-    work.unit[k] = 0.0
-    row = cache.gram[i, k]
-    work.counter[0] += part_dots(maps, parts, n_factors, n_parts, n, work.direction, row)
+    direction, dense = work.direction, cache.dense
+    if dense.psi.shape[2] > 0:
+        for j in range(len(direction)):
+            direction[j] = dense.metric[j] * dense.psi[i, k, j]
+        work.counter[0] += vector_dots(dense.psi[i], k + 1, direction, row)
+        direction[:] = 0.0
+    else:
+        work.unit[k] = 1.0
+        move_parts(fixed, work.parts, found, fixed.metric, work.unbounded, work.unit, direction, direction)
+        work.unit[k] = 0.0
+        work.counter[0] += part_dots(fixed.maps, work.parts, found, direction, row)
+        clear_parts(fixed.maps, work.parts, found, k, direction)
     for j in range(k):
         cache.gram[i, j, k] = row[j]
-    clear_parts(maps, parts, n_factors, n, k, work.direction)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def fetch_example(maps: FlatMaps, fixed: Fixed, cache: Cache, i: int) -> None:
+def fetch_example(fixed: Fixed, cache: Cache, i: int) -> None:
     """Ask for the memory that a visit to example i begins with."""
-    desc, longs = maps.desc, maps.longs
+    desc, longs = fixed.maps.desc, fixed.maps.longs
     n, capacity = np.int64(cache.n_planes[i]), cache.alpha.shape[1]
     prefetch(cache.alpha, i * capacity)
     prefetch(cache.loss, i * capacity)
@@ -368,48 +417,11 @@ def fetch_example(maps: FlatMaps, fixed: Fixed, cache: Cache, i: int) -> None:
         prefetch(longs, desc[m, ROW_BASE] + i)
 
 
-@cfunc(SIGNATURE)
-def no_oracle(ints: I32, longs: I64, example: int, pool: F64, node: F64, labels: I32, work: F64) -> float:
-    """Stand in for a compiled oracle where planes are given: it is passed to the kernel and never called.
-
-    Parameters
-    ----------
-    ints, longs, example, pool, node, labels, work
-        Those of :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`; not used.
-
-    Returns
-    -------
-    float
-        ``nan``.
-    """
-    return np.nan
-
-
 @njit(cache=True, nogil=True, borrowed=True)
 def visit_examples(
-    source: int,
-    oracle: Any,
-    ints: I32,
-    longs: I64,
-    oracle_work: F64,
-    node: F64,
-    pool: F64,
-    maps: FlatMaps,
-    fixed: Fixed,
-    cache: Cache,
-    work: Work,
-    parts: Parts,
-    examples: I64,
-    given: I32,
-    losses: F64,
-    threshold: float,
-    w: F64,
-    free: F64,
-    now: int,
-    keep: int,
-    gap: F64,
-    last_gain: F64,
-) -> tuple[float, bool, float]:
+    rule: VisitRule, oracle: Any, inputs: OracleInputs, fixed: Fixed, cache: Cache, work: Work, visits: Visits,
+    point: DualPoint,
+) -> tuple[float, bool, float]:  # fmt: skip
     """Visit each listed example, one after the other, at the newest w: with a new plane, or with those that are kept.
 
     New planes are labellings that a compiled oracle finds, or labellings that are given.  Instead of being visited,
@@ -418,31 +430,16 @@ def visit_examples(
 
     Parameters
     ----------
-    source : int
-        ``ASKED``: the oracle is called for new planes; ``GIVEN``: they are given; ``KEPT``: none, and examples
-        whose last visit gained too little are skipped; ``SUMMED``: nothing is changed but ``w``, to which planes are
-        added.
+    rule : VisitRule
     oracle : compiled function
-        Of the signature :data:`ssvm_dsl.kernels.oracles.signatures.SIGNATURE`; called with ``ASKED`` only.
-    ints, longs : ndarray of int32 and of int64
-        What the oracle reads besides scores.
-    oracle_work : ndarray of float64
-        Its work space.
-    node : ndarray of float64, shape (S,)
-    pool : ndarray of float64
-        Work space for the scores that the oracle reads; of any length without it.
-    maps, fixed, cache, work, parts, w, free, now, keep
-        As in :func:`visit`; ``cache``, ``w`` and ``free`` are changed.
-    examples : ndarray of int64, shape (n_listed,)
-    given : ndarray of int32
-        The labellings of the listed examples one after the other; read with ``GIVEN`` only.
-    losses : ndarray of float64, shape (n_listed,)
-        Their losses; read with ``GIVEN`` only.
-    threshold : float
-        With ``KEPT``, examples whose last visit gained less are skipped.
-    gap, last_gain : ndarray of float64, shape (n,)
-        Changed: duality gap before each example's last visit with a new plane, and gain of its last visit; neither
-        read nor changed with ``SUMMED``.
+        Of the signature :data:`ssvm_dsl.kernels.SIGNATURE`; called with ``ASKED`` only.
+    inputs : OracleInputs
+        What it reads, and where scores are written.
+    fixed, cache, work
+        As for :func:`visit`; ``cache`` is changed.
+    visits : Visits
+    point : DualPoint
+        Changed; with ``SUMMED`` only its weights.
 
     Returns
     -------
@@ -454,40 +451,32 @@ def visit_examples(
         Largest relative difference between a score that the oracle reported and the score of its labelling; ``nan``
         where it has no answer, which ends the visits.
     """
-    maps, fixed, cache, work, parts = borrow(maps), borrow(fixed), borrow(cache), borrow(work), borrow(parts)
-    ints, longs, oracle_work, node, pool = borrow(ints), borrow(longs), borrow(oracle_work), borrow(node), borrow(pool)
-    total, full, off, at, asked, kept, tables = 0.0, False, 0.0, 0, source == ASKED, source == KEPT, fixed.tables
+    fixed, cache, work = borrow(fixed), borrow(cache), borrow(work)
+    inputs, point, examples = borrow(inputs), borrow(point), borrow(visits.examples)
+    total, full, off, at, asked, kept = 0.0, False, 0.0, 0, rule.source == ASKED, rule.source == KEPT
     for j in range(len(examples)):
         i = examples[j]
-        lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
-        if j + AHEAD < len(examples) and (asked or (kept and last_gain[examples[j + AHEAD]] >= threshold)):
-            fetch_example(maps, fixed, cache, examples[j + AHEAD])
+        if j + AHEAD < len(examples) and (asked or (kept and point.gain[examples[j + AHEAD]] >= rule.threshold)):
+            fetch_example(fixed, cache, examples[j + AHEAD])
         if kept:
-            if not (last_gain[i] >= threshold and cache.n_planes[i] > 0):
+            if not (point.gain[i] >= rule.threshold and cache.n_planes[i] > 0):
                 continue
         elif asked:
-            score_example(maps, i, lo, hi, fixed.state_ptr, fixed.bonus, w, work.ones, work.scores, node, pool)
-            fill_tables(tables, i, pool)
-            score = oracle(ints, longs, i, pool, node, work.labels, oracle_work)
-            first, second, last = tables.ptr[2 * i], tables.ptr[2 * i + 1], tables.ptr[2 * i + 2]
-            priced = tables_score(tables, first, second, work.labels)
-            own = priced + labels_score(maps, i, fixed.state_ptr, work.labels, lo, hi, node, pool)
-            off = worse(off, score, own)
+            _, off = ask(oracle, inputs, fixed, work, i, point.w, work.ones, off)
             if np.isnan(off):
                 break
-            work.loss[0] = priced + tables_score(tables, second, last, work.labels) - tables.truth[i]
-            for v in range(lo, hi):
-                work.loss[0] += fixed.node_loss[fixed.state_ptr[v] + work.labels[v - lo]]
-        elif source == GIVEN:
-            for t in range(hi - lo):
-                work.labels[t] = given[at + t]
-            at += hi - lo
-            work.loss[0] = losses[j]
-        gain, before, fits = visit(source, maps, fixed, cache, work, parts, i, node, pool, w, free, now, keep)
-        if source != SUMMED:
-            last_gain[i] = gain
+            work.loss[0] = labelling_loss(fixed, i, work.labels)
+        elif rule.source == GIVEN:
+            size = fixed.var_ptr[i + 1] - fixed.var_ptr[i]
+            for t in range(size):
+                work.labels[t] = visits.labels[at + t]
+            at += size
+            work.loss[0] = visits.losses[j]
+        gain, before, fits = visit(rule, inputs.scores, fixed, cache, work, i, point.w, point.free)
+        if rule.source != SUMMED:
+            point.gain[i] = gain
             if not kept:
-                gap[i] = before
+                point.gap[i] = before
         full |= not fits
         total += gain
     return total, full, off

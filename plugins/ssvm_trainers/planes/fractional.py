@@ -13,6 +13,7 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I64, pointers, runs
 from ssvm_dsl.plugin_api import Planes, TrainProblem
+from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS
 from ssvm_trainers.planes.fractional_kernels import (
     Entries,
     FractionalWorkspace,
@@ -20,10 +21,10 @@ from ssvm_trainers.planes.fractional_kernels import (
     Store,
     aggregate,
     cached_pass,
+    fractional_rows,
     pack,
     plane_pass,
 )
-from ssvm_trainers.planes.joint_kernels import fractional_rows
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.spaces import map_scales
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, SHARES, require
@@ -127,9 +128,14 @@ class FractionalState(Stateful):
         """The planes."""
         return self.store
 
-    def vectors(self, out: F64) -> None:
-        """Add the kept planes, example by example, to rows of zeros."""
+    def rows(self) -> F64 | None:
+        """Return the kept planes, example by example, as rows; ``None`` where they are too long, or too many."""
+        n_kept, dim = int(self.store.n_planes.sum()), self.problem.dim
+        if dim > MOST_WEIGHTS or n_kept * dim > MOST_NUMBERS:
+            return None
+        out = np.zeros((n_kept, dim))
         fractional_rows(self.maps, self.entries, self.fixed, self.store, self.work, out)
+        return out
 
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""

@@ -12,9 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I64
-from ssvm_dsl.kernels import N_CONFIGS, SCOPE, FlatMaps, borrow, factor_add, factors_of, njit, score_example
+from ssvm_dsl.kernels import (
+    N_CONFIGS,
+    SCOPE,
+    FlatMaps,
+    ScoreSpace,
+    StateScores,
+    borrow,
+    factor_add,
+    factors_of,
+    njit,
+    score_example,
+)
 from ssvm_trainers.planes.bcfw_kernels import pairwise_steps
-from ssvm_trainers.shared.products import copy_entries
+from ssvm_trainers.shared.products import clear_entries, raise_entries
 
 
 class Entries(NamedTuple):
@@ -149,12 +160,13 @@ def move(
     clear : bool
         Whether to set ``w = 0`` at the features of ``delta``, which must be those that were added.
     """
-    desc, ints, longs, features, values = borrow(maps)
+    maps = borrow(maps)
+    desc, ints = maps.desc, maps.ints
     state_ptr, delta, w, free = borrow(entries.state_ptr), borrow(delta), borrow(w), borrow(free)
     zero = state_ptr[entries.var_ptr[i]]
     for m in range(len(desc)):
         n, start = desc[m, N_CONFIGS], entries.first[m, i]
-        lo, hi = factors_of(desc, ints, longs, m, i)
+        lo, hi = factors_of(maps, m, i)
         target = free if bounded[m] else w
         for f in range(lo, hi):
             at = state_ptr[entries.var_ptr[i] + ints[desc[m, SCOPE] + f]] - zero if start < 0 else start + (f - lo) * n
@@ -162,11 +174,11 @@ def move(
                 if delta[at + c] == 0.0:
                     continue
                 if clear:
-                    copy_entries(maps, m, i, f, c, w, w, 0.0, -np.inf)
+                    clear_entries(maps, m, i, f, c, w)
                 else:
-                    factor_add(desc, ints, longs, features, values, m, i, f, c, delta[at + c] * metric[m], target)
+                    factor_add(maps, m, i, f, c, delta[at + c] * metric[m], target)
                     if bounded[m]:
-                        copy_entries(maps, m, i, f, c, free, w, 1.0, lower[m])
+                        raise_entries(maps, m, i, f, c, free, w, lower[m])
 
 
 @njit(cache=True, nogil=True)
@@ -189,10 +201,8 @@ def products(
         Written.
     """
     lo, size = entries.ptr[i], entries.ptr[i + 1] - entries.ptr[i]
-    score_example(
-        maps, i, entries.var_ptr[i], entries.var_ptr[i + 1], entries.state_ptr, space.nothing, w, space.ones,
-        space.scores, space.node, space.pool,
-    )  # fmt: skip
+    states = StateScores(entries.var_ptr, entries.state_ptr, space.nothing)
+    score_example(maps, states, i, w, space.ones, ScoreSpace(space.node, space.pool, space.scores))
     flat, where, values = borrow(space.flat), borrow(entries.where), borrow(store.values)
     of_truth = 0.0
     for t in range(entries.truth_ptr[i], entries.truth_ptr[i + 1]):
@@ -420,6 +430,22 @@ def aggregate(
         for k in range(store.n_planes[i]):
             add_plane(entries, store, i, k, fixed.share[i] * store.alpha[i, k], space.delta)
         move(maps, entries, space.ones, space.unbounded, fixed.lower, i, space.delta, v, v, np.bool_(False))
+
+
+@njit(cache=True, nogil=True)
+def fractional_rows(
+    maps: FlatMaps, entries: Entries, fixed: Metric, store: Store, space: FractionalWorkspace, out: F64
+) -> None:
+    """Add ``psi_ik`` of every kept fractional labelling, example by example, to the rows of ``out``."""
+    row = 0
+    for i in range(len(store.n_planes)):
+        for k in range(store.n_planes[i]):
+            space.counter[0] += entries.ptr[i + 1] - entries.ptr[i]
+            space.delta[: entries.ptr[i + 1] - entries.ptr[i]] = 0.0
+            add_plane(entries, store, i, k, np.float64(1.0), space.delta)
+            psi = out[row]
+            move(maps, entries, space.ones, space.unbounded, fixed.lower, i, space.delta, psi, psi, np.bool_(False))
+            row += 1
 
 
 def pack(entries: Entries, examples: I64, ptr: I64, group_sizes: list[I64], node: F64, tables: list[F64]) -> F64:

@@ -14,19 +14,16 @@ results do not depend on the clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.plugin_api import Objective
 from ssvm_trainers.cutting.aggregated_qp import INNER, AggregatedModel, Stabilizer
+from ssvm_trainers.planes.cache import CachedPlanes, places
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.state_rules import COUNTS
-
-#: Most weights, and most numbers in all (256 MiB), of planes that are made vectors.
-MOST_WEIGHTS, MOST_NUMBERS = 256, 1 << 25
 
 #: Most aggregated planes of one climb.
 MOST_CUTS = 100
@@ -85,33 +82,6 @@ class JointBudget(Stateful):
 def cut_work(n_rows: int, dim: int, n_cuts: int) -> float:
     """Return the operations of one more aggregated plane, when there are ``n_cuts``."""
     return CUT_WORK + 3.0 * n_rows * dim + float(n_cuts) ** 3
-
-
-class CachedPlanes(Protocol):
-    """Planes of every example; K is the capacity.
-
-    Parameters
-    ----------
-    n_planes : ndarray of int, shape (n,)
-    alpha, loss : ndarray of float64, shape (n, K)
-    """
-
-    @property
-    def n_planes(self) -> NDArray[Any]:
-        """How many each example keeps."""
-
-    @property
-    def alpha(self) -> F64:
-        """Dual weights."""
-
-    @property
-    def loss(self) -> F64:
-        """Losses."""
-
-
-def places(planes: CachedPlanes) -> NDArray[np.bool_]:
-    """Return where planes are kept; ``shape (n, K)``."""
-    return np.arange(planes.alpha.shape[1]) < planes.n_planes[:, None]
 
 
 class KeptRows(NamedTuple):

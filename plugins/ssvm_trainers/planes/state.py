@@ -16,11 +16,15 @@ import numpy as np
 
 from ssvm_dsl.ir import F64, I32, runs
 from ssvm_dsl.plugin_api import TrainProblem
-from ssvm_trainers.planes.cache import Cache
-from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, NO_LONGS, Fixed, Parts, Work
+from ssvm_trainers.planes.cache import MOST_NUMBERS, MOST_WEIGHTS, Cache, DensePlanes, places
+from ssvm_trainers.shared.arrays import NO_FLOATS, NO_INTS, Fixed, Work
+from ssvm_trainers.shared.oracle_call import NO_INPUTS, no_oracle
 from ssvm_trainers.shared.resumable import Stateful
 from ssvm_trainers.shared.spaces import fixed_arrays, parts_space, plane_space, work_space
 from ssvm_trainers.shared.state_rules import COUNTS, NUMBERS, ROUNDING, StateRule, require
+
+#: Vectors of at most so many weights for each factor of an example are worth keeping, even if they are longer.
+WORTH_FACTORS = 32
 
 #: Planes kept for an example at first; the cache grows when an example needs more at once.
 FIRST_CAPACITY = 8
@@ -53,7 +57,6 @@ class DualState(Stateful):
     fixed: Fixed
     cache: Cache
     work: Work
-    parts: Parts
     w: F64
     free: F64
     gap: F64
@@ -66,7 +69,7 @@ class DualState(Stateful):
 
     def packed(self) -> SavedPlanes:
         """Return the arrays, not copies."""
-        return SavedPlanes(*self.cache, self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
+        return SavedPlanes(*self.cache[:-1], self.w, self.free, self.gap, self.gain, int(self.work.counter[0]))
 
     def check(self, state: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Refuse labels that are no states, and dual weights that are too much for an example."""
@@ -92,8 +95,13 @@ class DualState(Stateful):
         """Take over the planes; write to the other arrays, two of which may be one."""
         while self.capacity < record.alpha.shape[1]:
             self.grow()
-        self.cache = Cache(record.n_planes, record.alpha, record.loss, record.gram, record.age, record.labels)
+        cached = record.n_planes, record.alpha, record.loss, record.gram, record.age, record.labels
+        self.cache = Cache(*cached, self.cache.dense)
         self.w[:], self.free[:], self.gap[:], self.gain[:] = record.w, record.free, record.gap, record.gain
+        if self.vectors.size:
+            from ssvm_trainers.planes.bcfw_kernels import fill_vectors
+
+            fill_vectors(self.fixed, self.cache, self.work)
         self.work.counter[0] = record.operations
 
     def grow(self) -> None:
@@ -109,21 +117,25 @@ class DualState(Stateful):
             new[:, :k] = old
         gram = np.zeros((n, 2 * k, 2 * k))
         gram[:, :k, :k] = self.cache.gram
-        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels)
-        self.work = self.work._replace(**plane_space(2 * k))
-        self.parts = parts_space(self.problem, 2 * k)
+        dense = dense_planes(self.problem, 2 * k)
+        if dense.psi.size and self.vectors.size:
+            dense.psi[:, : k + 1] = self.cache.dense.psi
+        else:
+            dense = dense_planes(self.problem, 0)
+        self.cache = Cache(self.cache.n_planes, wide[0], wide[1], gram, wide[2], labels, dense)
+        self.work = self.work._replace(**plane_space(2 * k), parts=parts_space(self.problem, 2 * k))
 
     def aggregate(self) -> tuple[F64, float]:
         """Return the aggregated plane (v, b) of the dual weights, summed afresh."""
-        from ssvm_trainers.planes.bcfw_kernels import SUMMED, no_oracle, visit_examples
+        weight = self.fixed.share[:, None] * self.cache.alpha
+        b = float((weight * self.cache.loss).sum())
+        if self.vectors.size:
+            return np.einsum("ik,ikd->d", weight, self.vectors[:, :-1]), b
+        from ssvm_trainers.planes.bcfw_kernels import SUMMED, DualPoint, VisitRule, Visits, visit_examples
 
         v, everything = np.zeros(self.problem.dim), np.arange(self.problem.n)
-        visit_examples(
-            SUMMED, no_oracle, NO_INTS, NO_LONGS, NO_FLOATS, NO_FLOATS, NO_FLOATS, self.problem.parameters.flat,
-            self.fixed, self.cache, self.work, self.parts, everything, NO_INTS, NO_FLOATS, 0.0, v, v, 0, 0,
-            self.gap, self.gain,
-        )  # fmt: skip
-        b = float((self.fixed.share[:, None] * self.cache.alpha * self.cache.loss).sum())
+        point, visits = DualPoint(v, v, self.gap, self.gain), Visits(everything, NO_INTS, NO_FLOATS)
+        visit_examples(VisitRule(SUMMED), no_oracle, NO_INPUTS, self.fixed, self.cache, self.work, visits, point)
         return v, b
 
     @property
@@ -131,11 +143,14 @@ class DualState(Stateful):
         """The planes."""
         return self.cache
 
-    def vectors(self, out: F64) -> None:
-        """Add the cached planes, example by example, to rows of zeros."""
-        from ssvm_trainers.planes.joint_kernels import plane_rows
+    @property
+    def vectors(self) -> F64:
+        """The planes as vectors, and a spare one of each example, ``shape (n, K + 1, dim)``; empty where not kept."""
+        return self.cache.dense.psi
 
-        plane_rows(self.problem.parameters.flat, self.fixed, self.cache, self.work, self.parts, out)
+    def rows(self) -> F64 | None:
+        """Return the cached planes, example by example, as rows; ``None`` where they are not kept as vectors."""
+        return self.vectors[:, :-1][places(self.cache)] if self.vectors.size else None
 
     def refresh(self) -> tuple[float, tuple[F64, float]]:
         """Recompute w from the dual weights (rounding errors do not add up); return (dual value, plane)."""
@@ -152,7 +167,7 @@ def start_state(problem: TrainProblem) -> DualState:
     n, dim, k = problem.n, problem.dim, FIRST_CAPACITY
     cache = Cache(
         np.zeros(n, np.int32), np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, k, k)), np.zeros((n, k), np.int32),
-        np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32),
+        np.zeros((k + 1) * problem.parameters.program.n_variables, np.int32), dense_planes(problem, k),
     )  # fmt: skip
     w, fixed = np.zeros(dim), fixed_arrays(problem)
     return DualState(
@@ -160,9 +175,17 @@ def start_state(problem: TrainProblem) -> DualState:
         fixed,
         cache,
         work_space(problem, k),
-        parts_space(problem, k),
         w=w,
         free=np.zeros(dim) if fixed.bounded.any() else w,
         gap=np.zeros(n),
         gain=np.zeros(n),
     )
+
+
+def dense_planes(problem: TrainProblem, k: int) -> DensePlanes:
+    """Return space for k planes of each example as vectors, if these are short enough, or there are few examples."""
+    n, dim, objective = problem.n, problem.dim, problem.objective
+    factors = sum(fmap.n_factors for fmap in problem.parameters.maps)
+    if not k or dim > max(MOST_WEIGHTS, WORTH_FACTORS * factors // max(n, 1)) or n * (k + 1) * dim > MOST_NUMBERS:
+        return DensePlanes(np.zeros((n, 1, 0)), NO_FLOATS, NO_FLOATS)
+    return DensePlanes(np.zeros((n, k + 1, dim)), 1.0 / objective.scale, np.array(objective.lower))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssvm_dsl.ir import F64, I8, I32, I64
-from ssvm_dsl.kernels import FixedTables
+from ssvm_dsl.kernels import FixedTables, FlatMaps
 
 #: Multiply-adds that cost as much as one number fetched from anywhere in memory: the numbers of a cache line.
 CACHE_LINE = 8
@@ -27,6 +27,8 @@ class Fixed(NamedTuple):
 
     Parameters
     ----------
+    maps : FlatMaps
+        The features.
     var_ptr, state_ptr : ndarray of int64
     truth : ndarray of int32, shape (V,)
     metric : ndarray of float64, shape (M,)
@@ -44,6 +46,7 @@ class Fixed(NamedTuple):
         What joint states score besides; kernels that call no oracle do not look at it.
     """
 
+    maps: FlatMaps
     var_ptr: I64
     state_ptr: I64
     truth: I32
@@ -89,6 +92,22 @@ class Parts(NamedTuple):
     example: I64
 
 
+class Collected(NamedTuple):
+    """How much the last collection of parts has.
+
+    Parameters
+    ----------
+    n_factors : int
+        Factors on which some labelling differs from the truth; -1 where no parts were collected.
+    n_parts, n : int
+        Parts, and labellings.
+    """
+
+    n_factors: int
+    n_parts: int
+    n: int
+
+
 class Work(NamedTuple):
     """Work space of the kernels, for one thread; K is the capacity of the cache.
 
@@ -104,11 +123,12 @@ class Work(NamedTuple):
         Zero between visits.
     unbounded : ndarray of int8, shape (M,)
         Zeros.
-    ones : ndarray of float64, shape (M,)
+    ones, metric, scales : ndarray of float64, shape (M,)
+        Ones; the others are overwritten.
     direction : ndarray of float64, shape (dim,)
         Zero between visits.
-    scores : ndarray of float64
-        Work space of the scoring kernel.
+    parts : Parts
+        Parts of the planes of one example.
     """
 
     slope: F64
@@ -119,5 +139,7 @@ class Work(NamedTuple):
     unit: F64
     unbounded: I8
     ones: F64
+    metric: F64
+    scales: F64
     direction: F64
-    scores: F64
+    parts: Parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ssvm_dsl.ir import F64, I8, I32, I64
+from ssvm_dsl.ir import F64, I8, I32
 from ssvm_dsl.kernels import (
     ARITY,
     BASIS_INDEX,
@@ -31,7 +31,7 @@ from ssvm_dsl.kernels import (
     TABLE_BASE,
     WIDTH,
     FlatMaps,
-    borrow,
+    ScoreSpace,
     factor_add,
     factor_config,
     factor_dot,
@@ -43,7 +43,7 @@ from ssvm_dsl.kernels import (
     weight_of,
     weight_start,
 )
-from ssvm_trainers.shared.arrays import CACHE_LINE, Fixed, Parts
+from ssvm_trainers.shared.arrays import CACHE_LINE, Collected, Fixed, Parts
 
 #: Multiply-adds that take as long as finding out what a part is.
 PART_WORK = 320
@@ -53,31 +53,24 @@ MOST_FETCHED = 128
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def fetch_row(desc: I64, ints: I32, longs: I64, features: F64, m: int, i: int, f: int) -> None:
-    """Ask for the dense features of factor f of map m: the first ones, from which processors foresee the rest.
-
-    Parameters
-    ----------
-    desc, ints, longs, features
-        As in :class:`~ssvm_dsl.kernels.flat.FlatMaps`; read only.
-    m, i, f : int
-        The map, the example, and the factor's number among those of the map's shapes.
-    """
-    start = desc[m, FEATURES] + feature_row(desc, ints, longs, m, i, f, 0) * desc[m, WIDTH]
+def fetch_row(maps: FlatMaps, m: int, i: int, f: int) -> None:
+    """Ask for the dense features of factor f of map m: the first ones, from which processors foresee the rest."""
+    desc = maps.desc
+    start = desc[m, FEATURES] + feature_row(maps, m, i, f, 0) * desc[m, WIDTH]
     for p in range(start, start + min(desc[m, WIDTH], MOST_FETCHED), CACHE_LINE):
-        prefetch(features, p)
+        prefetch(maps.features, p)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def collect_parts(maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Parts) -> tuple[int, int]:
+def collect_parts(fixed: Fixed, i: int, labels: I32, at: int, n: int, parts: Parts) -> Collected:
     """Write the parts of n labellings of example i, one after the other from ``labels[at]``.
 
     A factor on which all labellings agree with the truth has no part: its features cancel in every ``psi``.
 
     Parameters
     ----------
-    maps, fixed : FlatMaps, Fixed
-        The features, and what stays the same while training; read only.
+    fixed : Fixed
+        What stays the same while training; read only.
     i : int
         The example.
     labels : ndarray of int32
@@ -86,20 +79,16 @@ def collect_parts(maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n:
         Where the first labelling starts, and how many there are, each as long as the example has variables.
     parts : Parts
         All but ``number`` is written.
-
-    Returns
-    -------
-    n_factors, n_parts : int
-        Factors on which some labelling differs from the truth, and parts.
     """
-    desc, ints, longs, features = borrow(maps.desc), borrow(maps.ints), borrow(maps.longs), borrow(maps.features)
-    truth, labels = borrow(fixed.truth), borrow(labels)
-    of_map, factor, config, _, first, which, joint, example = borrow(parts)
+    maps = fixed.maps
+    desc, ints, longs = maps.desc, maps.ints, maps.longs
+    truth = fixed.truth
+    of_map, factor, config, _, first, which, joint, example = parts
     lo, size = fixed.var_ptr[i], fixed.var_ptr[i + 1] - fixed.var_ptr[i]
     n_factors, n_parts, example[0] = 0, 0, i
     for m in range(len(desc)):
         arity, scope, strides, dense = desc[m, ARITY], desc[m, SCOPE], desc[m, STRIDES], desc[m, KIND] == DENSE
-        begin, end = factors_of(desc, ints, longs, m, i)
+        begin, end = factors_of(maps, m, i)
         for f in range(begin, end):
             differs = False
             if arity == 1:
@@ -114,14 +103,14 @@ def collect_parts(maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n:
                     joint[k] = labels[v + k * size] * stride + labels[u + k * size]
                     differs |= joint[k] != true
             else:
-                true = factor_config(desc, ints, longs, m, f, truth, lo)
+                true = factor_config(maps, m, f, truth, lo)
                 for k in range(n):
-                    joint[k] = factor_config(desc, ints, longs, m, f, labels, at + k * size)
+                    joint[k] = factor_config(maps, m, f, labels, at + k * size)
                     differs |= joint[k] != true
             if not differs:
                 continue
             if dense:
-                fetch_row(desc, ints, longs, features, m, i, f)
+                fetch_row(maps, m, i, f)
             start = n_parts  # the truth's part, then one for each other joint state that some labelling has
             of_map[start], factor[start], config[start] = m, f, true
             first[n_factors], n_parts = start, start + 1
@@ -134,12 +123,12 @@ def collect_parts(maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n:
                     n_parts += 1
                 which[n_factors * n + k] = part
             n_factors += 1
-    return n_factors, n_parts
+    return Collected(n_factors, n_parts, n)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int, w: F64, out: F64) -> int:
-    """Write ``w . psi_k`` of the n labellings whose parts were collected.
+def part_dots(maps: FlatMaps, parts: Parts, found: Collected, w: F64, out: F64) -> int:
+    """Write ``w . psi_k`` of the labellings whose parts were collected.
 
     Each part, a factor in one joint state, is multiplied with w once, however many labellings have it.
 
@@ -147,10 +136,8 @@ def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int
     ----------
     maps : FlatMaps
         Read only.
-    parts : Parts
-        As :func:`collect_parts` wrote them; ``number`` is written.
-    n_factors, n_parts, n : int
-        What :func:`collect_parts` returned, and the number of labellings it was given.
+    parts, found : Parts, Collected
+        As :func:`collect_parts` wrote and returned them; ``number`` is written.
     w : ndarray of float64, shape (dim,)
         Read only.
     out : ndarray of float64, shape (at least n,)
@@ -161,14 +148,13 @@ def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int
     int
         What it took, in multiply-adds or what takes as long.
     """
-    desc, ints, longs, features, values = borrow(maps)
-    of_map, factor, config, number, first, which, _, example = borrow(parts)
-    w, out = borrow(w), borrow(out)
+    n_factors, n_parts, n = found
+    of_map, factor, config, number, first, which, _, example = parts
     work, i = 0, example[0]
     for part in range(n_parts):
         m, f = np.int64(of_map[part]), np.int64(factor[part])
-        number[part] = factor_dot(desc, ints, longs, features, values, m, i, f, np.int64(config[part]), w)
-        work += PART_WORK + factor_work(desc, ints, longs, m, i, f)
+        number[part] = factor_dot(maps, m, i, f, np.int64(config[part]), w)
+        work += PART_WORK + factor_work(maps, m, i, f)
     for k in range(n):
         out[k] = 0.0
     for j in range(n_factors):
@@ -180,21 +166,18 @@ def part_dots(maps: FlatMaps, parts: Parts, n_factors: int, n_parts: int, n: int
 
 @njit(cache=True, nogil=True, borrowed=True)
 def move_parts(
-    maps: FlatMaps, fixed: Fixed, parts: Parts, n_factors: int, n_parts: int, n: int, metric: F64, bounded: I8,
-    delta: F64, w: F64, free: F64,
-) -> None:  # fmt: skip
+    fixed: Fixed, parts: Parts, found: Collected, metric: F64, bounded: I8, delta: F64, w: F64, free: F64
+) -> None:
     """Add ``metric_m sum_k delta_k psi_k`` to w, map by map; weights of bounded maps move through ``free``.
 
     Coefficients are added up over labellings first, so that each part's features are touched once.
 
     Parameters
     ----------
-    maps, fixed : FlatMaps, Fixed
-        Read only; of ``fixed``, the lower bounds.
-    parts : Parts
-        As :func:`collect_parts` wrote them; ``number`` is written.
-    n_factors, n_parts, n : int
-        As for :func:`part_dots`.
+    fixed : Fixed
+        Read only: the features, and the lower bounds.
+    parts, found : Parts, Collected
+        As :func:`collect_parts` wrote and returned them; ``number`` is written.
     metric : ndarray of float64, shape (M,)
         What each map's entries are multiplied by.
     bounded : ndarray of int8, shape (M,)
@@ -204,10 +187,9 @@ def move_parts(
     w, free : ndarray of float64, shape (dim,)
         Changed in place, at the entries of parts only; may be one array where no map is bounded.
     """
-    desc, ints, longs, features, values = borrow(maps)
-    of_map, factor, config, number, first, which, _, example = borrow(parts)
+    maps, (n_factors, n_parts, n) = fixed.maps, found
+    of_map, factor, config, number, first, which, _, example = parts
     i = example[0]
-    metric, bounded, delta, w, free = borrow(metric), borrow(bounded), borrow(delta), borrow(w), borrow(free)
     for part in range(n_parts):
         number[part] = 0.0
     for j in range(n_factors):
@@ -221,44 +203,43 @@ def move_parts(
             continue
         m, f, c = np.int64(of_map[part]), np.int64(factor[part]), np.int64(config[part])
         target = free if bounded[m] else w
-        factor_add(desc, ints, longs, features, values, m, i, f, c, number[part] * metric[m], target)
+        factor_add(maps, m, i, f, c, number[part] * metric[m], target)
         if bounded[m]:  # entries of two parts are set twice: the last time is right
-            copy_entries(maps, m, i, f, c, free, w, 1.0, fixed.lower[m])
+            raise_entries(maps, m, i, f, c, free, w, fixed.lower[m])
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def clear_parts(maps: FlatMaps, parts: Parts, n_factors: int, n: int, k: int, out: F64) -> None:
+def clear_parts(maps: FlatMaps, parts: Parts, found: Collected, k: int, out: F64) -> None:
     """Set every entry of ``out`` that the plane of labelling k touches to exactly zero."""
     i = parts.example[0]
-    for j in range(n_factors):
-        true, own = parts.first[j], parts.which[j * n + k]
+    for j in range(found.n_factors):
+        true, own = parts.first[j], parts.which[j * found.n + k]
         if own != true:
             m, f = np.int64(parts.map[own]), np.int64(parts.factor[own])
-            copy_entries(maps, m, i, f, np.int64(parts.config[true]), out, out, 0.0, -np.inf)
-            copy_entries(maps, m, i, f, np.int64(parts.config[own]), out, out, 0.0, -np.inf)
+            clear_entries(maps, m, i, f, np.int64(parts.config[true]), out)
+            clear_entries(maps, m, i, f, np.int64(parts.config[own]), out)
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def factor_work(desc: I64, ints: I32, longs: I64, m: int, i: int, f: int) -> int:
+def factor_work(maps: FlatMaps, m: int, i: int, f: int) -> int:
     """Return the operations of one product of features and weights; a single weight costs a line of the cache."""
+    desc = maps.desc
     if desc[m, KIND] < SPARSE:
         return int(desc[m, WIDTH])
-    at = desc[m, CSR_PTR] + feature_row(desc, ints, longs, m, i, f, 0)
-    return int(CACHE_LINE * (longs[at + 1] - longs[at]))
+    at = desc[m, CSR_PTR] + feature_row(maps, m, i, f, 0)
+    return int(CACHE_LINE * (maps.longs[at + 1] - maps.longs[at]))
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def scored_dots(
-    maps: FlatMaps, fixed: Fixed, i: int, labels: I32, at: int, n: int, node: F64, pool: F64, out: F64
-) -> int:
+def scored_dots(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32, at: int, n: int, out: F64) -> int:
     """Write what :func:`part_dots` does for n labellings of example i, from the scores written for the oracle.
 
     Parameters
     ----------
-    maps, fixed, i, labels, at, n
+    fixed, i, labels, at, n
         As for :func:`collect_parts`; read only.
-    node, pool
-        As for :func:`labels_score`, loss-augmented.
+    scores : ScoreSpace
+        The loss-augmented scores of the example; read only.
     out : ndarray of float64, shape (at least n,)
         Written.
 
@@ -268,109 +249,84 @@ def scored_dots(
         What it took, in multiply-adds.
     """
     lo, hi = fixed.var_ptr[i], fixed.var_ptr[i + 1]
-    truth = own_score(maps, fixed, i, lo, hi, fixed.truth, lo, node, pool)
+    truth = own_score(fixed, scores, i, fixed.truth[lo:hi])
     for k in range(n):
-        out[k] = truth - own_score(maps, fixed, i, lo, hi, labels, at + k * (hi - lo), node, pool)
+        first = at + k * (hi - lo)
+        out[k] = truth - own_score(fixed, scores, i, labels[first : first + hi - lo])
     return int((n + 1) * (hi - lo))
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def own_score(
-    maps: FlatMaps, fixed: Fixed, i: int, lo: int, hi: int, labels: I32, at: int, node: F64, pool: F64
-) -> float:
+def own_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float:
     """Return ``w . Phi`` of one labelling of example i from loss-augmented scores: the loss is taken off again.
 
-    So is what tables of maps hold beside their weights.
-
-    Parameters
-    ----------
-    maps, fixed, i, labels, at
-        As for :func:`collect_parts`; read only.
-    lo, hi : int
-        The variables of the example are ``lo..hi-1``.
-    node, pool
-        As for :func:`labels_score`, loss-augmented.
+    So is what tables of maps hold besides their weights.
     """
-    tables, mine = fixed.tables, labels[at : at + hi - lo]
-    total = labels_score(maps, i, fixed.state_ptr, mine, lo, hi, node, pool)
-    total -= tables_score(tables, tables.ptr[2 * i + 1], tables.ptr[2 * i + 2], mine)
-    for v in range(lo, hi):
-        total -= fixed.node_loss[fixed.state_ptr[v] + labels[at + v - lo]]
+    tables, lo = fixed.tables, fixed.var_ptr[i]
+    total = labels_score(fixed, scores, i, labels)
+    total -= tables_score(tables, tables.ptr[2 * i + 1], tables.ptr[2 * i + 2], labels)
+    for v in range(len(labels)):
+        total -= fixed.node_loss[fixed.state_ptr[lo + v] + labels[v]]
     return total
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def labels_score(maps: FlatMaps, i: int, state_ptr: I64, labels: I32, lo: int, hi: int, node: F64, pool: F64) -> float:
-    """Return the score of a labelling of example i from the scores written for the oracle.
-
-    Parameters
-    ----------
-    maps : FlatMaps
-        Read only.
-    i : int
-        The example.
-    state_ptr : ndarray of int64, shape (V + 1,)
-        Where the states of each variable start in ``node``.
-    labels : ndarray of int32
-        The state of variable v is ``labels[v - lo]``; read only.
-    lo, hi : int
-        The variables of the example are ``lo..hi-1``.
-    node : ndarray of float64, shape (S,)
-    pool : ndarray of float64
-        Scores of states and of tables, as in :class:`~ssvm_dsl.ir.Theta`; read only.
-    """
-    desc, ints, longs, _, _ = maps
-    total = 0.0
-    for v in range(lo, hi):
-        total += node[state_ptr[v] + labels[v - lo]]
+def labels_score(fixed: Fixed, scores: ScoreSpace, i: int, labels: I32) -> float:
+    """Return the score of a labelling of example i, its variables' states, from the scores written for the oracle."""
+    maps, lo, total = fixed.maps, fixed.var_ptr[i], 0.0
+    desc, ints, longs = maps.desc, maps.ints, maps.longs
+    for v in range(fixed.var_ptr[i + 1] - lo):
+        total += scores.node[fixed.state_ptr[lo + v] + labels[v]]
     for m in range(len(desc)):
         if desc[m, POOL] >= 0:
-            begin, end = factors_of(desc, ints, longs, m, i)
+            begin, end = factors_of(maps, m, i)
             base = longs[desc[m, TABLE_BASE] + i]
             for f in range(begin, end):
-                config = factor_config(desc, ints, longs, m, f, labels, 0)
-                total += pool[desc[m, POOL] + (base + ints[desc[m, TABLE] + f]) * desc[m, N_CONFIGS] + config]
+                config = factor_config(maps, m, f, labels, 0)
+                total += scores.pool[desc[m, POOL] + (base + ints[desc[m, TABLE] + f]) * desc[m, N_CONFIGS] + config]
     return total
 
 
 @njit(cache=True, nogil=True, borrowed=True)
-def copy_entries(
-    maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, factor: float, lower: float
-) -> None:
-    """Set ``target = max(factor * source, lower)`` on the weights of one factor in one joint state.
+def raise_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, source: F64, target: F64, lower: float) -> None:
+    """Set ``target = max(source, lower)`` on the weights of one factor in one joint state, or 0 where lower is nan.
 
     Parameters
     ----------
-    maps : FlatMaps
-        Read only.
-    m, i, f, config : int
-        The map, the example, the factor's number among those of the map's shapes, and its joint state.
+    maps, m, i, f, config
+        As for :func:`ssvm_dsl.kernels.scoring.factor_add`: the map, the example, the factor, and its joint state.
     source : ndarray of float64, shape (dim,)
         Read only, unless it is the target.
     target : ndarray of float64, shape (dim,)
         Changed in place, where the features of the factor are.
-    factor, lower : float
-        (1, the bound of the map) for weights that have one; (0, -inf) to set exact zeros.
+    lower : float
+        The bound of the map; nan to set exact zeros.
     """
     desc, ints, longs, _, _ = maps
-    start, row = weight_start(desc, ints, m, f), feature_row(desc, ints, longs, m, i, f, config)
+    start, row, clear = weight_start(maps, m, f), feature_row(maps, m, i, f, config), np.isnan(lower)
     first = desc[m, BASIS_PTR] + config
     for entry in range(ints[first], ints[first + 1]):
         at = start + ints[desc[m, BASIS_INDEX] + entry] * desc[m, BASIS_STRIDE]
         if desc[m, KIND] == NO_FEATURES:
-            target[at] = max(factor * source[at], lower)
+            target[at] = 0.0 if clear else max(source[at], lower)
         elif desc[m, KIND] == DENSE:
             for p in range(at, at + desc[m, WIDTH]):
-                target[p] = max(factor * source[p], lower)
-        elif desc[m, KIND] == SPARSE:
-            for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
-                p = at + ints[desc[m, CSR_INDICES] + k] * desc[m, FEATURE_STRIDE]
-                target[p] = max(factor * source[p], lower)
+                target[p] = 0.0 if clear else max(source[p], lower)
         else:
             for k in range(longs[desc[m, CSR_PTR] + row], longs[desc[m, CSR_PTR] + row + 1]):
-                p = weight_of(desc, longs, m, at, ints[desc[m, CSR_INDICES] + k], config)
+                feature = ints[desc[m, CSR_INDICES] + k]
+                if desc[m, KIND] == SPARSE:
+                    p = at + feature * desc[m, FEATURE_STRIDE]
+                else:
+                    p = weight_of(maps, m, at, feature, config)
                 if p >= 0:
-                    target[p] = max(factor * source[p], lower)
+                    target[p] = 0.0 if clear else max(source[p], lower)
+
+
+@njit(cache=True, nogil=True, borrowed=True)
+def clear_entries(maps: FlatMaps, m: int, i: int, f: int, config: int, out: F64) -> None:
+    """Set the entries of one factor in one joint state to exactly zero."""
+    raise_entries(maps, m, i, f, config, out, out, np.nan)
 
 
 @njit(cache=True, nogil=True, borrowed=True)

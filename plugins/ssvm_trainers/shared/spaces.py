@@ -18,6 +18,7 @@ def fixed_arrays(problem: TrainProblem, tables: FixedTables | None = None) -> Fi
     parameters, objective = problem.parameters, problem.objective
     program = parameters.program
     return Fixed(
+        maps=parameters.flat,
         var_ptr=program.var_ptr,
         state_ptr=program.state_ptr,
         truth=problem.loss.truth,
@@ -72,6 +73,13 @@ def work_space(problem: TrainProblem, k: int) -> Work:
         loss=np.zeros(1),
         unbounded=np.zeros(len(maps), np.int8),
         ones=np.ones(len(maps)),
+        metric=np.ones(len(maps)),
+        scales=np.ones(len(maps)),
         direction=np.zeros(problem.dim),
-        scores=np.zeros(max((m.n_basis for m in maps), default=1)),
+        parts=parts_space(problem, k),
     )
+
+
+def basis_space(problem: TrainProblem) -> F64:
+    """Return work space of the scoring kernel."""
+    return np.zeros(max((m.n_basis for m in problem.parameters.maps), default=1))

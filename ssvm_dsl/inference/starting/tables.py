@@ -71,14 +71,15 @@ class HardFactors:
         score : ndarray of float64, shape (S,)
             What is best; ``-inf`` rules a state out.
         """
+        from ssvm_dsl.kernels.flat import FactorLists
         from ssvm_dsl.kernels.propagation import take_states
 
         program = self.program
         labels, dead = np.zeros(program.n_variables, np.int32), np.zeros(program.n_variables, dtype=bool)
-        take_states(
-            program.card, program.state_ptr, score, self.slot_ptr, self.scope, self.table, self.pool, self.factor_ptr,
-            self.factor, score > -np.inf, labels, dead,
-        )  # fmt: skip
+        lists = FactorLists(
+            program.card, program.state_ptr, self.slot_ptr, self.scope, self.table, self.factor_ptr, self.factor
+        )
+        take_states(lists, score, self.pool, score > -np.inf, labels, dead)
         return labels, dead
 
     def hurt(self, labels: I32) -> I64:

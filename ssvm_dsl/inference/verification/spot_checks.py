@@ -90,14 +90,13 @@ def pass_messages(
 
     The choices are the state of each variable, then the joint state of each factor, one group after the other.
     """
-    from ssvm_dsl.kernels.oracles.oracle_call import call_messages
+    from ssvm_dsl.kernels.flat import ScoreSpace
+    from ssvm_dsl.kernels.oracles.oracle_call import MessageData, call_messages
 
     n_choices = np.diff(program.var_ptr)[example] + sum(np.diff(group.ptr)[example] for group in program.groups)
     choices, work = np.full(int(n_choices), -1, dtype=np.int32), np.full(offer.work_size, np.nan)
-    bound = call_messages(
-        offer.function, offer.ints, offer.longs, offer.reals, example, theta.pool, theta.node, PASSES, messages,
-        choices, work,
-    )  # fmt: skip
+    inputs, scores = MessageData(offer.ints, offer.longs, offer.reals), ScoreSpace(theta.node, theta.pool, work)
+    bound = call_messages(offer.function, inputs, example, scores, PASSES, messages, choices)
     return choices, float(bound) + float(theta.const[example])
 
 

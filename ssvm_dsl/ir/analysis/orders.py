@@ -172,6 +172,9 @@ def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
         TOP,
         TOTAL,
         WIDTH,
+        Adjacency,
+        Eliminated,
+        LightestHeap,
         build_heap,
         eliminate_lightest,
     )
@@ -179,17 +182,16 @@ def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     n, bits = len(card), np.log2(np.maximum(card, 1))
     ptr, pool = _adjacency(card, slot_ptr, scope)
     start, length = ptr[:-1].copy(), np.diff(ptr)
-    weight = bits + np.bincount(np.repeat(np.arange(n), length), bits[pool], n)
+    weight: F64 = bits + np.bincount(np.repeat(np.arange(n), length), bits[pool], n)
     heap, place = np.arange(n, dtype=np.int64), np.arange(n, dtype=np.int64)
     build_heap(heap, place, weight)
-    counts, sizes, room = np.zeros(5, dtype=np.int64), np.zeros(2), length.copy()
+    counts, sizes, order = np.zeros(5, dtype=np.int64), np.zeros(2), np.empty(n, dtype=np.int32)
     counts[LEFT], counts[TOP] = n, len(pool)
-    order, mark = np.empty(n, dtype=np.int32), np.full(n, -1, dtype=np.int64)
+    graph = Adjacency(bits, start, length, length.copy(), np.full(n, -1, dtype=np.int64))
+    lightest, eliminated = LightestHeap(heap, place, weight), Eliminated(order, counts, sizes)
     while counts[LEFT]:
         pause()
-        pool = eliminate_lightest(
-            bits, start, length, room, pool, weight, heap, place, mark, order, counts, sizes, GIVE_UP, _AT_A_TIME
-        )
+        pool = eliminate_lightest(graph, pool, lightest, eliminated, GIVE_UP, _AT_A_TIME)
     done = int(counts[DONE])
     return elimination(order[:done].copy(), n, int(counts[WIDTH]), float(sizes[LARGEST]), float(sizes[TOTAL]))
 

@@ -22,6 +22,7 @@ def rounded(program: Program, marginals: Marginals) -> I32:
 
     Hard constraints are ignored.  Time is linear in the size of the tables, memory a copy of them.
     """
+    from ssvm_dsl.kernels.flat import FactorLists
     from ssvm_dsl.kernels.rounding import round_marginals
 
     groups = program.groups
@@ -32,8 +33,8 @@ def rounded(program: Program, marginals: Marginals) -> I32:
     factor = np.repeat(np.arange(len(arity)), arity)[np.argsort(scope, kind="stable")]
     degree = np.bincount(scope, minlength=program.n_variables)
     labels = np.full(program.n_variables, -1, dtype=np.int32)
-    round_marginals(
-        program.card, program.state_ptr, marginals.node, pointers(arity), scope, pointers(width), tables,
-        pointers(degree), factor, labels,
-    )  # fmt: skip
+    lists = FactorLists(
+        program.card, program.state_ptr, pointers(arity), scope, pointers(width), pointers(degree), factor
+    )
+    round_marginals(lists, marginals.node, tables, labels)
     return labels

@@ -7,6 +7,8 @@ heap holds all variables and their places in it, so that a variable whose table 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_dsl.array_types import F64, I32, I64
@@ -80,37 +82,79 @@ def build_heap(heap: I64, place: I64, weight: F64) -> None:
         sift(heap, place, weight, weight, at, at + 1)
 
 
-@njit(cache=True, nogil=True)
-def eliminate_lightest(
-    bits: F64, start: I64, length: I64, room: I64, pool: I32, weight: F64, heap: I64, place: I64, mark: I64,
-    order: I32, counts: I64, sizes: F64, give_up: float, n_steps: int,
-) -> I32:  # fmt: skip
-    """Eliminate up to ``n_steps`` variables; return the pool, which may have grown.
+class Adjacency(NamedTuple):
+    """The graph that is left; changed by each elimination.
 
     Parameters
     ----------
     bits : ndarray of float64, shape (V,)
         Base-2 logarithm of the states of each variable.
-    start, length, room : ndarray of int64, shape (V,)
-        Where the neighbours of each variable are in the pool, how many, and how many there is room for; changed.
-    pool : ndarray of int32
-        Neighbours; changed.
-    weight : ndarray of float64, shape (V,)
-        Base-2 logarithm of the table of each variable and its neighbours; changed.
-    heap, place : ndarray of int64, shape (V,)
-        As for :func:`sift`.
+    start, length, capacity : ndarray of int64, shape (V,)
+        Where the neighbours of each variable are in the pool, how many there are, and how many there may be.
     mark : ndarray of int64, shape (V,)
         -1 to begin with; work space.
+    """
+
+    bits: F64
+    start: I64
+    length: I64
+    capacity: I64
+    mark: I64
+
+
+class LightestHeap(NamedTuple):
+    """The variables that are left, the one of the smallest table first.
+
+    Parameters
+    ----------
+    heap, place : ndarray of int64, shape (V,)
+        As for :func:`sift`.
+    weight : ndarray of float64, shape (V,)
+        Base-2 logarithm of the table of each variable and its neighbours.
+    """
+
+    heap: I64
+    place: I64
+    weight: F64
+
+
+class Eliminated(NamedTuple):
+    """What was eliminated so far.
+
+    Parameters
+    ----------
     order : ndarray of int32, shape (V,)
-        Written: variables, as they are eliminated.
+        Variables, as they are eliminated.
     counts : ndarray of int64, shape (5,)
         Variables left, variables eliminated, the width so far, the end of what is used of the pool, and the last mark.
     sizes : ndarray of float64, shape (2,)
         Base-2 logarithm of the largest table so far, and the entries of all of them.
+    """
+
+    order: I32
+    counts: I64
+    sizes: F64
+
+
+@njit(cache=True, nogil=True)
+def eliminate_lightest(
+    graph: Adjacency, pool: I32, lightest: LightestHeap, done: Eliminated, give_up: float, n_steps: int
+) -> I32:
+    """Eliminate up to ``n_steps`` variables; return the pool of neighbours, which may have grown.
+
+    Parameters
+    ----------
+    graph, lightest, done : Adjacency, LightestHeap, Eliminated
+        Changed.
+    pool : ndarray of int32
+        Neighbours; changed.
     give_up : float
         The largest table at which the search goes on; ``counts[LEFT]`` is 0 afterwards.
     n_steps : int
     """
+    bits, start, length, capacity, mark = graph
+    heap, place, weight = lightest
+    order, counts, sizes = done
     for _ in range(min(n_steps, counts[LEFT])):
         v = heap[0]
         n = counts[LEFT] - 1
@@ -142,16 +186,16 @@ def eliminate_lightest(
             length[u] -= 1
             pool[gone] = pool[mine + length[u]]
             weight[u] -= bits[v]
-            if length[u] + added > room[u]:
-                room[u] = 2 * (length[u] + added)
+            if length[u] + added > capacity[u]:
+                capacity[u] = 2 * (length[u] + added)
                 top = counts[TOP]
-                if top + room[u] > len(pool):
-                    grown = np.empty(2 * len(pool) + room[u], dtype=np.int32)
+                if top + capacity[u] > len(pool):
+                    grown = np.empty(2 * len(pool) + capacity[u], dtype=np.int32)
                     assign(grown[:top], pool)
                     pool = grown
                 for b in range(length[u]):
                     pool[top + b] = pool[mine + b]
-                start[u], counts[TOP] = top, top + room[u]
+                start[u], counts[TOP] = top, top + capacity[u]
             for b in range(first, first + degree):
                 w = pool[b]
                 if mark[w] != stamp:

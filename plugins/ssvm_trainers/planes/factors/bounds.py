@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_dsl.ir import F64, I32
-from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
+from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.factor_kernels import table_values
 from ssvm_trainers.planes.factors.records import Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional_kernels import Entries
@@ -46,7 +46,8 @@ def message_bounds(
     for i in range(len(out)):
         lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
         zero, total = state_ptr[lo], 0.0
-        score_example(maps, i, lo, hi, state_ptr, loss, w, space.ones, space.scores, space.node, space.pool)
+        scores = ScoreSpace(space.node, space.pool, space.scores)
+        score_example(maps, StateScores(entries.var_ptr, state_ptr, loss), i, w, space.ones, scores)
         for s in range(state_ptr[lo], state_ptr[hi]):
             belief[s - zero] = space.node[s]
         for v in range(lo, hi):

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ssvm_dsl.ir import F64, I64
-from ssvm_dsl.kernels import FlatMaps, borrow, njit, score_example
+from ssvm_dsl.kernels import FlatMaps, ScoreSpace, StateScores, borrow, njit, score_example
 from ssvm_trainers.planes.factors.pairs import pair_run, update_messages
 from ssvm_trainers.planes.factors.records import Curvature, Dual, Factors, SweepWorkspace
 from ssvm_trainers.planes.fractional_kernels import Entries, Metric, move
@@ -299,7 +299,8 @@ def visit(
     state_ptr, mu, delta = entries.state_ptr, dual.mu, space.delta
     lo, hi = entries.var_ptr[i], entries.var_ptr[i + 1]
     zero, n_states = state_ptr[lo], state_ptr[hi] - state_ptr[lo]
-    score_example(maps, i, lo, hi, state_ptr, loss, dual.w, space.ones, space.scores, space.node, space.pool)
+    scores = ScoreSpace(space.node, space.pool, space.scores)
+    score_example(maps, StateScores(entries.var_ptr, state_ptr, loss), i, dual.w, space.ones, scores)
     for s in range(n_states):
         space.belief[s] = space.node[zero + s]
     step, entry, x_at = fixed.share[i] / fixed.lam, n_states, ZERO
