@@ -2,7 +2,8 @@
 
 For each example a few planes are kept, each as a labelling with its loss, its dual weight, and its row of the
 Gram matrix of joint-feature differences ``psi = Phi(x, y) - Phi(x, labelling)``.  The plane of the truth is
-zero and implicit.  Memory is O(cached labels), whatever the number of weights.
+zero and implicit.  Memory is O(cached labels), whatever the number of weights; where there are few weights, planes are
+kept as vectors, too, of at most 256 MiB in all.
 """
 
 from __future__ import annotations

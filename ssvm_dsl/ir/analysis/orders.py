@@ -173,7 +173,7 @@ def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
         TOTAL,
         WIDTH,
         Adjacency,
-        Eliminated,
+        EliminatedSoFar,
         LightestHeap,
         build_heap,
         eliminate_lightest,
@@ -188,7 +188,7 @@ def _lightest_first(card: I32, slot_ptr: I64, scope: I32) -> Elimination:
     counts, sizes, order = np.zeros(5, dtype=np.int64), np.zeros(2), np.empty(n, dtype=np.int32)
     counts[LEFT], counts[TOP] = n, len(pool)
     graph = Adjacency(bits, start, length, length.copy(), np.full(n, -1, dtype=np.int64))
-    lightest, eliminated = LightestHeap(heap, place, weight), Eliminated(order, counts, sizes)
+    lightest, eliminated = LightestHeap(heap, place, weight), EliminatedSoFar(order, counts, sizes)
     while counts[LEFT]:
         pause()
         pool = eliminate_lightest(graph, pool, lightest, eliminated, GIVE_UP, _AT_A_TIME)

@@ -118,7 +118,7 @@ class LightestHeap(NamedTuple):
     weight: F64
 
 
-class Eliminated(NamedTuple):
+class EliminatedSoFar(NamedTuple):
     """What was eliminated so far.
 
     Parameters
@@ -138,13 +138,13 @@ class Eliminated(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def eliminate_lightest(
-    graph: Adjacency, pool: I32, lightest: LightestHeap, done: Eliminated, give_up: float, n_steps: int
+    graph: Adjacency, pool: I32, lightest: LightestHeap, done: EliminatedSoFar, give_up: float, n_steps: int
 ) -> I32:
     """Eliminate up to ``n_steps`` variables; return the pool of neighbours, which may have grown.
 
     Parameters
     ----------
-    graph, lightest, done : Adjacency, LightestHeap, Eliminated
+    graph, lightest, done : Adjacency, LightestHeap, EliminatedSoFar
         Changed.
     pool : ndarray of int32
         Neighbours; changed.
