@@ -39,6 +39,6 @@ def mark_mistakes(found: str, truth: str, spread: int = 1) -> Text:
     """
     text = Text()
     for mine, right in zip(found, truth, strict=True):
-        text.append(mine, style="" if mine == right else "red reverse")
+        text.append(mine, style=None if mine == right else "red reverse")
         text.append(" " * (spread - 1))
     return text

@@ -7,6 +7,9 @@ import os
 import pytest
 
 import fresh
+from own_compiler import own_compiler
+
+pytestmark = own_compiler
 
 MODEL = """
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Model, chain

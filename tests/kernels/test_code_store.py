@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import fresh
+from own_compiler import own_compiler
 from ssvm_dsl.kernels.compiling import code_key
 from ssvm_dsl.kernels.compiling.code_store import Lock
+
+pytestmark = own_compiler
 
 LEAF = """
 from collections import namedtuple

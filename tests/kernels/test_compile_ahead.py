@@ -10,8 +10,11 @@ import sys
 import pytest
 
 import fresh
+from own_compiler import own_compiler
 from ssvm_dsl.kernels.compiling import compile_cache
 from ssvm_dsl.learning.driver import compile_ahead
+
+pytestmark = own_compiler
 
 FIT = """
 import sys, time, warnings

@@ -10,8 +10,11 @@ import pytest
 
 import fresh
 import ssvm_dsl
+from own_compiler import own_compiler
 from ssvm_dsl import processors
 from ssvm_dsl.kernels.compiling import compile_cache
+
+pytestmark = own_compiler
 
 #: Compiles one small kernel of the package, kept or not, and says where.
 CODE = """

@@ -15,10 +15,13 @@ from numba.core.event import Listener, install_listener
 
 import ctrl_c
 from ctrl_c import pressed_within_llvm, python_hears_ctrl_c
+from own_compiler import own_compiler
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.kernels.compiling import code_store, held_interrupts
 from ssvm_dsl.kernels.compiling.held_interrupts import HeldInterrupts
 from ssvm_dsl.kernels.compiling.jit import cfunc, njit
+
+pytestmark = own_compiler
 
 
 def press():

@@ -13,6 +13,7 @@ from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 
 import fresh
+from own_compiler import own_compiler
 from ssvm_dsl.kernels.compiling import self_test
 from ssvm_dsl.kernels.compiling.jit import njit
 from ssvm_dsl.kernels.compiling.known_calls import KnownCalls, remembering
@@ -71,6 +72,7 @@ def twice(x: float) -> float:
     return values.sum() + filled(x, n=1)[0]
 
 
+@own_compiler
 def test_kernels_call_parts():
     assert twice(4.0) == 0.75
     assert twice.signatures
@@ -83,6 +85,7 @@ def test_a_part_is_a_kernel_too_where_python_calls_it():
     assert twice(8.0) == 0.375
 
 
+@own_compiler
 def test_no_part_is_compiled_for_a_literal():
     @njit(cache=False)
     def literals(x):
@@ -103,6 +106,7 @@ def test_errors_come_out_of_parts():
         twice(0.0)
 
 
+@own_compiler
 def test_garbage_is_looked_for_seldom_while_something_is_compiled():
     before, seen = gc.get_threshold(), []
 
@@ -136,6 +140,7 @@ def test_plain_numba_calls_them():
     assert numba.cfunc("float64(float64)")(lambda x: twice(x) + 1.0).ctypes(4.0) == 1.75
 
 
+@own_compiler
 def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SSVM_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "kernels_of_a_test.py").write_text(MODULE)
@@ -149,6 +154,7 @@ def test_kernels_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert kept == {"leaf", "middle", "top", "self", "callback"}  # the last two by the self-test
 
 
+@own_compiler
 def test_types_of_calls_are_found_once_and_failures_as_before(monkeypatch):
     asked, find = [], BaseFunction.get_call_type
 
@@ -207,6 +213,7 @@ def test_numba_is_left_as_it_is():
     assert seen == [before]
 
 
+@own_compiler
 def test_another_version_of_numba_compiles_by_itself(monkeypatch):
     monkeypatch.delenv(self_test.VARIABLE, raising=False)
     assert self_test.objection() == ""
@@ -216,6 +223,7 @@ def test_another_version_of_numba_compiles_by_itself(monkeypatch):
     assert "asks for it" in self_test.objection()
 
 
+@own_compiler
 def test_a_compiler_that_is_not_as_expected_is_not_used(monkeypatch, tmp_path):
     def broken():
         raise AttributeError("no such thing")

@@ -14,6 +14,7 @@ import small
 import toy_backends
 from clocks import ticking
 from ctrl_c import python_hears_ctrl_c
+from own_compiler import own_compiler
 from small import Case, Word
 from ssvm_dsl import StructuredSVM
 from ssvm_dsl.datasets import make_chains
@@ -168,6 +169,7 @@ def test_ctrl_c_inside_an_oracle_keeps_the_best_model(trainer, at, monkeypatch):
     assert svm.report_.dual <= BEST <= svm.report_.primal + 1e-7
 
 
+@own_compiler
 @pytest.mark.parametrize("at", [1, 3])
 def test_ctrl_c_while_a_kernel_is_compiled_keeps_the_best_model(at, monkeypatch):
     monkeypatch.setattr(toy_backends.Compiling, "at", at)
