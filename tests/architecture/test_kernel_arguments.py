@@ -16,21 +16,9 @@ MOST_ARGUMENTS = 8
 
 #: Kernels that take more still, by module.
 STILL_MORE: dict[str, str] = {
-    "ssvm_backends.dual.admm.constrained_steps": "agree_on_states constrained_ad3 first_point publish_rows",
-    "ssvm_backends.dual.admm.factor": "enter optimum_on solve_factor",
     "ssvm_backends.dual.admm.marginals": "_lift_factors",
-    "ssvm_backends.dual.admm.steps": "ad3 agree end_look first_split solve_factors",
-    "ssvm_backends.dual.answers.decode": "add_conditional decode offer score_states",
-    "ssvm_backends.dual.answers.slope": "agreeing_state",
     "ssvm_backends.dual.clusters.kernels": "dual_bound improve refresh sweep update_edge",
-    "ssvm_backends.dual.collect": "soft_pair",
-    "ssvm_backends.dual.descent.block_descent": (
-        "clique_sweep descend edge_sweep handshake_sweep star_binary star_sweep sweep"
-    ),
-    "ssvm_backends.dual.descent.compiled": "descend_example descent",
-    "ssvm_backends.dual.descent.tree_blocks": "collect_up descend_trees hand_down",
-    "ssvm_backends.dual.kernels": "bound_terms end_iteration",
-    "ssvm_backends.dual.sequential": "sweep trws",
+    "ssvm_backends.dual.descent.compiled": "descent",
     "ssvm_backends.elimination.blocks": "spread",
     "ssvm_backends.elimination.marginals": "lift",
     "ssvm_backends.elimination.max": "max_steps",

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from lp_problems import complete, grid
 
-from ssvm_backends.dual.descent.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, descend
+from ssvm_backends.dual.descent.block_descent import CLIQUE, EDGE, HANDSHAKE, STAR, DescentRule, descend
+from ssvm_backends.dual.driver import NO_END, PassingRule, message_task
 from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.dual.sequential import reparametrised, trws
+from ssvm_backends.dual.sequential import reparametrised, sweep_space, trws
 from ssvm_backends.graphs.graph import build_graph, instance_of
 from ssvm_backends.graphs.reduce import reduce_problem
 from ssvm_dsl.ir import Question
@@ -23,7 +24,9 @@ def sweeps(instance, update, n, temperature=0.0):
     messages = np.zeros(int(graph.message_ptr[-1]))
     progress = SolverProgress.start(graph.n_examples, graph.n_variables, len(messages))
     ids = np.arange(graph.n_examples, dtype=np.int64)
-    descend(graph, instance.node, instance.pool, ids, messages, n, 0.0, update, temperature, progress)
+    rule = PassingRule(n, 0.0, by_factor=update != STAR)
+    task = message_task(instance, ids, messages, progress, rule)
+    assert descend(task, DescentRule.start(instance, ids, update, temperature), NO_END)
     return progress.current, progress
 
 
@@ -157,7 +160,8 @@ def test_bounds_of_single_states_are_bounds(seed):
     messages = np.zeros(int(left.message_ptr[-1]))
     rough = np.random.default_rng(seed).normal(size=len(messages)) * np.abs(instance.node).max(initial=0.0)
     progress = SolverProgress.start(2, left.n_variables, len(messages))
-    trws(left, instance.node, instance.pool, reduced.ids, messages, 20, 0.0, True, progress)
+    task = message_task(instance, reduced.ids, messages, progress, PassingRule(20, 0.0, smooth=True))
+    assert trws(task, sweep_space(instance, reduced.ids), NO_END)
     factors, node = tables_of(instance)
     for some in (messages, rough):
         bound, moved, slack = reparametrised(left, instance.node, instance.pool, some)
@@ -180,7 +184,8 @@ def test_bounds_of_single_states_rule_states_out():
     graph, ids = instance.graph, np.zeros(1, np.int64)
     messages = np.zeros(int(graph.message_ptr[-1]))
     progress = SolverProgress.start(1, graph.n_variables, len(messages))
-    trws(graph, instance.node, instance.pool, ids, messages, 200, 1e-7, True, progress)
+    task = message_task(instance, ids, messages, progress, PassingRule(200, 1e-7, smooth=True))
+    assert trws(task, sweep_space(instance, ids), NO_END)
     bound, _, slack = reparametrised(graph, instance.node, instance.pool, messages)
     out = bound[0] - slack < progress.score[0]
     kept = graph.state_ptr[:-1] + progress.labels

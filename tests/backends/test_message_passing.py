@@ -12,7 +12,7 @@ from lp_problems import complete, grid, interruptible, naive_relaxation, noisy, 
 from clocks import looks_of
 from kit import keeps_its_promises
 from ssvm_backends import ssvm_backends
-from ssvm_backends.dual.pieces import Pieces
+from ssvm_backends.dual.driver import paced
 from ssvm_dsl.errors import OptionError
 from ssvm_dsl.ir import Limits, Question, Stop, Task, Theta, Topology
 from ssvm_dsl.ir.solution import score_labels, score_marginals
@@ -271,12 +271,13 @@ def test_large_examples_take_the_same_iterations(name, options, monkeypatch):
         whole = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
         with monkeypatch.context() as patch:
             patch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
-            patch.setattr("ssvm_backends.dual.pieces.PIECE", 500.0)
-            patch.setattr("ssvm_backends.dual.pieces.SEARCH_PIECE", 2000)
-            pieces = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
-        assert near(pieces.bound, whole.bound, 1e-12)
-        assert pieces.stats == whole.stats
-        assert pieces.score[0] >= 0.97 * whole.score[0]
+            patch.setattr("ssvm_backends.dual.session.SLICE", 500.0)
+            patch.setattr("ssvm_backends.dual.driver.SLICE", 500.0)
+            patch.setattr("ssvm_backends.dual.driver.SEARCH_SLICE", 2000)
+            slices = opened(name, problem.program, tol=0.0, **options).solve(Question(problem.theta, limits=limits))
+        assert near(slices.bound, whole.bound, 1e-12)
+        assert slices.stats == whole.stats
+        assert slices.score[0] >= 0.97 * whole.score[0]
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
@@ -284,11 +285,16 @@ def test_bounds_hold_wherever_time_runs_out(name, options, monkeypatch):
     problem = seeded(RECIPES[1], 3)
     best = BruteForce().open(problem.program, {}).solve(Question(problem.theta)).score
     monkeypatch.setattr("ssvm_backends.dual.session.LARGE", 0.0)
-    monkeypatch.setattr("ssvm_backends.dual.pieces.PIECE", 1.0)
+    monkeypatch.setattr("ssvm_backends.dual.session.SLICE", 1.0)
+    monkeypatch.setattr("ssvm_backends.dual.driver.SLICE", 1.0)
     for stop in range(0, 60, 3):
         pauses = iter(range(10**9))
+
+        def cut(*arguments, stop=stop, pauses=pauses):
+            return (np.inf if next(pauses) >= stop else 0.0 for _ in paced(*arguments))
+
         with monkeypatch.context() as patch:
-            patch.setattr(Pieces, "reserve", lambda self, stop=stop, n=pauses: np.inf if next(n) >= stop else 0.0)
+            patch.setattr("ssvm_backends.dual.session.paced", cut)
             question = Question(problem.theta, limits=Limits(time=60.0))
             solution = opened(name, problem.program, tol=0.0, **options).solve(question)
         known = solution.bound < np.inf

@@ -13,7 +13,7 @@ from ssvm_backends import ssvm_backends
 from ssvm_backends.dual.descent.block_descent import add_up
 from ssvm_backends.dual.descent.spanning_trees import begin_round, draw_trees, no_trees
 from ssvm_backends.dual.descent.tree_blocks import collect_up, hand_down
-from ssvm_backends.dual.kernels import VISIT, bound_terms, factor_maximum, fill_visits
+from ssvm_backends.dual.kernels import VISIT, Site, bound_terms, factor_maximum, fill_visits
 from ssvm_backends.graphs.graph import build_graph, instance_of
 from ssvm_dsl.ir import Limits, Question
 from ssvm_dsl.testing.problems import Recipe, seeded
@@ -103,9 +103,10 @@ def test_an_update_is_an_exact_minimisation_over_its_tree(problem):
         others = [f for f in range(graph.n_factors) if f not in set(factors)]
         outside = sum(factor_maximum(graph, pool, messages, zero, f) for f in others)
         add_up(graph, node, messages, zero, 0, belief)
-        collect_up(graph, visits, pool, messages, zero, 0, belief, trees, zero, size)
-        hand_down(graph, visits, pool, messages, zero, 0, belief, trees, zero, size)
-        bound = bound_terms(graph, node, pool, messages, zero, 0, graph.n_variables, 0, graph.n_factors)[0]
+        site = Site(graph, node, pool, messages, zero, 0)
+        collect_up(site, visits, belief, trees, zero, size)
+        hand_down(site, visits, belief, trees, zero, size)
+        bound = bound_terms(site, 0, graph.n_variables, 0, graph.n_factors)[0]
         assert bound == pytest.approx(best + outside, abs=1e-9)
         kept = np.empty(len(node))
         add_up(graph, node, messages, zero, 0, kept)

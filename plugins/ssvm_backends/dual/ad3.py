@@ -14,21 +14,20 @@ Measured in processor time, in turn: a bound within 0.2 % of the relaxation of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, dual_bytes, sweep_cost
 from ssvm_backends.graphs.graph import Instance
-from ssvm_backends.graphs.reduce import Reduced
-from ssvm_dsl.ir import I64, Need, Primal, Program, Question, Solution, Task, Theta, score_marginals
+from ssvm_backends.graphs.session import GraphCall
+from ssvm_dsl.ir import Need, Primal, Program, Question, Solution, Task, score_marginals
 from ssvm_dsl.plugin_api import Verdict
 
 if TYPE_CHECKING:
     from ssvm_backends.dual.constrained import ConstrainedSession
-    from ssvm_backends.dual.pieces import Pieces
-
 
 #: How many times as long it takes under constraints, measured on those of ``make bench ARGS=mixed``.
 CONSTRAINED = 10.0
@@ -56,48 +55,40 @@ class AD3Session(DualSession):
 
     price = 8.0  # in the first iterations still more
 
-    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
-        """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends.dual.admm.steps import ad3
+    def solver(
+        self, instance: Instance, part: ExampleRange, rule: PassingRule
+    ) -> tuple[MessageTask, Callable[[float], bool]]:
+        """Return a task, and what goes on with it."""
+        from ssvm_backends.dual.admm.steps import AdmmSpace, PrimalSide, ad3
 
-        self._begin(instance, part)
-        ad3(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
-            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
-        )  # fmt: skip
+        graph, ids, until_met = instance.graph, part.ids, part.task is not Task.RELAXED
+        states = graph.state_ptr[graph.var_ptr]
+        sizes = [p[ids + 1] - p[ids] for p in (states, graph.factor_ptr)]
+        part.state = PrimalSide.start(len(ids), int(sizes[0].sum()), int(sizes[1].sum()), len(part.messages))
+        task = message_task(instance, ids, part.messages, part.progress, rule)
+        space = AdmmSpace.start(part.state)
+        return task, lambda budget: ad3(task, space, until_met, budget)
 
-    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
-        """Return what iterates on the single example of a part piece by piece."""
-        from ssvm_backends.dual.admm.steps import DirectionsPieces
+    def answer_share(self, part: ExampleRange) -> float:
+        """Return the work of an answer: where the fractional solution is asked for, it is scored and packed."""
+        from ssvm_backends.dual.admm.steps import FRACTIONAL_SHARE
 
-        self._begin(instance, part)
-        return DirectionsPieces(
-            instance, int(part.ids[0]), part.messages, part.progress, float(self.options["tol"]),
-            part.task is not Task.RELAXED, part.state, self.price,
-        )  # fmt: skip
-
-    @staticmethod
-    def _begin(instance: Instance, part: ExampleRange) -> None:
-        """Allocate the primal side of a part."""
-        from ssvm_backends.dual.admm.steps import PrimalSide
-
-        if part.state is None:
-            graph = instance.graph
-            states = graph.state_ptr[graph.var_ptr]
-            sizes = [p[part.ids + 1] - p[part.ids] for p in (states, graph.factor_ptr)]
-            part.state = PrimalSide.start(len(part.ids), int(sizes[0].sum()), int(sizes[1].sum()), len(part.messages))
+        fractional = part.task is Task.RELAXED and part.progress.iterations[0] > 0
+        return super().answer_share(part) + (FRACTIONAL_SHARE if fractional else 0.0)
 
     def solve(self, question: Question) -> Solution:
         """Answer ``map``, ``map_clamped`` or ``relaxed``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        solution, reduced, parts = self._solved(question)
+        call = self.searched(question)
+        solution = call.solution()
         if question.task is Task.RELAXED:
-            self._relax(solution, question.theta, question.ids(self.program), reduced, parts)
+            self._relax(solution, call)
         return solution
 
-    def _relax(self, solution: Solution, theta: Theta, ids: I64, reduced: Reduced, parts: list[ExampleRange]) -> None:
+    def _relax(self, solution: Solution, call: GraphCall) -> None:
         """Replace the labels of a solution by the fractional solution of its relaxation."""
         from ssvm_backends.dual.admm.marginals import lift_split
 
+        reduced, ids, parts = call.reduced, call.ids, call.state
         solution.marginals = lift_split(self.program, self.graph, ids, reduced, parts)
         reached = np.zeros(len(ids), dtype=bool)
         for part in parts:
@@ -105,6 +96,7 @@ class AD3Session(DualSession):
         solution.labels = np.zeros(0, np.int32)
         solution.score = np.full(len(ids), -np.inf)
         if reached.any():
+            theta = call.question.theta
             solution.score[reached] = score_marginals(self.program, theta, solution.marginals, ids)[reached]
         solution.primal[reached] = Primal.FRACTIONAL
         solution.primal[~reached & reduced.feasible] = Primal.NONE

@@ -11,6 +11,7 @@ exponential function of a few digits does: ``(1 + x / 1024) ** 1024`` is smooth,
 from __future__ import annotations
 
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,20 +86,30 @@ def exp_below(x: float) -> float:
     return y * y
 
 
+class SoftPair(NamedTuple):
+    """Where the numbers of a pair are: the arguments of :func:`pair_marginal` of the same names."""
+
+    table: int
+    source: int
+    target: int
+    n_source: int
+    n_target: int
+    rows: bool
+
+
 @njit(cache=True, nogil=True)
-def soft_pair(
-    pool: F64, table: int, messages: F64, source: int, target: int, n_source: int, n_target: int, rows: bool,
-    temperature: float,
-) -> float:  # fmt: skip
+def soft_pair(pool: F64, messages: F64, pair: SoftPair, temperature: float) -> float:
     """Write the soft max-marginal ``T log sum_source exp((table - message) / T)`` of a pair; return its maximum.
 
     Parameters
     ----------
-    pool, table, messages, source, target, n_source, n_target, rows
+    pool, messages
         As for :func:`pair_marginal`.
+    pair : SoftPair
     temperature : float
         T, positive.
     """
+    table, source, target, n_source, n_target, rows = pair
     top, beta = -np.inf, 1.0 / temperature
     along, across = (1, n_source) if rows else (n_target, 1)
     for t in range(n_target):
@@ -203,5 +214,5 @@ def collect(g: Graph, visits: I64, at: int, pool: F64, messages: F64, shift: int
     if kind == LARGE:
         return collect_large(g, pool, messages, shift, g.slot_factor[other], other, soft)
     if soft > 0.0:
-        return soft_pair(pool, table, messages, other, mine, n_other, card, kind == ROW, soft)
+        return soft_pair(pool, messages, SoftPair(table, other, mine, n_other, card, kind == ROW), soft)
     return pair_marginal(pool, table, messages, other, mine, n_other, card, kind == ROW)

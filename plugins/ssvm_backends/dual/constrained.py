@@ -212,13 +212,14 @@ class ConstrainedSession:
         return stop
 
     def _iterate(self, run: ConstrainedRun, part: ExampleRange, n: int) -> None:
-        from ssvm_backends.dual.admm.constrained_steps import constrained_ad3
+        from ssvm_backends.dual.admm.constrained_steps import RowTask, constrained_ad3
 
-        instance = run.reduced.instance
-        constrained_ad3(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, run.rows, run.known, n,
-            float(self.options["tol"]), part.task is not Task.RELAXED, part.progress, part.state,
+        instance, rows = run.reduced.instance, run.rows
+        task = RowTask(
+            instance, part.ids, part.messages, part.progress, rows, run.known, np.empty(len(instance.node)),
+            np.empty(len(rows.column)),
         )  # fmt: skip
+        constrained_ad3(task, part.state, n, float(self.options["tol"]), part.task is not Task.RELAXED)
 
     def _look(self, run: ConstrainedRun, best: Incumbents | None) -> None:
         """Make labellings of the fractional solutions that have moved, and see which bounds they meet."""

@@ -18,6 +18,8 @@ one ``shift`` for each example.  Tables may hold ``-inf``; messages are finite
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.dual.progress import SolverProgress
@@ -49,6 +51,31 @@ ROW, COLUMN, LARGE = 0, 1, 2
 
 #: Largest arity of a factor that kernels have work space for.
 MAX_ARITY = 64
+
+
+class Site(NamedTuple):
+    """One example, and the messages a solver is at.
+
+    Parameters
+    ----------
+    graph : Graph
+        Structure; read only.
+    node, pool : ndarray of float64
+        Unary scores and tables of all examples; read only.
+    messages : ndarray of float64
+        Packed messages.
+    shift : int
+        What to add to ``message_ptr`` for this example, see :func:`shift_of`.
+    example : int
+        The example.
+    """
+
+    graph: Graph
+    node: F64
+    pool: F64
+    messages: F64
+    shift: int
+    example: int
 
 
 @njit(cache=True, nogil=True, fastmath=NO_NAN)
@@ -198,7 +225,8 @@ def dual_bound(g: Graph, node: F64, pool: F64, messages: F64, shift: int, exampl
     """
     v_lo, v_hi = g.var_ptr[example], g.var_ptr[example + 1]
     f_lo, f_hi = g.factor_ptr[example], g.factor_ptr[example + 1]
-    total, size, moved, longest = bound_terms(g, node, pool, messages, shift, v_lo, v_hi, f_lo, f_hi)
+    site = Site(g, node, pool, messages, shift, example)
+    total, size, moved, longest = bound_terms(site, v_lo, v_hi, f_lo, f_hi)
     rounding = rounding_of(g, example, size + moved, longest)
     return total + rounding, rounding, size
 
@@ -212,23 +240,15 @@ def rounding_of(g: Graph, example: int, size: float, longest: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def bound_terms(
-    g: Graph, node: F64, pool: F64, messages: F64, shift: int, v_lo: int, v_hi: int, f_lo: int, f_hi: int
-) -> tuple[float, float, float, int]:
+def bound_terms(site: Site, v_lo: int, v_hi: int, f_lo: int, f_hi: int) -> tuple[float, float, float, int]:
     """Return what some variables and factors add to a dual bound.
 
     The equation is that of the module, summed over these variables and factors.
 
     Parameters
     ----------
-    g : Graph
-        Structure; read only.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples.
-    messages : ndarray of float64
-        Packed messages; read only.
-    shift : int
-        What to add to ``message_ptr`` for this example.
+    site : Site
+        Read only.
     v_lo, v_hi : int
         First variable, and the one after the last.
     f_lo, f_hi : int
@@ -245,6 +265,7 @@ def bound_terms(
     longest : int
         The most messages in a sum.
     """
+    g, node, pool, messages, shift = site.graph, site.node, site.pool, site.messages, site.shift
     total, size, moved, longest = 0.0, 0.0, 0.0, 1
     for v in range(v_lo, v_hi):
         best, degree = -np.inf, g.touch_ptr[v + 1] - g.touch_ptr[v]
@@ -302,68 +323,9 @@ def begin(g: Graph, example: int, i: int, at: int, messages: F64, best: SolverPr
 
 
 @njit(cache=True, nogil=True)
-def publish(
-    g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: SolverProgress
-) -> float:
-    """Keep the current messages when their bound is the lowest so far; return the sum of the sizes of its terms.
-
-    Parameters
-    ----------
-    g, node, pool
-        As for :func:`bound_terms`.
-    example : int
-        The example, as the graph numbers it.
-    i : int
-        Its place in ``best``.
-    at : int
-        Where its messages start, in ``messages`` as in ``best.current``.
-    messages : ndarray of float64
-        Those of the lowest bound; replaced by ``best.current`` when that is better.
-    best : Progress
-        ``bound[i]`` is lowered.
-    """
-    bound, _, size = dual_bound(g, node, pool, best.current, shift_of(g, example, at), example)
-    if bound < best.bound[i]:
-        best.bound[i] = bound
-        for m in range(at, at + n_messages(g, example)):
-            messages[m] = best.current[m]
-    return size
-
-
-@njit(cache=True, nogil=True)
 def next_temperature(best: SolverProgress, i: int) -> float:
     """Return the temperature of the coming iteration: the last one of a phase is plain, so that its bound counts."""
     return 0.0 if (best.iterations[i] + 1) % PHASE == 0 else best.temperature[i]
-
-
-@njit(cache=True, nogil=True)
-def end_iteration(
-    g: Graph, node: F64, pool: F64, example: int, i: int, at: int, messages: F64, best: SolverProgress,
-    bound: float, tol: float, smooth: bool,
-) -> bool:  # fmt: skip
-    """Count an iteration; at the end of a phase publish and choose the temperature; return whether to stop.
-
-    Parameters
-    ----------
-    g, node, pool, example, i, at, messages
-        As for :func:`publish`.
-    best : Progress
-        The example's counts, bound, temperature and ``done`` are updated.
-    bound : float
-        The dual bound of the current messages, up to rounding (``inf`` where it was not computed).
-    tol : float
-        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
-    smooth : bool
-        Whether updates may be smoothed when plain ones have come to rest.
-    """
-    best.iterations[i] += 1
-    if has_met(best, i, bound):
-        publish(g, node, pool, example, i, at, messages, best)
-        note_meeting(best, i, smooth)
-    if not best.done[i] and best.iterations[i] % PHASE == 0:
-        size = publish(g, node, pool, example, i, at, messages, best)
-        end_phase(g, example, i, best, size, tol, smooth)
-    return best.done[i]
 
 
 @njit(cache=True, nogil=True)
@@ -385,14 +347,20 @@ def end_phase(g: Graph, example: int, i: int, best: SolverProgress, size: float,
 
     Parameters
     ----------
-    g, example, i
-        As for :func:`publish`.
+    g : Graph
+        Structure; read only.
+    example : int
+        The example, as the graph numbers it.
+    i : int
+        Its place in ``best``.
     best : Progress
         ``reference``, ``temperature`` and ``done`` of the example are set.
     size : float
         The sum of the sizes of the bound's terms.
-    tol, smooth
-        As for :func:`end_iteration`.
+    tol : float
+        Least fall of the bound in a phase to go on for, relative to the sizes of its terms.
+    smooth : bool
+        Whether updates may be smoothed when plain ones have come to rest.
     """
     fell = best.reference[i] - best.bound[i]
     best.reference[i] = best.bound[i]

@@ -22,12 +22,10 @@ sweep for what comes later (Kolmogorov 2006, section 4.1).
 
 For other solvers
 -----------------
-``trws(graph, node, pool, ids, messages, max_iterations, tol, smooth, progress)``
-    Runs at most ``max_iterations`` more iterations on each example and leaves the messages of the lowest bound in
-    ``messages``; what else it knows is in ``progress``
-    (``SolverProgress.start(n_examples, n_labels, n_messages)`` of :mod:`ssvm_backends.dual.progress`).  Both are
-    packed over ``ids``; with all examples in order, ``messages`` has the layout of ``graph.message_ptr``; zeros to
-    begin with.
+``pass_messages(instance, messages, progress, n_iterations, tol) -> (task, space)``
+    A task for ``trws(task, space, budget)``: more iterations on a single example.  The messages of the lowest bound are
+    left in ``messages``; what else is known is in ``progress``
+    (``SolverProgress.start(n_examples, n_labels, n_messages)`` of :mod:`ssvm_backends.dual.progress`).
 ``reparametrised(graph, node, pool, messages) -> (bound, node', slack)``
     For all examples.  ``bound[i] - slack[state_ptr[v] + s]`` is an upper bound on the score of every labelling of
     example i with state s at variable v; see :mod:`ssvm_backends.dual.answers.state_bounds`.
@@ -36,89 +34,112 @@ Scores and bounds are without ``Instance.const``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ssvm_backends.dual.answers.decode import add_conditional, offer, polish
+from ssvm_backends.dual.answers.decode import add_conditional
 from ssvm_backends.dual.answers.state_bounds import reparametrised as reparametrised
 from ssvm_backends.dual.collect import collect
-from ssvm_backends.dual.kernels import (
-    LARGE,
-    NO_NAN,
-    ROW,
-    VISIT,
-    begin,
-    end_iteration,
-    extent,
-    fill_visits,
-    may_stick,
-    n_messages,
-    next_temperature,
-    publish,
-    shift_of,
-)  # fmt: skip
-from ssvm_backends.dual.pieces import Pieces, Steps
+from ssvm_backends.dual.driver import (
+    END,
+    FOURTH,
+    NEXT,
+    OFFER,
+    PREPARE,
+    SECOND,
+    SWEEP,
+    THIRD,
+    MessageTask,
+    PassingRule,
+    drive,
+    message_task,
+    site_of,
+    slice_above,
+    slice_below,
+)
+from ssvm_backends.dual.kernels import LARGE, NO_NAN, ROW, VISIT, Site, extent, next_temperature
 from ssvm_backends.dual.progress import SolverProgress
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 
 
-@njit(cache=True, nogil=True)
-def trws(
-    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, smooth: bool,
-    progress: SolverProgress,
-) -> None:  # fmt: skip
-    """Lower the bound and look for labellings, example by example.
+class SweepSpace(NamedTuple):
+    """Work space of sweeps.
 
     Parameters
     ----------
-    graph, node, pool, ids, messages, tol, progress
-        As for :func:`~ssvm_backends.dual.descent.block_descent.descend`.
-    max_iterations : int
-        Iterations (a forward and a backward sweep) for each example in this call.
-    smooth : bool
-        Go on with soft maxima when plain ones have come to rest (not for pairs of binary variables).
+    value, decoded : ndarray of float64, shape (at least the most states of a variable,)
+    outgoing : ndarray of int64, shape (at least the most slots of a variable,)
     """
-    g, best = borrow(graph), borrow(progress)
-    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
-    longest, widest, deepest, n_slots = extent(g, ids)
-    theta, decoded, outgoing = np.empty(widest), np.empty(widest), np.empty(deepest, np.int64)
-    labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
-    at, place, no, yes = np.int64(0), np.int64(0), np.bool_(False), np.bool_(True)  # literals would compile all twice
-    for i in range(len(ids)):
-        e = ids[i]
-        shift, best_decoded, softer = shift_of(g, e, at), -np.inf, smooth and may_stick(g, e)
-        if not best.done[i] and max_iterations > 0:
-            before = best.score[i]
-            begin(g, e, i, at, messages, best)
-            fill_visits(g, e, shift, no, visits)
-            for _ in range(max_iterations):
-                soft = next_temperature(best, i)
-                lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
-                sweep(
-                    g, visits, node, pool, best.current, shift, e, yes, soft, theta, decoded, outgoing, labels, lo, hi
-                )
-                if soft == 0.0:
-                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
-                bound = sweep(
-                    g, visits, node, pool, best.current, shift, e, no, soft, theta, decoded, outgoing, labels, lo, hi
-                )
-                if soft > 0.0:
-                    bound = np.inf
-                if end_iteration(g, node, pool, e, i, at, messages, best, bound, tol, softer):
-                    break
-            if best.score[i] > before or before == -np.inf:
-                polish(g, node, pool, e, i, best, place)
-            publish(g, node, pool, e, i, at, messages, best)
-        at += n_messages(g, e)
-        place += g.var_ptr[e + 1] - g.var_ptr[e]
+
+    value: F64
+    decoded: F64
+    outgoing: I64
+
+
+def sweep_space(instance: Instance, ids: I64) -> SweepSpace:
+    """Return work space for some examples."""
+    _, widest, deepest, _ = extent(instance.graph, ids)
+    return SweepSpace(np.empty(widest), np.empty(widest), np.empty(deepest, np.int64))
+
+
+@njit(cache=True, nogil=True)
+def trws(task: MessageTask, space: SweepSpace, budget: float) -> bool:
+    """Lower bounds and look for labellings until all is done (True) or the budget is spent (False).
+
+    Parameters
+    ----------
+    task : MessageTask
+        Visits in the order of ``touch_slot``.
+    space : SweepSpace
+    budget : float
+        About how much work to do, in table entries.
+    """
+    t, space, d = borrow(task), borrow(space), task.state[0]
+    g, d.left = t.instance.graph, budget
+    yes, no = np.bool_(True), np.bool_(False)  # literals would compile all twice
+    while drive(t):
+        e = t.ids[d.example]
+        lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
+        if d.stage == PREPARE:
+            d.stage = NEXT
+        elif d.stage == SWEEP:
+            d.soft, d.item, d.stage = next_temperature(t.progress, d.example), lo, SECOND
+        elif d.stage == SECOND:
+            end = slice_above(t, d.item, hi)
+            sweep(site_of(t), t.visits, yes, d.soft, space, t.labels, d.item, end)
+            d.item = end
+            if end == hi:
+                d.stage = OFFER if d.soft == 0.0 else THIRD
+                d.after_labels = THIRD
+        elif d.stage == THIRD:
+            d.bound, d.item, d.stage = 0.0, hi, FOURTH
+        else:
+            begin = slice_below(t, lo, d.item)
+            d.bound += sweep(site_of(t), t.visits, no, d.soft, space, t.labels, begin, d.item)
+            d.item = begin
+            if begin == lo:
+                d.stage = END
+                if d.soft > 0.0:
+                    d.bound = np.inf
+    return d.example == len(t.ids)
+
+
+def pass_messages(
+    instance: Instance, messages: F64, progress: SolverProgress, n_iterations: int, tol: float
+) -> tuple[MessageTask, SweepSpace]:
+    """Return a task of so many more iterations on the only example of an instance, and its work space."""
+    ids, most = np.zeros(1, np.int64), int(progress.iterations[0]) + n_iterations
+    task = message_task(instance, ids, messages, progress, PassingRule(most, tol))
+    return task, sweep_space(instance, ids)
 
 
 @njit(cache=True, nogil=True, fastmath=NO_NAN)
 def sweep(
-    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, forward: bool, soft: float,
-    theta: F64, decoded: F64, outgoing: I64, labels: I32, lo: int, hi: int,
-) -> float:  # fmt: skip
+    site: Site, visits: I64, forward: bool, soft: float, space: SweepSpace, labels: I32, lo: int, hi: int
+) -> float:
     """Visit the variables ``lo`` to ``hi`` in one direction; return their share of the (soft) bound.
 
     Of the n_in factors that hold an earlier variable, and n_out that hold a later one::
@@ -131,33 +152,23 @@ def sweep(
 
     Parameters
     ----------
-    g : Graph
-        Structure; read only.
+    site : Site
+        Its messages are updated in place.
     visits : ndarray of int64
         What a visit to each slot needs, in the order of ``touch_slot``; see
         :func:`~ssvm_backends.dual.kernels.fill_visits`.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples.
-    messages : ndarray of float64
-        Packed messages, updated in place.
-    shift : int
-        What to add to ``message_ptr`` for this example.
-    example : int
-        The example.
     forward : bool
         Direction: in the order of the variables' numbers, or against it.
     soft : float
         Temperature of soft maxima, 0 for plain ones.
-    theta, decoded : ndarray of float64, shape (at least the most states of a variable,)
-        Work space.
-    outgoing : ndarray of int64, shape (at least the most slots of a variable,)
-        Work space.
+    space : SweepSpace
     labels : ndarray of int32, shape (at least the example's variables,)
         Written by a forward sweep with plain maxima, from 0 for the example's first variable; else left alone.
     lo, hi : int
         First variable, and the one after the last.
     """
-    first = g.var_ptr[example]
+    g, node, pool, messages, shift = site.graph, site.node, site.pool, site.messages, site.shift
+    theta, decoded, outgoing, first = space.value, space.decoded, space.outgoing, g.var_ptr[site.example]
     bound, decode = 0.0, forward and soft == 0.0
     v, step = (lo, 1) if forward else (hi - 1, -1)
     slots = g.touch_ptr[first]
@@ -182,7 +193,7 @@ def sweep(
                 f = g.slot_factor[other]
                 is_in, is_out = directions(g, f, v, forward)
                 if is_in and decode:
-                    add_conditional(g, pool, messages, shift, f, other, labels, -first, decoded)
+                    add_conditional(site, f, other, labels, decoded)
             if is_in:
                 top = collect(g, visits, at, pool, messages, shift, card, soft)
                 for s in range(card):
@@ -227,41 +238,3 @@ def directions(g: Graph, f: int, v: int, forward: bool) -> tuple[bool, bool]:
         before |= g.scope[k] < v
         after |= g.scope[k] > v
     return (before, after) if forward else (after, before)
-
-
-class SequentialPieces(Pieces):
-    """The same on one large example, piece by piece.
-
-    Parameters
-    ----------
-    instance, example, messages, progress, tol
-        See :class:`~ssvm_backends.dual.pieces.Pieces`.
-    smooth : bool
-    """
-
-    def __init__(
-        self, instance: Instance, example: int, messages: F64, progress: SolverProgress, tol: float, smooth: bool
-    ) -> None:
-        super().__init__(instance, example, messages, progress, tol)
-        self.smooth = smooth and bool(may_stick(self.g, example))
-        self.decoded, self.outgoing = np.empty(self.widest), np.empty(self.deepest, np.int64)
-
-    def iteration(self, most: int) -> Steps:
-        """Sweep forwards and backwards."""
-        soft = float(next_temperature(self.best, 0))
-        for lo, hi, work in self.variables:
-            self._sweep(True, soft, lo, hi)
-            yield work
-        if soft == 0.0:
-            yield from self.offer()
-        bound = 0.0
-        for lo, hi, work in reversed(self.variables):
-            bound += self._sweep(False, soft, lo, hi)
-            yield work
-        yield from self.end_iteration(np.inf if soft > 0.0 else bound, self.smooth)
-
-    def _sweep(self, forward: bool, soft: float, lo: int, hi: int) -> float:
-        return sweep(
-            self.g, self.visits, self.node, self.pool, self.best.current, self.shift, self.example, forward, soft,
-            self.value, self.decoded, self.outgoing, self.labels, lo, hi,
-        )  # fmt: skip

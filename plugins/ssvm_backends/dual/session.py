@@ -1,9 +1,8 @@
-"""Sessions of dual solvers: reduce, run the kernel over the batch within the limits, pack, keep the messages.
+"""Sessions of dual solvers: run the kernel over the batch within the limits, and keep the messages.
 
-A kernel works on a batch of examples for some iterations and can be called again to go on, so the session decides
-how much to ask for at a time: about :data:`CALL` of work, several small examples or some iterations of one.  Large
-examples are iterated on piece by piece (:mod:`ssvm_backends.dual.pieces`).  Between two calls or pieces it looks at
-the clock, reports progress and can be interrupted.  The chunks depend on sizes only, so answers do not depend on
+A kernel goes on with a batch of examples until a budget is spent (:mod:`ssvm_backends.dual.driver`): several small
+examples at once, about :data:`CALL` of work of a larger one, a slice of a large one.  Between two calls the session
+looks at the clock, reports progress and can be interrupted.  Chunks depend on sizes only, so answers do not depend on
 the speed of the machine.
 
 Messages are kept for the next call in the layout of the whole program.  They reparametrise any scores, so they may
@@ -12,18 +11,19 @@ be used for others; where masks or clamps close other states than before, the me
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ssvm_backends.dual.driver import ANSWER_SHARE, NO_END, SLICE, MessageTask, PassingRule, finish, paced
 from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
-from ssvm_backends.graphs.graph import Graph, Instance, build_graph, factor_origin, graph_bytes
-from ssvm_backends.graphs.reduce import Reduced, reduce_problem
-from ssvm_backends.graphs.session import pack_arrays
+from ssvm_backends.graphs.graph import Graph, Instance, factor_origin, graph_bytes
+from ssvm_backends.graphs.reduce import Reduced
+from ssvm_backends.graphs.session import GraphCall, GraphSession
 from ssvm_dsl.ir import (
     F64,
     I64,
@@ -33,25 +33,18 @@ from ssvm_dsl.ir import (
     Need,
     Program,
     Question,
-    Solution,
     Stop,
     Task,
-    Theta,
     members,
     pointers,
     runs,
 )
 from ssvm_dsl.plugin_api import Clock, CompiledMessages
 
-if TYPE_CHECKING:
-    from ssvm_backends.dual.pieces import Pieces
-
-NO_LIMITS = Limits()
-
 #: Work of one kernel call, in table entries looked at; about 20 ms.
 CALL = 1e7
 
-#: Work of an iteration from which on an example is solved piece by piece.
+#: Work of an iteration from which on an example is solved slice by slice.
 LARGE = 1e6
 
 
@@ -113,7 +106,7 @@ class ExampleRange:
         self._reported = now
 
 
-class DualSession(ABC):
+class DualSession(GraphSession):
     """Lowers dual bounds and decodes labels.
 
     Parameters
@@ -126,41 +119,46 @@ class DualSession(ABC):
     price = 1.0  # how much longer a visit to a slot takes than in other solvers
 
     def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
-        self.program, self.options = program, options
-        self.graph = build_graph(program)
+        super().__init__(program, options)
         self._group: I64 | None = None  # the group of each factor, once it is asked for
 
     @abstractmethod
-    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
-        """Run so many more iterations on each example of a part, in place."""
+    def solver(
+        self, instance: Instance, part: ExampleRange, rule: PassingRule
+    ) -> tuple[MessageTask, Callable[[float], bool]]:
+        """Return a task for the examples of a part, and what goes on with it until all is done or a budget is spent.
 
-    @abstractmethod
-    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
-        """Return what iterates on the single example of a part piece by piece."""
+        ``rule`` is filled in but for what only the solver knows: ``smooth`` and ``by_factor``.
+        """
 
-    def solve(self, question: Question) -> Solution:
-        """Answer ``map`` or ``map_clamped``; see :class:`~ssvm_dsl.plugin_api.Session`."""
-        return self._solved(question)[0]
+    def answer_share(self, part: ExampleRange) -> float:
+        """Return the work of putting an answer together, as a multiple of that of a sweep in one direction."""
+        return ANSWER_SHARE
 
-    def _solved(self, question: Question) -> tuple[Solution, Reduced, list[ExampleRange]]:
-        """Return the solution, what the examples were reduced to, and the parts that were iterated on."""
-        theta, task, warm = question.theta, question.task, question.warm
-        ids, clock = question.ids(self.program), Clock.start(question.limits)
-        reduced = reduce_problem(self.program, self.graph, question)
+    def search(self, call: GraphCall) -> None:
+        """Pass messages until all is done or a limit is reached; messages are kept for the next call."""
+        ids, reduced, warm = call.ids, call.reduced, call.question.warm
         ptr = message_pointers(self.graph, ids)
         full = warm.of(ids, ptr) if isinstance(warm, Messages) else np.zeros(int(ptr[-1]))
         place = None if reduced.kept is None else message_places(self.graph, reduced, ids, ptr)
         messages = full if place is None else full[place]
-        progress = SolverProgress.start(len(ids), int(reduced.label_ptr[-1]), len(messages))
+        progress = SolverProgress.start(call.n_examples, 0, len(messages))._replace(labels=call.labels)
         progress.done[~reduced.feasible] = True
-        parts: list[ExampleRange] = []
-        stop = self._run(reduced, messages, progress, clock, task, parts)
-        if place is not None:
-            full[place] = messages
-        solution = self._packed(theta, ids, reduced, progress, stop)
-        solution.warm = Messages(ids.copy(), ptr, full)
-        solution.stats = {"iterations": int(progress.iterations.sum())}
-        return solution, reduced, parts
+        most = self.most_iterations(call.clock.limits)
+        call.state = parts = list[ExampleRange]()
+        try:
+            self._run(call, messages, progress, most, parts)
+        finally:
+            if place is not None:
+                full[place] = messages
+            call.warm = Messages(ids.copy(), ptr, full)
+            call.stats = {"iterations": int(progress.iterations.sum())}
+            call.there = progress.score > -np.inf
+            known = (progress.bound < np.inf) & reduced.feasible
+            const = np.where(known, call.instance.const[reduced.ids], 0.0)
+            call.bound = np.where(known, np.nextafter(progress.bound + const, np.inf), np.nan)
+            spent = np.where(progress.iterations >= most, Stop.ITERATIONS, Stop.TIME)
+            call.stop = np.where(progress.done, Stop.FINISHED, spent).astype(np.int8)
 
     def slope(self, question: Question) -> Marginals | None:
         """Return where the dual bound of kept messages is attained; see :class:`~ssvm_dsl.plugin_api.MessageSession`.
@@ -192,85 +190,45 @@ class DualSession(ABC):
         """Return ``None``: no message passing for kernels of others; solvers that have it return it."""
         return None
 
-    def _packed(self, theta: Theta, ids: I64, reduced: Reduced, progress: SolverProgress, stop: Stop) -> Solution:
-        """Return the solution; ``stop`` is why examples that are not done have ended."""
-        there = (progress.score > -np.inf) & reduced.feasible
-        known = (progress.bound < np.inf) & reduced.feasible
-        const = np.where(known, reduced.instance.const[reduced.ids], 0.0)
-        bound = np.where(known, np.nextafter(progress.bound + const, np.inf), np.nan)
-        spent = progress.iterations >= self.most_iterations(NO_LIMITS)
-        why = np.where(progress.done, Stop.FINISHED, np.where(spent, Stop.ITERATIONS, stop)).astype(np.int8)
-        return pack_arrays(self.program, theta, ids, reduced, progress.labels, there, bound, why)
-
     def most_iterations(self, limits: Limits) -> int:
         """Return how many iterations an example may take."""
         most = int(self.options["max_iterations"])
         return most if limits.iterations is None else min(most, limits.iterations)
 
     def _run(
-        self,
-        reduced: Reduced,
-        messages: F64,
-        progress: SolverProgress,
-        clock: Clock,
-        task: Task,
-        parts: list[ExampleRange],
-    ) -> Stop:
-        """Iterate until all is done or a limit is reached, part by part; return which limit ends what is not done."""
-        most = self.most_iterations(clock.limits)
+        self, call: GraphCall, messages: F64, progress: SolverProgress, most: int, parts: list[ExampleRange]
+    ) -> None:
+        """Iterate part by part, each with its share of the time."""
+        reduced, clock = call.reduced, call.clock
         message_ptr = message_pointers(reduced.instance.graph, reduced.ids)
         chunks = list(self._chunks(reduced, most))
-        stop = Stop.ITERATIONS
-        try:
-            for number, (lo, hi, at_a_time) in enumerate(chunks):
-                if clock.over:
-                    return Stop.TIME
-                end = perf_counter() + clock.left / (len(chunks) - number)
-                part = ExampleRange(lo, hi, reduced, message_ptr, messages, progress, task)
-                parts.append(part)
-                run = self._in_pieces if at_a_time == 0 else self._in_calls
-                if not run(reduced, part, most, at_a_time, end, clock):
-                    stop = Stop.TIME
-        except KeyboardInterrupt:
-            return Stop.INTERRUPTED
-        return stop
+        for number, (lo, hi, large) in enumerate(chunks):
+            if clock.over:
+                return
+            end = perf_counter() + clock.left / (len(chunks) - number)
+            part = ExampleRange(lo, hi, reduced, message_ptr, messages, progress, call.question.task)
+            parts.append(part)
+            if not part.progress.done.all() and most > 0:
+                rule = PassingRule(most, float(self.options["tol"]), anytime=large, price=self.price)
+                budget = SLICE if large else CALL if hi == lo + 1 else NO_END
+                self._iterate(reduced, part, rule, budget, end, clock)
 
-    def _in_calls(
-        self, reduced: Reduced, part: ExampleRange, most: int, at_a_time: int, end: float, clock: Clock
-    ) -> bool:
-        """Iterate by calls of the kernel; return False when time ran out."""
-        while not part.progress.done.all() and part.reached < most:
-            begin = perf_counter()
-            self.iterate(reduced.instance, part, min(at_a_time, most - part.reached))
-            part.tell(reduced, clock)
-            now = perf_counter()
-            if now + 0.7 * (now - begin) >= end:  # the next call would hardly be over in time
-                return False
-        return True
-
-    def _in_pieces(
-        self, reduced: Reduced, part: ExampleRange, most: int, at_a_time: int, end: float, clock: Clock
-    ) -> bool:
-        """Iterate on a single example piece by piece; return False when time ran out."""
-        if part.progress.done[0] or most == 0:
-            return True
-        pieces = self.pieces(reduced.instance, part)
+    def _iterate(
+        self, reduced: Reduced, part: ExampleRange, rule: PassingRule, budget: float, end: float, clock: Clock
+    ) -> None:
+        """Go on with a part slice by slice; what has been begun when its time is up is taken into account."""
+        task, go_on = self.solver(reduced.instance, part, rule)
         try:
-            for _ in pieces.run(most):
+            for finished in paced(task, go_on, budget, lambda: self.answer_share(part)):
                 part.tell(reduced, clock)
-                if perf_counter() + pieces.reserve() >= end:
+                if finished >= end:
                     break
-            else:
-                return True
-            pieces.finish()
-        except KeyboardInterrupt:
-            pieces.finish()
-            raise
+        finally:
+            finish(task)
         part.tell(reduced, clock)
-        return False
 
-    def _chunks(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (first, stop, iterations of a call) of parts of the batch; 0 for a large example by itself."""
+    def _chunks(self, reduced: Reduced, most: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield (first, stop, whether it is large) of parts of the batch; a large example is a part by itself."""
         graph, ids = reduced.instance.graph, reduced.ids
         entries = pointers(graph.table_size * np.diff(graph.slot_ptr))[graph.factor_ptr]
         slots = graph.slot_ptr[graph.factor_ptr]
@@ -279,10 +237,8 @@ class DualSession(ABC):
         large = self.price * cost >= LARGE
         starts = [0, *(np.flatnonzero((np.diff(number) > 0) | large[1:] | large[:-1]) + 1).tolist(), len(ids)]
         for lo, hi in pairwise(starts):
-            if large[lo:hi].any():
-                yield lo, hi, 0
-            elif lo < hi:
-                yield lo, hi, int(min(max(CALL / cost[lo:hi].sum(), 1.0), max(most, 1)))
+            if lo < hi:
+                yield lo, hi, bool(large[lo:hi].any())
 
 
 def message_places(graph: Graph, reduced: Reduced, ids: I64, ptr: I64) -> I64:

@@ -6,16 +6,14 @@ passing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, dual_bytes, sweep_cost
 from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import Ability, Need, Program
 from ssvm_dsl.plugin_api import Verdict
-
-if TYPE_CHECKING:
-    from ssvm_backends.dual.pieces import Pieces
 
 
 class TBCD:
@@ -39,22 +37,12 @@ class TBCDSession(DualSession):
 
     price = 3.0  # trees are drawn, and each factor of a tree is visited three times
 
-    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
-        """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends.dual.descent.tree_blocks import descend_trees
+    def solver(
+        self, instance: Instance, part: ExampleRange, rule: PassingRule
+    ) -> tuple[MessageTask, Callable[[float], bool]]:
+        """Return a task, and what goes on with it."""
+        from ssvm_backends.dual.descent.tree_blocks import TreeSpace, descend_trees
 
-        descend_trees(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations, *self._rule(),
-            part.progress,
-        )  # fmt: skip
-
-    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
-        """Return what iterates on the single example of a part piece by piece."""
-        from ssvm_backends.dual.descent.tree_blocks import TreePieces
-
-        tol, redraw = self._rule()
-        return TreePieces(instance, int(part.ids[0]), part.messages, part.progress, tol, redraw)
-
-    def _rule(self) -> tuple[float, bool]:
-        """Return the tolerance, and whether each iteration draws trees of its own."""
-        return float(self.options["tol"]), self.options["trees"] == "random"
+        task = message_task(instance, part.ids, part.messages, part.progress, rule._replace(by_factor=True))
+        space = TreeSpace.start(instance, part.ids, self.options["trees"] == "random")
+        return task, lambda budget: descend_trees(task, space, budget)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange, dual_bytes, sweep_cost
 from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import Ability, Need, Program
 from ssvm_dsl.plugin_api import Verdict
-
-if TYPE_CHECKING:
-    from ssvm_backends.dual.pieces import Pieces
 
 
 class TRWS:
@@ -33,19 +31,13 @@ class TRWS:
 class TRWSSession(DualSession):
     """Message passing on the graphs of one program."""
 
-    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
-        """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends.dual.sequential import trws
+    def solver(
+        self, instance: Instance, part: ExampleRange, rule: PassingRule
+    ) -> tuple[MessageTask, Callable[[float], bool]]:
+        """Return a task, and what goes on with it."""
+        from ssvm_backends.dual.sequential import sweep_space, trws
 
-        tol, smooth = float(self.options["tol"]), bool(self.options["smooth"])
-        trws(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations, tol, smooth,
-            part.progress,
-        )  # fmt: skip
-
-    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
-        """Return what iterates on the single example of a part piece by piece."""
-        from ssvm_backends.dual.sequential import SequentialPieces
-
-        tol, smooth = float(self.options["tol"]), bool(self.options["smooth"])
-        return SequentialPieces(instance, int(part.ids[0]), part.messages, part.progress, tol, smooth)
+        rule = rule._replace(smooth=bool(self.options["smooth"]))
+        task = message_task(instance, part.ids, part.messages, part.progress, rule)
+        space = sweep_space(instance, part.ids)
+        return task, lambda budget: trws(task, space, budget)

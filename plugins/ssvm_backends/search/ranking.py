@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ssvm_backends.dual.answers.state_bounds import reparametrised
+from ssvm_backends.dual.driver import NO_END
 from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.dual.sequential import trws
+from ssvm_backends.dual.sequential import pass_messages, trws
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Graph, Instance, make_graph
 from ssvm_backends.graphs.neighbours import given_others
@@ -107,7 +108,7 @@ class Ranking(SubspaceSolver):
             return float(one.const[0])
         progress, bound = SolverProgress.start(1, one.graph.n_variables, len(messages)), np.inf
         for _ in range(ROUNDS):
-            trws(one.graph, one.node, one.pool, FIRST, messages, ITERATIONS, 1e-7, False, progress)
+            trws(*pass_messages(one, messages, progress, ITERATIONS, 1e-7), NO_END)
             before, bound = bound, float(progress.bound[0] + one.const[0])
             tell(progress.labels, bound)
             if self.setup.clock.over:

@@ -14,8 +14,9 @@ from time import perf_counter
 
 import numpy as np
 
+from ssvm_backends.dual.driver import ANSWER_SHARE, SLICE, finish, paced
 from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.dual.sequential import SequentialPieces, trws
+from ssvm_backends.dual.sequential import pass_messages, trws
 from ssvm_backends.graphs.deadline import TimeUp
 from ssvm_backends.graphs.graph import Instance
 from ssvm_backends.graphs.reduce import condition
@@ -29,9 +30,6 @@ from ssvm_dsl.plugin_api import Clock
 
 #: Table entries that message passing looks at between two looks at the clock.
 RELAX_PART = 10_000_000
-
-#: Work of an iteration of message passing from which on the clock is looked at in between.
-LARGE = 2_000_000
 
 #: Table entries that propagation of the root looks at between two looks at the clock, and for each entry in all.
 ROOT_PART, ROOT_SWEEPS = 3_000_000, 200
@@ -258,14 +256,11 @@ class Subproblem:
 
     def _iterate(self, messages: F64, progress: SolverProgress, n: int) -> None:
         """Do so many more iterations of message passing; time may end those of a large instance."""
-        g, clock = self.instance.graph, self.setup.clock
-        if int((g.table_size * np.diff(g.slot_ptr)).sum()) < LARGE:
-            trws(g, self.instance.node, self.instance.pool, FIRST, messages, n, 1e-7, False, progress)
-            return
-        pieces = SequentialPieces(self.instance, 0, messages, progress, 1e-7, False)
-        for _ in pieces.run(int(progress.iterations[0]) + n):
-            if perf_counter() + pieces.reserve() >= clock.end:
-                pieces.finish()
+        clock = self.setup.clock
+        task, space = pass_messages(self.instance, messages, progress, n, 1e-7)
+        for finished in paced(task, lambda budget: trws(task, space, budget), SLICE, lambda: ANSWER_SHARE):
+            if finished >= clock.end:
+                finish(task)
                 return
 
     def improve(self, labels: I32) -> None:

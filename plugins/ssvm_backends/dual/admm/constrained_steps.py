@@ -28,15 +28,18 @@ from ssvm_backends.dual.admm.rows import RowFactors
 from ssvm_backends.dual.admm.steps import (
     SMALLEST,
     START,
+    AdmmSpace,
+    Look,
     PrimalSide,
+    PrimalSite,
     end_look,
     root_means,
     solve_factors,
     value_of,
 )
-from ssvm_backends.dual.kernels import PHASE, begin, dual_bound, n_messages, shift_of
+from ssvm_backends.dual.kernels import PHASE, Site, dual_bound, n_messages, shift_of
 from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
 
@@ -80,76 +83,106 @@ class RowState(NamedTuple):
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def constrained_ad3(
-    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, rows: RowFactors, known: RowState,
-    max_iterations: int, tol: float, until_met: bool, progress: SolverProgress, split: PrimalSide,
-) -> None:  # fmt: skip
-    """Solve the relaxation with rows, example by example; labellings are found elsewhere.
+class RowTask(NamedTuple):
+    """Relaxations with rows: what a call works on.
 
     Parameters
     ----------
-    graph, node, pool, ids, messages, max_iterations, tol, until_met, progress, split
-        As for :func:`~ssvm_backends.dual.admm.steps.ad3`; ``ids`` are consecutive.
+    instance : Instance
+    ids : ndarray of int64, shape (n,)
+        Consecutive examples.
+    messages : ndarray of float64
+        Packed over ``ids``: where to start, and afterwards the messages that give ``progress.bound``.
+    progress : SolverProgress
+        Continued in place.
     rows : RowFactors
         Of all examples of the graph.
     known : RowState
         Of all rows; continued in place.
+    moved : ndarray of float64, shape (S,)
+        Work space.
+    point : ndarray of float64, shape (E,)
+        Work space.
     """
-    g, best, s, k, x = borrow(graph), borrow(progress), borrow(split), borrow(rows), borrow(known)
-    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
-    chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
-    residuals, moved, point = np.empty(4), np.empty(len(node)), np.empty(len(k.column))
-    at = np.int64(0)  # a literal would compile all that takes it twice
-    state, factor = at, at
-    for i in range(len(ids)):
-        e = ids[i]
-        shift = shift_of(g, e, at)
-        if not best.done[i] and max_iterations > 0:
+
+    instance: Instance
+    ids: I64
+    messages: F64
+    progress: SolverProgress
+    rows: RowFactors
+    known: RowState
+    moved: F64
+    point: F64
+
+
+@njit(cache=True, nogil=True)
+def constrained_ad3(task: RowTask, split: PrimalSide, n_iterations: int, tol: float, until_met: bool) -> None:
+    """Solve the relaxation with rows, example by example; labellings are found elsewhere.
+
+    Parameters
+    ----------
+    task : RowTask
+        Continued in place.
+    split : PrimalSide
+        Continued in place.
+    n_iterations : int
+        More iterations for each example.
+    tol, until_met
+        As for :func:`~ssvm_backends.dual.admm.steps.ad3`.
+    """
+    t, s = borrow(task), borrow(split)
+    g, best, k, x = t.instance.graph, t.progress, t.rows, t.known
+    chol, work = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE)
+    space = AdmmSpace(s, np.empty(len(s.q)), chol, work, np.empty(4))
+    residuals = space.residuals
+    first = np.int64(0)  # a literal would compile all that takes it twice
+    state, factor = first, first
+    for i in range(len(t.ids)):
+        e = t.ids[i]
+        site = Site(g, t.instance.node, t.instance.pool, best.current, shift_of(g, e, first), e)
+        at = PrimalSite(site, i, int(state), int(factor), s)
+        if not best.done[i] and n_iterations > 0:
             if best.iterations[i] == 0:
-                begin(g, e, i, at, messages, best)
-                first_point(g, node, pool, k, e, i, state, s, x)
-                publish_rows(g, node, pool, k, e, i, at, messages, best, x, moved)
-            for j in range(max_iterations):
-                solve_factors(
-                    g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull, g.factor_ptr[e],
-                    g.factor_ptr[e + 1],
-                )  # fmt: skip
-                solve_rows(g, k, e, i, state, s, x, point)
+                for m in range(first, first + n_messages(g, e)):
+                    best.current[m] = t.messages[m]
+                first_point(at, k, x)
+                publish_rows(t, i, first)
+            for j in range(n_iterations):
+                solve_factors(at, space, g.factor_ptr[e], g.factor_ptr[e + 1])
+                solve_rows(at, k, x, t.point)
                 residuals[:] = 0.0
-                agree_on_states(g, node, k, best.current, shift, e, i, state, s, x, residuals, moved)
-                agree_on_auxiliary(k, len(node), e, i, s, x, residuals)
-                primal, dual = root_means(residuals)
+                agree_on_states(at, k, x, residuals, t.moved)
+                agree_on_auxiliary(k, len(t.instance.node), e, i, s, x, residuals)
                 best.iterations[i] += 1
-                if j + 1 == max_iterations or best.iterations[i] % PHASE == 0:
-                    size = publish_rows(g, node, pool, k, e, i, at, messages, best, x, moved)
-                    value = value_of(g, node, pool, shift, e, state, factor, s)
-                    size = max(size, x.spread[e])
+                if j + 1 == n_iterations or best.iterations[i] % PHASE == 0:
+                    size = max(publish_rows(t, i, first), x.spread[e])
                     # averages are not quite distributions, and are made ones in the end
-                    end_look(best, i, value, size, primal, dual, 4.0 * residuals[3], tol, until_met, s)
+                    primal, dual = root_means(residuals)
+                    found = Look(value_of(at), size, primal, dual, 4.0 * residuals[3])
+                    end_look(best, s, i, found, tol, until_met)
                     best.done[i] |= best.bound[i] == -np.inf
                 if best.done[i]:
                     break
-        at += n_messages(g, e)
+        first += n_messages(g, e)
         state += g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]
         factor += g.factor_ptr[e + 1] - g.factor_ptr[e]
 
 
 @njit(cache=True, nogil=True)
-def first_point(
-    g: Graph, node: F64, pool: F64, rows: RowFactors, example: int, i: int, state: int, s: PrimalSide, x: RowState
-) -> None:
+def first_point(at: PrimalSite, rows: RowFactors, x: RowState) -> None:
     """Start from uniform p, the middle of boxes, and the mean range of all terms as penalty.
 
     Parameters
     ----------
-    g, node, pool, example, i, state, s
-        As for :func:`~ssvm_backends.dual.admm.steps.first_split`.
+    at : PrimalSite
+        ``p`` and ``penalty`` of the example are written.
     rows : RowFactors
         Read only.
     x : RowState
         ``auxiliary``, ``lowest`` and ``spread`` of the example are written.
     """
+    g, node, pool, _, _, example = at.site
+    i, state, s = at.i, at.state, at.split
     origin = g.state_ptr[g.var_ptr[example]] - state
     total, least, size, n = 0.0, 0.0, 0.0, 0
     for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
@@ -177,21 +210,20 @@ def first_point(
 
 
 @njit(cache=True, nogil=True)
-def solve_rows(
-    g: Graph, rows: RowFactors, example: int, i: int, state: int, s: PrimalSide, x: RowState, point: F64
-) -> None:
+def solve_rows(at: PrimalSite, rows: RowFactors, x: RowState, point: F64) -> None:
     """Project ``p - message / penalty`` onto the rows of an example.
 
     Parameters
     ----------
-    g, example, i, state, s
-        As for :func:`~ssvm_backends.dual.admm.steps.solve_factors`; read only.
+    at : PrimalSite
+        Read only.
     rows : RowFactors
     x : RowState
         ``copy`` and ``level`` of these rows are written.
     point : ndarray of float64, shape (E,)
         Work space.
     """
+    g, example, i, state, s = at.site.graph, at.site.example, at.i, at.state, at.split
     inverse, origin, n_states = 1.0 / s.penalty[i], g.state_ptr[g.var_ptr[example]] - state, g.state_ptr[-1]
     for r in range(rows.ptr[example], rows.ptr[example + 1]):
         for j in range(rows.entry_ptr[r], rows.entry_ptr[r + 1]):
@@ -202,21 +234,14 @@ def solve_rows(
 
 
 @njit(cache=True, nogil=True)
-def agree_on_states(
-    g: Graph, node: F64, rows: RowFactors, messages: F64, shift: int, example: int, i: int, state: int, s: PrimalSide,
-    x: RowState, residuals: F64, moved: F64,
-) -> None:  # fmt: skip
+def agree_on_states(at: PrimalSite, rows: RowFactors, x: RowState, residuals: F64, moved: F64) -> None:
     """Project each variable onto distributions, average the copies of its states, and update their messages.
 
     Parameters
     ----------
-    g, shift, example, i, state, s
-        As for :func:`~ssvm_backends.dual.admm.steps.agree`.
-    node : ndarray of float64
-        Unary scores.
+    at : PrimalSite
+        Messages of tables, and ``p``, are changed in place.
     rows : RowFactors
-    messages : ndarray of float64
-        Of tables; changed in place.
     x : RowState
         ``message`` is changed in place.
     residuals : ndarray of float64, shape (4,)
@@ -224,6 +249,8 @@ def agree_on_states(
     moved : ndarray of float64, shape (S,)
         Work space.
     """
+    g, node, _, messages, shift, example = at.site
+    i, state, s = at.i, at.state, at.split
     origin, penalty = g.state_ptr[g.var_ptr[example]] - state, s.penalty[i]
     for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
         start, stop, first = g.touch_ptr[v], g.touch_ptr[v + 1], g.state_ptr[v]
@@ -262,8 +289,12 @@ def agree_on_auxiliary(
 
     Parameters
     ----------
-    rows, s, x, residuals, example, i
+    rows, x, residuals
         As for :func:`agree_on_states`; ``x.auxiliary`` and ``x.message`` are changed in place.
+    example, i : int
+        The example, and its place in ``s``.
+    s : PrimalSide
+        Read only.
     n_states : int
         Number of states of all examples, after which the auxiliary columns come.
     """
@@ -302,22 +333,21 @@ def note_copy(residuals: F64, distance: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def publish_rows(
-    g: Graph, node: F64, pool: F64, rows: RowFactors, example: int, i: int, at: int, messages: F64,
-    best: SolverProgress, x: RowState, moved: F64,
-) -> float:  # fmt: skip
+def publish_rows(task: RowTask, i: int, at: int) -> float:
     """Keep the current messages when their bound is the lowest so far; return the sum of the sizes of its terms.
 
     Parameters
     ----------
-    g, node, pool, example, i, at, messages, best
-        As for :func:`~ssvm_backends.dual.kernels.publish`.
-    rows : RowFactors
-    x : RowState
-        ``best`` is replaced by ``message`` when that is better.
-    moved : ndarray of float64, shape (S,)
-        Work space: unary scores plus messages of rows.
+    task : RowTask
+        The bound, the messages and ``known.best`` of the example are replaced when its bound is better; ``moved`` is
+        unary scores plus messages of rows.
+    i : int
+        Place of the example among ``task.ids``.
+    at : int
+        Where its messages start.
     """
+    g, node, pool, example = task.instance.graph, task.instance.node, task.instance.pool, task.ids[i]
+    rows, x, best, messages, moved = task.rows, task.known, task.progress, task.messages, task.moved
     added, longest = 0.0, 1
     for c in range(g.state_ptr[g.var_ptr[example]], g.state_ptr[g.var_ptr[example + 1]]):
         moved[c] = node[c]

@@ -14,6 +14,8 @@ step, so the method ends; it starts from the last set, which is mostly the right
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.graphs.graph import Graph
@@ -33,16 +35,12 @@ MAX_ACTIVE = 256
 DEPENDENT = 1e-8
 
 
-@njit(cache=True, nogil=True)
-def solve_factor(
-    g: Graph, pool: F64, f: int, inverse: float, pull: F64, shift: int, active: I64, weight: F64, count: int, q: F64,
-    chol: F64, work: F64,
-) -> int:  # fmt: skip
-    """Solve the subproblem of factor f in place; return the number of joint states in its set.
+class FactorTask(NamedTuple):
+    """The subproblem of one factor, its solution so far, and work space.
 
     Parameters
     ----------
-    g : Graph
+    graph : Graph
         Structure; read only.
     pool : ndarray of float64
         Tables; ``-inf`` is forbidden.
@@ -54,15 +52,45 @@ def solve_factor(
         For each state of each slot, ``p - inverse * message``, at ``message_ptr + shift``.
     shift : int
         What to add to ``message_ptr`` for this example.
+    first : int
+        Where the factor's joint states start in ``active``: the place of its first message.
     active, weight : ndarray
-        Joint states and their weights, from ``message_ptr`` of the factor's first slot ``+ shift``.
-    count : int
-        How many there are (0 to start from the best joint state).
+        Joint states in the set, and their weights.
     q : ndarray of float64
-        The marginals are written here, at ``message_ptr + shift``.
-    chol, work : ndarray of float64
-        Work space: ``MAX_ACTIVE`` squared, and three times ``MAX_ACTIVE``.
+        The marginals, at ``message_ptr + shift``.
+    chol : ndarray of float64, shape (MAX_ACTIVE ** 2,)
+        Work space: a lower Cholesky factor, rows ``MAX_ACTIVE`` apart.
+    work : ndarray of float64, shape (3 * MAX_ACTIVE,)
+        Work space.
     """
+
+    graph: Graph
+    pool: F64
+    f: int
+    inverse: float
+    pull: F64
+    shift: int
+    first: int
+    active: I64
+    weight: F64
+    q: F64
+    chol: F64
+    work: F64
+
+
+@njit(cache=True, nogil=True)
+def solve_factor(task: FactorTask, count: int) -> int:
+    """Solve the subproblem of a factor in place; return the number of joint states in its set.
+
+    Parameters
+    ----------
+    task : FactorTask
+        ``active``, ``weight`` and ``q`` are written.
+    count : int
+        How many joint states there are (0 to start from the best joint state).
+    """
+    g, f, shift, q, work = task.graph, task.f, task.shift, task.q, task.work
+    active, weight = task.active, task.weight
     lo, hi = g.slot_ptr[f], g.slot_ptr[f + 1]
     first, stop = g.message_ptr[lo] + shift, g.message_ptr[hi] + shift
     most = MAX_STEPS if count else FIRST_STEPS
@@ -70,10 +98,10 @@ def solve_factor(
     if count == 0:
         for m in range(first, stop):
             q[m] = 0.0
-        active[first], _ = best_joint(g, pool, f, inverse, pull, q, shift)
+        active[first], _ = best_joint(task)
         weight[first], count = 1.0, 1
     for _ in range(most):
-        level = optimum_on(g, pool, f, inverse, pull, shift, active, first, count, chol, work)
+        level = optimum_on(task, count)
         if count == 1:
             work[0] = 1.0  # whatever rounding made of it
         step, leaving = 1.0, -1  # as far towards the optimum on the set as weights stay positive
@@ -87,8 +115,8 @@ def solve_factor(
         if leaving >= 0:
             count = remove(active, weight, first, count, leaving)
             continue
-        marginals_of(g, f, shift, active, weight, first, count, q)
-        joint, value = best_joint(g, pool, f, inverse, pull, q, shift)
+        marginals_of(task, count)
+        joint, value = best_joint(task)
         # at the optimum on the set, each of its joint states has reduced score level: a larger one would raise the
         # objective, and one of the set is found again by rounding only
         known = value <= level + 1e-10 * (1.0 + abs(level))
@@ -96,8 +124,8 @@ def solve_factor(
             known |= active[first + i] == joint
         if known:
             return count
-        count = enter(g, f, joint, active, weight, first, count, limit, chol, work)
-    marginals_of(g, f, shift, active, weight, first, count, q)
+        count = enter(task, joint, count, limit)
+    marginals_of(task, count)
     return count
 
 
@@ -120,28 +148,22 @@ def shared_states(g: Graph, f: int, one: int, other: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def optimum_on(
-    g: Graph, pool: F64, f: int, inverse: float, pull: F64, shift: int, active: I64, first: int, count: int,
-    chol: F64, work: F64,
-) -> float:  # fmt: skip
+def optimum_on(task: FactorTask, count: int) -> float:
     """Write the weights that are best on a set, negative ones allowed, to ``work``; return the multiplier of their sum.
 
     Solves ``gram @ weight + level = score`` with ``sum weight = 1``, where gram counts the states that two joint states
-    share and ``score = inverse * table + sum_k pull``; leaves the Cholesky factor of gram in ``chol``.
+    share and ``score = inverse * table + sum_k pull``; leaves the Cholesky factor of gram in ``chol``, the weights in
+    ``work`` from 0, and solutions for a right-hand side of ones from ``MAX_ACTIVE``.
 
     Parameters
     ----------
-    g, pool, f, inverse, pull, shift
-        As for :func:`solve_factor`.
-    active : ndarray of int64
-        The set: ``count`` joint states from ``first`` on; read only.
-    first, count : int
-        See ``active``; at most ``MAX_ACTIVE``.
-    chol : ndarray of float64, shape (MAX_ACTIVE ** 2,)
-        Written: the lower Cholesky factor, rows ``MAX_ACTIVE`` apart.
-    work : ndarray of float64, shape (3 * MAX_ACTIVE,)
-        Written: the weights from 0, and solutions for a right-hand side of ones from ``MAX_ACTIVE``.
+    task : FactorTask
+        The set is read only.
+    count : int
+        How many joint states it has, at most ``MAX_ACTIVE``.
     """
+    g, pool, f, inverse, pull, shift = task.graph, task.pool, task.f, task.inverse, task.pull, task.shift
+    first, active, chol, work = task.first, task.active, task.chol, task.work
     n = count
     for i in range(n):
         joint = active[first + i]
@@ -181,9 +203,7 @@ def back_substitute(chol: F64, work: F64, start: int, n: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def enter(
-    g: Graph, f: int, joint: int, active: I64, weight: F64, first: int, count: int, limit: int, chol: F64, work: F64
-) -> int:
+def enter(task: FactorTask, joint: int, count: int, limit: int) -> int:
     """Let a joint state enter a set, in exchange for another one where it depends on the set; return the new count.
 
     Its marginals depend on those of the set when the pivot that it would add to the Cholesky factor vanishes.  Then
@@ -192,21 +212,17 @@ def enter(
 
     Parameters
     ----------
-    g, f
-        As for :func:`solve_factor`.
+    task : FactorTask
+        The set is changed in place; ``chol`` is as :func:`optimum_on` left it.
     joint : int
         The joint state, which is not in the set.
-    active, weight : ndarray
-        The set, ``count`` entries from ``first`` on; changed in place.
-    first, count : int
-        See ``active``.
+    count : int
+        How many joint states the set has.
     limit : int
         Most joint states that a set may have.
-    chol : ndarray of float64
-        The Cholesky factor that :func:`optimum_on` left; read only.
-    work : ndarray of float64
-        The last third of it is work space.
     """
+    g, f, first, active, weight = task.graph, task.f, task.first, task.active, task.weight
+    chol, work = task.chol, task.work
     at, pivot = 2 * MAX_ACTIVE, float(g.slot_ptr[f + 1] - g.slot_ptr[f])
     for i in range(count):
         x = shared_states(g, f, joint, active[first + i])
@@ -238,24 +254,10 @@ def enter(
 
 
 @njit(cache=True, nogil=True)
-def marginals_of(g: Graph, f: int, shift: int, active: I64, weight: F64, first: int, count: int, q: F64) -> None:
-    """Write the marginals of a distribution over joint states, ``q_k(s) = sum_{c: c_k = s} weight_c``.
-
-    Parameters
-    ----------
-    g : Graph
-        Structure; read only.
-    f : int
-        The factor.
-    shift : int
-        What to add to ``message_ptr`` for this example.
-    active, weight : ndarray
-        Joint states and their weights, ``count`` entries from ``first`` on; read only.
-    first, count : int
-        See ``active``; ``first`` is the place of the factor's first message as well.
-    q : ndarray of float64
-        Written at ``message_ptr + shift``.
-    """
+def marginals_of(task: FactorTask, count: int) -> None:
+    """Write the marginals of a distribution over joint states, ``q_k(s) = sum_{c: c_k = s} weight_c``."""
+    g, f, shift, first, q = task.graph, task.f, task.shift, task.first, task.q
+    active, weight = task.active, task.weight
     for m in range(first, g.message_ptr[g.slot_ptr[f + 1]] + shift):
         q[m] = 0.0
     for i in range(count):
@@ -265,16 +267,11 @@ def marginals_of(g: Graph, f: int, shift: int, active: I64, weight: F64, first: 
 
 
 @njit(cache=True, nogil=True)
-def best_joint(g: Graph, pool: F64, f: int, inverse: float, pull: F64, q: F64, shift: int) -> tuple[int, float]:
-    """Return the joint state of largest ``inverse * table[c] + sum_k (pull - q)[k, c_k]``, and that value.
-
-    Parameters
-    ----------
-    g, pool, f, inverse, pull, shift
-        As for :func:`solve_factor`.
-    q : ndarray of float64
-        Marginals, at ``message_ptr + shift``; read only.
-    """
+def best_joint(task: FactorTask) -> tuple[int, float]:
+    """Return the joint state of largest ``inverse * table[c] + sum_k (pull - q)[k, c_k]``, and that value."""
+    g, pool, f, inverse, pull, q, shift = (
+        task.graph, task.pool, task.f, task.inverse, task.pull, task.q, task.shift
+    )  # fmt: skip
     lo, last = g.slot_ptr[f], g.slot_ptr[f + 1] - 1
     at, size, n_last = g.table_ptr[f], g.table_size[f], g.card[g.scope[last]]
     tail, best, found = g.message_ptr[last] + shift, -np.inf, 0

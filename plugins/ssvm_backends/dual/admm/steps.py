@@ -20,12 +20,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssvm_backends.dual.admm.factor import MAX_ACTIVE, solve_factor
-from ssvm_backends.dual.answers.decode import offer, polish
-from ssvm_backends.dual.kernels import CLOSED, PHASE, begin, extent, n_messages, publish, shift_of
-from ssvm_backends.dual.pieces import Pieces, Steps
+from ssvm_backends.dual.admm.factor import MAX_ACTIVE, FactorTask, solve_factor
+from ssvm_backends.dual.driver import (
+    FIFTH,
+    FOURTH,
+    NEXT,
+    OFFER,
+    POLISH,
+    PREPARE,
+    SECOND,
+    SIXTH,
+    SWEEP,
+    THIRD,
+    MessageTask,
+    decode_next,
+    drive,
+    look,
+    site_of,
+    slice_above,
+    slice_of_factors,
+)
+from ssvm_backends.dual.kernels import CLOSED, PHASE, Site
 from ssvm_backends.dual.progress import SolverProgress
-from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
 
@@ -35,7 +51,7 @@ UNBALANCED = 5.0
 #: First penalty, in units of the mean range of the tables.
 START = 0.25
 
-#: Work of scoring and packing a fractional solution, as :data:`~ssvm_backends.dual.pieces.ANSWER_SHARE` (measured).
+#: Work of scoring and packing a fractional solution, as :data:`~ssvm_backends.dual.driver.ANSWER_SHARE` (measured).
 FRACTIONAL_SHARE = 4.0
 
 #: Tables of a smaller range count as equal: one over the penalty is to be a number.
@@ -83,87 +99,136 @@ class PrimalSide(NamedTuple):
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def ad3(
-    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, until_met: bool,
-    progress: SolverProgress, split: PrimalSide,
-) -> None:  # fmt: skip
-    """Solve the relaxation, example by example.
+class PrimalSite(NamedTuple):
+    """One example, its messages, and where its primal side is.
 
     Parameters
     ----------
-    graph, node, pool, ids, messages
-        As for :func:`~ssvm_backends.dual.descent.block_descent.descend`.
-    max_iterations : int
-        Iterations for each example in this call.
-    tol : float
-        An example is done when bound and value of the fractional solution differ by less than ``tol`` times their
-        size, and marginals of factors and variables by less than ``tol`` (root mean square).
-    until_met : bool
-        Stop as well when the bound meets the score of a labelling; otherwise the fractional solution is the answer, and
-        none of its marginals may differ by more than ``AGREEMENT``.
-    progress, split
-        Continued in place.  Examples that are done are left alone.
+    site : Site
+    i : int
+        The example's place among those of ``split``.
+    state, factor : int
+        Where its states start in ``split.p``, and its factors in ``split.n_active``.
+    split : PrimalSide
     """
-    g, best, s = borrow(graph), borrow(progress), borrow(split)
-    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
-    longest, _, _, _ = extent(g, ids)
-    labels = np.zeros(longest, np.int32)
-    chol, work, pull = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE), np.empty(len(s.q))
-    residuals = np.empty(4)
-    at = np.int64(0)  # a literal would compile all that takes it twice
-    place, state, factor = at, at, at
-    for i in range(len(ids)):
-        e = ids[i]
-        shift, best_decoded = shift_of(g, e, at), -np.inf
-        if not best.done[i] and max_iterations > 0:
-            if best.iterations[i] == 0:
-                begin(g, e, i, at, messages, best)
-                publish(g, node, pool, e, i, at, messages, best)
-                first_split(g, node, pool, best.current, shift, e, i, state, s)
-            for j in range(max_iterations):
-                f_lo, f_hi, v_lo, v_hi = g.factor_ptr[e], g.factor_ptr[e + 1], g.var_ptr[e], g.var_ptr[e + 1]
-                solve_factors(g, pool, best.current, shift, e, i, state, factor, s, chol, work, pull, f_lo, f_hi)
-                residuals[:] = 0.0
-                agree(g, best.current, shift, e, i, state, s, residuals, v_lo, v_hi)
-                primal, dual = root_means(residuals)
-                best.iterations[i] += 1
-                if j + 1 == max_iterations or best.iterations[i] % PHASE == 0:
-                    argmax_p(g, e, state, s, labels)
-                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
-                    size = publish(g, node, pool, e, i, at, messages, best)
-                    value = value_of(g, node, pool, shift, e, state, factor, s)
-                    end_look(best, i, value, size, primal, dual, residuals[3], tol, until_met, s)
-                if best.done[i]:
-                    break
-            polish(g, node, pool, e, i, best, place)
-        at += n_messages(g, e)
-        place += g.var_ptr[e + 1] - g.var_ptr[e]
-        state += g.state_ptr[g.var_ptr[e + 1]] - g.state_ptr[g.var_ptr[e]]
-        factor += g.factor_ptr[e + 1] - g.factor_ptr[e]
+
+    site: Site
+    i: int
+    state: int
+    factor: int
+    split: PrimalSide
+
+
+class AdmmSpace(NamedTuple):
+    """The primal side of some examples, and work space.
+
+    Parameters
+    ----------
+    split : PrimalSide
+    pull : ndarray of float64, laid out as the messages
+        ``p - message / penalty``.
+    chol, work : ndarray of float64
+        See :class:`~ssvm_backends.dual.admm.factor.FactorTask`.
+    residuals : ndarray of float64, shape (4,)
+        Squares of q - p, squares of the changes of p, and the number of both; the largest abs(q - p).
+    """
+
+    split: PrimalSide
+    pull: F64
+    chol: F64
+    work: F64
+    residuals: F64
+
+    @classmethod
+    def start(cls, split: PrimalSide) -> AdmmSpace:
+        """Return work space for a primal side."""
+        chol, work = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE)
+        return cls(split, np.empty(len(split.q)), chol, work, np.empty(4))
 
 
 @njit(cache=True, nogil=True)
-def first_split(
-    g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int, i: int, state: int, s: PrimalSide
-) -> None:
+def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> bool:
+    """Solve relaxations until all is done (True) or the budget is spent (False).
+
+    Parameters
+    ----------
+    task : MessageTask
+        An example is done when bound and value of the fractional solution differ by less than ``tol`` times their
+        size, and marginals of factors and variables by less than ``tol`` (root mean square).
+    space : AdmmSpace
+        Continued in place.
+    until_met : bool
+        Stop as well when the bound meets the score of a labelling; otherwise the fractional solution is the answer, and
+        none of its marginals may differ by more than ``AGREEMENT``.
+    budget : float
+        About how much work to do, in table entries.
+    """
+    t, space, d = borrow(task), borrow(space), task.state[0]
+    g, best, d.left = t.instance.graph, t.progress, budget
+    while drive(t):
+        e, i = t.ids[d.example], d.example
+        at = PrimalSite(site_of(t), i, d.node, d.factor, space.split)
+        if d.stage == PREPARE:
+            d.stage = NEXT
+            if best.iterations[i] == 0:
+                look(t, FOURTH)
+        elif d.stage == FOURTH:
+            first_split(at)
+            d.stage, d.fresh = NEXT, 0
+            if t.anytime:  # the first iteration takes longest
+                decode_next(t, NEXT)
+        elif d.stage == SWEEP:
+            d.item, d.stage = g.factor_ptr[e], SECOND
+        elif d.stage == SECOND:
+            end = slice_of_factors(t, d.item, g.factor_ptr[e + 1])
+            solve_factors(at, space, d.item, end)
+            d.item = end
+            if end == g.factor_ptr[e + 1]:
+                space.residuals[:] = 0.0
+                d.item, d.stage = g.var_ptr[e], THIRD
+        elif d.stage == THIRD:
+            end = slice_above(t, d.item, g.var_ptr[e + 1])
+            agree(at, space.residuals, d.item, end)
+            d.item = end
+            if end == g.var_ptr[e + 1]:
+                best.iterations[i] += 1
+                d.stage = NEXT
+                if is_looked_at(t):
+                    argmax_p(at, t.labels)
+                    d.stage, d.after_labels = OFFER, FIFTH
+        elif d.stage == FIFTH:
+            look(t, SIXTH)
+        else:
+            primal, dual = root_means(space.residuals)
+            found = Look(value_of(at), d.size, primal, dual, space.residuals[3])
+            end_look(best, space.split, i, found, t.tol, until_met)
+            d.stage = NEXT
+            if t.anytime and best.iterations[i] % PHASE == 0:
+                d.stage, d.after_search = POLISH, NEXT
+    return d.example == len(t.ids)
+
+
+@njit(cache=True, nogil=True)
+def is_looked_at(t: MessageTask) -> bool:
+    """Whether labels and bound are looked at after an iteration: after a phase, on large examples every few."""
+    d, n, every = t.state[0], t.progress.iterations[t.state[0].example], PHASE
+    if t.anytime:
+        every = int(min(max(LOOK / (t.price * d.work), 1.0), PHASE))
+    return bool(n == t.most or n % every == 0 or n % PHASE == 0)
+
+
+@njit(cache=True, nogil=True)
+def first_split(at: PrimalSite) -> None:
     """Spread unary scores over the factors, start from uniform p, and take the mean range of tables as penalty.
 
     Parameters
     ----------
-    g, node, pool, shift
-        As for :func:`~ssvm_backends.dual.kernels.bound_terms`.
-    messages : ndarray of float64
-        Packed messages, changed in place so that ``node[v] + sum of v's messages = 0``.
-    example : int
-        The example, as the graph numbers it.
-    i : int
-        Its place among the examples of ``s``.
-    state : int
-        Where its states start in ``s.p``.
-    s : Split
-        ``p`` and ``penalty`` of the example are written.
+    at : PrimalSite
+        Messages are changed so that ``node[v] + sum of v's messages = 0``; ``p`` and ``penalty`` of the example are
+        written.
     """
+    g, node, pool, messages, shift, example = at.site
+    i, state, s = at.i, at.state, at.split
     origin = g.state_ptr[g.var_ptr[example]] - state
     for v in range(g.var_ptr[example], g.var_ptr[example + 1]):
         lo, hi = g.touch_ptr[v], g.touch_ptr[v + 1]
@@ -192,73 +257,51 @@ def first_split(
 
 
 @njit(cache=True, nogil=True)
-def solve_factors(
-    g: Graph, pool: F64, messages: F64, shift: int, example: int, i: int, state: int, factor: int, s: PrimalSide,
-    chol: F64, work: F64, pull: F64, lo: int, hi: int,
-) -> None:  # fmt: skip
+def solve_factors(at: PrimalSite, space: AdmmSpace, lo: int, hi: int) -> None:
     """Solve the subproblems of the factors ``lo`` to ``hi`` of an example.
 
     Each is the quadratic program of the module divided by the penalty, with ``pull = p - message / penalty``.
 
     Parameters
     ----------
-    g, pool, shift, example, i, state
-        As for :func:`first_split`.
-    messages : ndarray of float64
-        Packed messages; read only.
-    factor : int
-        Where the example's factors start in ``s.n_active``.
-    s : Split
+    at : PrimalSite
         ``q``, ``active``, ``weight`` and ``n_active`` of these factors are updated.
-    chol, work : ndarray of float64
-        Work space, see :func:`~ssvm_backends.dual.admm.factor.solve_factor`.
-    pull : ndarray of float64, laid out as the messages
-        Work space.
+    space : AdmmSpace
     lo, hi : int
         First factor, and the one after the last.
     """
+    g, _, pool, messages, shift, example = at.site
+    i, s, pull = at.i, at.split, space.pull
     inverse = 1.0 / s.penalty[i]
-    origin, first = g.state_ptr[g.var_ptr[example]] - state, g.factor_ptr[example]
+    origin, first = g.state_ptr[g.var_ptr[example]] - at.state, g.factor_ptr[example]
     for f in range(lo, hi):
         for k in range(g.slot_ptr[f], g.slot_ptr[f + 1]):
             p_at, m_at = g.state_ptr[g.scope[k]] - origin, g.message_ptr[k] + shift
             for x in range(g.card[g.scope[k]]):
                 pull[m_at + x] = s.p[p_at + x] - inverse * messages[m_at + x]
-        j = factor + f - first
-        s.n_active[j] = solve_factor(
-            g, pool, f, inverse, pull, shift, s.active, s.weight, s.n_active[j], s.q, chol, work
-        )
+        j = at.factor + f - first
+        one = FactorTask(
+            g, pool, f, inverse, pull, shift, g.message_ptr[g.slot_ptr[f]] + shift, s.active, s.weight, s.q, space.chol,
+            space.work,
+        )  # fmt: skip
+        s.n_active[j] = solve_factor(one, s.n_active[j])
 
 
 @njit(cache=True, nogil=True)
-def agree(
-    g: Graph,
-    messages: F64,
-    shift: int,
-    example: int,
-    i: int,
-    state: int,
-    s: PrimalSide,
-    residuals: F64,
-    lo: int,
-    hi: int,
-) -> None:
+def agree(at: PrimalSite, residuals: F64, lo: int, hi: int) -> None:
     """Average the marginals of the variables ``lo`` to ``hi`` and update their messages.
 
     Parameters
     ----------
-    g, shift, example, i, state
-        As for :func:`first_split`.
-    messages : ndarray of float64
-        Packed messages: ``penalty (q - p)`` is added in place, with the new p.
-    s : Split
-        ``p`` of these variables is updated.
+    at : PrimalSite
+        To the messages ``penalty (q - p)`` is added in place, with the new p; ``p`` of these variables is updated.
     residuals : ndarray of float64, shape (4,)
-        Squares of q - p, squares of the changes of p, and the number of both are added; the last is the largest
-        abs(q - p) so far.
+        Added to, see :class:`AdmmSpace`.
     lo, hi : int
         First variable, and the one after the last.
     """
+    g, _, _, messages, shift, example = at.site
+    i, state, s = at.i, at.state, at.split
     origin = g.state_ptr[g.var_ptr[example]] - state
     for v in range(lo, hi):
         start, stop = g.touch_ptr[v], g.touch_ptr[v + 1]
@@ -286,27 +329,11 @@ def root_means(residuals: F64) -> tuple[float, float]:
     return np.sqrt(residuals[0] / n), np.sqrt(residuals[1] / n)
 
 
-@njit(cache=True, nogil=True)
-def end_look(
-    best: SolverProgress,
-    i: int,
-    value: float,
-    size: float,
-    primal: float,
-    dual: float,
-    worst: float,
-    tol: float,
-    until_met: bool,
-    s: PrimalSide,
-) -> None:
-    """Decide whether an example is done, whose bound is published and whose fractional solution has this value.
+class Look(NamedTuple):
+    """What is seen of an example whose bound is published.
 
     Parameters
     ----------
-    best : Progress
-        ``done`` is set.
-    i : int
-        Place of the example in ``best`` and ``s``.
     value : float
         Score of the fractional solution, see :func:`value_of`.
     size : float
@@ -315,11 +342,32 @@ def end_look(
         Root mean squares of q - p and of the change of p.
     worst : float
         The largest abs(q - p).
+    """
+
+    value: float
+    size: float
+    primal: float
+    dual: float
+    worst: float
+
+
+@njit(cache=True, nogil=True)
+def end_look(best: SolverProgress, s: PrimalSide, i: int, found: Look, tol: float, until_met: bool) -> None:
+    """Decide whether an example is done, and adapt its penalty (see :func:`balance`).
+
+    Parameters
+    ----------
+    best : SolverProgress
+        ``done`` is set.
+    s : PrimalSide
+        ``penalty`` is adapted.
+    i : int
+        Place of the example in both.
+    found : Look
     tol, until_met
         As for :func:`ad3`.
-    s : Split
-        ``penalty`` is adapted, see :func:`balance`.
     """
+    value, size, primal, dual, worst = found
     best.done[i] = abs(best.bound[i] - value) <= tol * size and max(primal, dual) <= tol
     best.done[i] &= until_met or worst <= AGREEMENT
     if until_met and best.score[i] > -np.inf:
@@ -340,8 +388,9 @@ def balance(s: PrimalSide, i: int, iterations: int, primal: float, dual: float) 
 
 
 @njit(cache=True, nogil=True)
-def argmax_p(g: Graph, example: int, state: int, s: PrimalSide, labels: I32) -> None:
+def argmax_p(at: PrimalSite, labels: I32) -> None:
     """Write the most probable state of each variable."""
+    g, example, state, s = at.site.graph, at.site.example, at.state, at.split
     first = g.var_ptr[example]
     origin = g.state_ptr[first] - state
     for v in range(first, g.var_ptr[example + 1]):
@@ -353,84 +402,15 @@ def argmax_p(g: Graph, example: int, state: int, s: PrimalSide, labels: I32) -> 
 
 
 @njit(cache=True, nogil=True)
-def value_of(g: Graph, node: F64, pool: F64, shift: int, example: int, state: int, factor: int, s: PrimalSide) -> float:
-    """Return the score of the fractional solution, ``node . p + sum_f table . weight``.
-
-    Parameters
-    ----------
-    g, node, pool, shift, example, state, factor
-        As for :func:`first_split` and :func:`solve_factors`.
-    s : Split
-        Read only.
-    """
+def value_of(at: PrimalSite) -> float:
+    """Return the score of the fractional solution, ``node . p + sum_f table . weight``."""
+    g, node, pool, _, shift, example = at.site
+    state, factor, s = at.state, at.factor, at.split
     origin, total = g.state_ptr[g.var_ptr[example]] - state, 0.0
     for x in range(g.state_ptr[g.var_ptr[example]], g.state_ptr[g.var_ptr[example + 1]]):
         total += node[x] * s.p[x - origin]
     for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
-        at = g.message_ptr[g.slot_ptr[f]] + shift
+        first = g.message_ptr[g.slot_ptr[f]] + shift
         for j in range(s.n_active[factor + f - g.factor_ptr[example]]):
-            total += pool[g.table_ptr[f] + s.active[at + j]] * s.weight[at + j]
+            total += pool[g.table_ptr[f] + s.active[first + j]] * s.weight[first + j]
     return total
-
-
-class DirectionsPieces(Pieces):
-    """The same on one large example, piece by piece; labels and bound are looked at every few iterations.
-
-    Parameters
-    ----------
-    instance, example, messages, progress, tol
-        See :class:`~ssvm_backends.dual.pieces.Pieces`.
-    until_met, split
-        See :func:`ad3`.
-    price : float
-        How much longer a subproblem takes than a message.
-    """
-
-    def __init__(
-        self, instance: Instance, example: int, messages: F64, progress: SolverProgress, tol: float, until_met: bool,
-        split: PrimalSide, price: float,
-    ) -> None:  # fmt: skip
-        super().__init__(instance, example, messages, progress, tol, price)
-        self.until_met, self.split = until_met, split
-        self.every = int(min(max(LOOK / (price * self.work), 1.0), PHASE))
-        self.chol, self.workspace = np.empty(MAX_ACTIVE * MAX_ACTIVE), np.empty(3 * MAX_ACTIVE)
-        self.pull, self.residuals = np.empty(len(split.q)), np.empty(4)
-
-    def start(self) -> Steps:
-        """Find a first bound and labelling, for the first iteration takes longest."""
-        begin(self.g, self.example, 0, 0, self.messages, self.best)
-        yield from self.publish()
-        first_split(self.g, self.node, self.pool, self.best.current, self.shift, self.example, 0, 0, self.split)
-        yield from self.decode()
-        yield from self.offer()
-
-    def reserve(self) -> float:
-        """Return about how many seconds it takes to finish, with the fractional solution where that is asked for."""
-        share = 0.0 if self.until_met or self.best.iterations[0] == 0 else FRACTIONAL_SHARE
-        return super().reserve() + self.seconds / self.units * share * self.work
-
-    def iteration(self, most: int) -> Steps:
-        """Solve the subproblems of all factors and let them agree."""
-        g, e, split = self.g, self.example, self.split
-        for lo, hi, _ in self.factors:
-            solve_factors(
-                g, self.pool, self.best.current, self.shift, e, 0, 0, 0, split, self.chol, self.workspace, self.pull,
-                lo, hi,
-            )  # fmt: skip
-            yield 0.0
-        self.residuals[:] = 0.0
-        for lo, hi, _ in self.variables:
-            agree(g, self.best.current, self.shift, e, 0, 0, split, self.residuals, lo, hi)
-            yield 0.0
-        self.best.iterations[0] += 1
-        n = int(self.best.iterations[0])
-        if n == most or n % self.every == 0 or n % PHASE == 0:
-            argmax_p(g, e, 0, split, self.labels)
-            yield from self.offer()
-            size = yield from self.publish()
-            value = value_of(g, self.node, self.pool, self.shift, e, 0, 0, split)
-            primal, dual = root_means(self.residuals)
-            worst = float(self.residuals[3])
-            end_look(self.best, 0, value, size, primal, dual, worst, self.tol, self.until_met, split)
-        if n % PHASE == 0:
-            yield from self.polish()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ssvm_backends.dual.answers.decode import score_states
-from ssvm_backends.dual.kernels import shift_of
+from ssvm_backends.dual.kernels import Site, shift_of
 from ssvm_backends.graphs.graph import Graph
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import borrow, njit
@@ -54,30 +54,30 @@ def best_choices(
         v_end = v_at + g.var_ptr[example + 1] - g.var_ptr[example]
         f_end = f_at + g.factor_ptr[example + 1] - g.factor_ptr[example]
         shift = shift_of(g, example, ptr[i])
-        choose(g, node, pool, messages, shift, example, states[v_at:v_end], configs[f_at:f_end])
+        site = Site(g, node, pool, messages, shift, example)
+        choose(site, states[v_at:v_end], configs[f_at:f_end])
         v_at, f_at = v_end, f_end
 
 
 @njit(cache=True, nogil=True)
-def choose(g: Graph, node: F64, pool: F64, messages: F64, shift: int, example: int, states: I32, configs: I32) -> float:
+def choose(site: Site, states: I32, configs: I32) -> float:
     """Write the best states and joint states of an example; return the sum of their scores: the dual bound.
 
     Parameters
     ----------
-    g, node, pool, messages, shift
-        As for :func:`~ssvm_backends.dual.kernels.bound_terms`.
-    example : int
-        The example.
+    site : Site
+        Read only.
     states : ndarray of int32, shape (variables of the example,)
         Written: of equally good states the one that agrees best with earlier variables.
     configs : ndarray of int32, shape (factors of the example,)
         Written: places in the factors' tables, that of ``states`` where it is as good.
     """
+    g, node, pool, messages, shift, example = site
     total, first = 0.0, g.var_ptr[example]
     for v in range(first, g.var_ptr[example + 1]):
         choice, best, tied = best_state(g, node, messages, shift, v)
         if tied:
-            choice = agreeing_state(g, node, pool, messages, shift, v, best, first, states)
+            choice = agreeing_state(site, v, best, states)
         states[v - first] = choice
         total += best
     for f in range(g.factor_ptr[example], g.factor_ptr[example + 1]):
@@ -107,26 +107,23 @@ def best_state(g: Graph, node: F64, messages: F64, shift: int, v: int) -> tuple[
 
 
 @njit(cache=True, nogil=True)
-def agreeing_state(
-    g: Graph, node: F64, pool: F64, messages: F64, shift: int, v: int, best: float, first: int, states: I32
-) -> int:
+def agreeing_state(site: Site, v: int, best: float, states: I32) -> int:
     """Return the state that is worth most given those of earlier variables, of all that are as good as the best.
 
     Parameters
     ----------
-    g, node, pool, messages, shift
-        As for :func:`~ssvm_backends.dual.kernels.bound_terms`.
+    site : Site
+        Read only.
     v : int
         The variable.
     best : float
         The score of its best states.
-    first : int
-        The example's first variable.
     states : ndarray of int32
-        The states of earlier variables, from 0 for ``first``; read only.
+        The states of earlier variables, from 0 for the example's first one; read only.
     """
+    g, node, _, messages, shift, _ = site
     worth = np.empty(g.card[v])
-    score_states(g, node, pool, messages, shift, v, states, first, worth)
+    score_states(site, v, states, worth)
     choice, most = 0, -np.inf
     for s in range(g.card[v]):
         close = TIE * state_size(g, node, messages, shift, v, s)

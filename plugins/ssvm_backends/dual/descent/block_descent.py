@@ -27,28 +27,26 @@ other than the minimum of the smoothed bound.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ssvm_backends.dual.answers.decode import decode, offer, polish
 from ssvm_backends.dual.collect import collect
-from ssvm_backends.dual.kernels import (
-    COLUMN,
-    LARGE,
-    MAX_ARITY,
-    NO_NAN,
-    PHASE,
-    ROW,
-    VISIT,
-    begin,
-    end_iteration,
-    extent,
-    fill_visits,
-    n_messages,
-    publish,
-    shift_of,
-)  # fmt: skip
-from ssvm_backends.dual.pieces import Pieces, Steps
-from ssvm_backends.dual.progress import SolverProgress
+from ssvm_backends.dual.driver import (
+    END,
+    NEXT,
+    PREPARE,
+    SECOND,
+    SWEEP,
+    MessageTask,
+    decode_next,
+    drive,
+    looks_after,
+    site_of,
+    slice_above,
+    slice_of_factors,
+)
+from ssvm_backends.dual.kernels import COLUMN, LARGE, MAX_ARITY, NO_NAN, ROW, VISIT, Site, extent
 from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
@@ -59,83 +57,11 @@ EDGE, STAR, CLIQUE, HANDSHAKE = 0, 1, 2, 3
 UPDATES = {"edge": EDGE, "star": STAR, "clique": CLIQUE, "handshake": HANDSHAKE}
 
 
-@njit(cache=True, nogil=True)
-def descend(
-    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, update: int,
-    temperature: float, progress: SolverProgress,
-) -> None:  # fmt: skip
-    """Lower the bound and look for labellings, example by example.
+class DescentRule(NamedTuple):
+    """Which messages an update changes, and its work space.
 
     Parameters
     ----------
-    graph : Graph
-    node, pool : ndarray of float64
-        Unary scores (finite) and tables (every state has a finite joint state in each factor).
-    ids : ndarray of int64, shape (n,)
-    messages : ndarray of float64
-        Packed over ``ids``: where to start, and afterwards the messages that give ``progress.bound``.
-    max_iterations : int
-        Iterations (updates of all messages) for each example in this call.
-    tol : float
-        Smallest fall of the bound in ten iterations, relative to the sizes of its terms, to go on for.
-    update : int
-        ``EDGE``, ``STAR``, ``CLIQUE`` or ``HANDSHAKE``.
-    temperature : float
-        Of soft maxima in edge and star updates; 0 for plain ones.
-    progress : Progress
-        Continued in place.  Examples that are done are left alone.
-    """
-    g, best = borrow(graph), borrow(progress)
-    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
-    longest, widest, _, n_slots = extent(g, ids)
-    labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
-    value, belief = np.empty(widest * MAX_ARITY), np.empty(widest * longest)
-    at, place, no = np.int64(0), np.int64(0), np.bool_(False)  # literals would compile all twice
-    for i in range(len(ids)):
-        e = ids[i]
-        shift, best_decoded = shift_of(g, e, at), -np.inf
-        if not best.done[i] and max_iterations > 0:
-            begin(g, e, i, at, messages, best)
-            fill_visits(g, e, shift, update != STAR, visits)
-            if update != STAR:
-                add_up(g, node, best.current, shift, e, belief)
-            for j in range(max_iterations):
-                lo, hi = (g.var_ptr[e], g.var_ptr[e + 1]) if update == STAR else (g.factor_ptr[e], g.factor_ptr[e + 1])
-                sweep(g, visits, node, pool, best.current, shift, e, update, temperature, belief, value, lo, hi)
-                n = best.iterations[i] + 1
-                if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
-                    decode(g, node, pool, best.current, shift, e, labels, value, g.var_ptr[e], g.var_ptr[e + 1])
-                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
-                if end_iteration(g, node, pool, e, i, at, messages, best, np.inf, tol, no):
-                    break
-            publish(g, node, pool, e, i, at, messages, best)
-            polish(g, node, pool, e, i, best, place)
-        at += n_messages(g, e)
-        place += g.var_ptr[e + 1] - g.var_ptr[e]
-
-
-@njit(cache=True, nogil=True)
-def sweep(
-    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, update: int,
-    temperature: float, belief: F64, value: F64, lo: int, hi: int,
-) -> None:  # fmt: skip
-    """Update the messages of the variables (star) or factors ``lo`` to ``hi``.
-
-    Parameters
-    ----------
-    g : Graph
-        Structure; read only.
-    visits : ndarray of int64
-        What a visit to each slot needs, see :func:`~ssvm_backends.dual.kernels.fill_visits`: in the order of
-        ``touch_slot`` for stars, else in that of slots.
-    node, pool : ndarray of float64
-        Unary scores and tables of all examples.
-    messages : ndarray of float64
-        Packed messages, updated in place.
-    shift : int
-        What to add to ``message_ptr`` for this example.
-    example : int
-        The example.
     update : int
         ``EDGE``, ``STAR``, ``CLIQUE`` or ``HANDSHAKE``.
     temperature : float
@@ -144,17 +70,79 @@ def sweep(
         Unary scores plus messages, from 0 for the example's first state; kept up to date in place.  Not used by stars.
     value : ndarray of float64, shape (at least MAX_ARITY times the most states of a variable,)
         Work space.
+    """
+
+    update: int
+    temperature: float
+    belief: F64
+    value: F64
+
+    @classmethod
+    def start(cls, instance: Instance, ids: I64, update: int, temperature: float) -> DescentRule:
+        """Return a rule with work space for some examples."""
+        longest, widest, _, _ = extent(instance.graph, ids)
+        return cls(update, temperature, np.empty(widest * longest), np.empty(widest * MAX_ARITY))
+
+
+@njit(cache=True, nogil=True)
+def descend(task: MessageTask, rule: DescentRule, budget: float) -> bool:
+    """Lower bounds and look for labellings until all is done (True) or the budget is spent (False).
+
+    Parameters
+    ----------
+    task : MessageTask
+        Visits in the order of slots, of stars in that of ``touch_slot``.
+    rule : DescentRule
+    budget : float
+        About how much work to do, in table entries.
+    """
+    t, rule, d = borrow(task), borrow(rule), task.state[0]
+    g, d.left = t.instance.graph, budget
+    by_variable = rule.update == STAR
+    while drive(t):
+        e = t.ids[d.example]
+        lo, hi = (g.var_ptr[e], g.var_ptr[e + 1]) if by_variable else (g.factor_ptr[e], g.factor_ptr[e + 1])
+        if d.stage == PREPARE:
+            if not by_variable:
+                add_up(g, t.instance.node, t.progress.current, d.shift, e, rule.belief)
+            d.stage = NEXT
+        elif d.stage == SWEEP:
+            d.item, d.stage = lo, SECOND
+        else:
+            end = slice_above(t, d.item, hi) if by_variable else slice_of_factors(t, d.item, hi)
+            sweep(site_of(t), t.visits, rule, d.item, end)
+            d.item = end
+            if end == hi:
+                d.stage = END
+                if looks_after(t):
+                    decode_next(t, END)
+    return d.example == len(t.ids)
+
+
+@njit(cache=True, nogil=True)
+def sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
+    """Update the messages of the variables (star) or factors ``lo`` to ``hi``.
+
+    Parameters
+    ----------
+    site : Site
+        Its messages are updated in place.
+    visits : ndarray of int64
+        What a visit to each slot needs, see :func:`~ssvm_backends.dual.kernels.fill_visits`: in the order of
+        ``touch_slot`` for stars, else in that of slots.
+    rule : DescentRule
+        ``belief`` is kept up to date in place.
     lo, hi : int
         First variable (star) or factor, and the one after the last.
     """
-    if update == STAR:
-        star_sweep(g, visits, node, pool, messages, shift, example, temperature, value, lo, hi)
-    elif update == EDGE:
-        edge_sweep(g, visits, pool, messages, shift, example, temperature, belief, value, lo, hi)
-    elif update == CLIQUE:
-        clique_sweep(g, visits, pool, messages, shift, example, belief, value, lo, hi)
+    if rule.update == STAR:
+        star_sweep(site, visits, rule, lo, hi)
+    elif rule.update == EDGE:
+        edge_sweep(site, visits, rule, lo, hi)
+    elif rule.update == CLIQUE:
+        clique_sweep(site, visits, rule, lo, hi)
     else:
-        handshake_sweep(g, visits, pool, messages, shift, example, belief, value, lo, hi)
+        handshake_sweep(site, visits, rule, lo, hi)
 
 
 @njit(cache=True, nogil=True)
@@ -171,27 +159,18 @@ def add_up(g: Graph, node: F64, messages: F64, shift: int, example: int, belief:
 
 
 @njit(cache=True, nogil=True)
-def star_sweep(
-    g: Graph, visits: I64, node: F64, pool: F64, messages: F64, shift: int, example: int, temperature: float,
-    value: F64, lo: int, hi: int,
-) -> None:  # fmt: skip
-    """Update all messages of each variable in turn (equation 11).
+def star_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
+    """Update all messages of each variable in turn (equation 11); the arguments are those of :func:`sweep`.
 
     Messages become ``gamma``, and their sum with the unary scores is shared out: no belief needs to be kept.
-
-    Parameters
-    ----------
-    g, visits, node, pool, messages, shift, example, temperature, lo, hi
-        As for :func:`sweep`; ``visits`` in the order of ``touch_slot``, ``lo`` and ``hi`` variables.
-    value : ndarray of float64, shape (at least the most states of a variable,)
-        Work space.
     """
-    slots = g.touch_ptr[g.var_ptr[example]]
+    g, pool, messages, shift = site.graph, site.pool, site.messages, site.shift
+    node, value, temperature, slots = site.node, rule.value, rule.temperature, g.touch_ptr[g.var_ptr[site.example]]
     for v in range(lo, hi):
         card, first, share = g.card[v], g.state_ptr[v], 1.0 / (1 + g.touch_ptr[v + 1] - g.touch_ptr[v])
         begin_at, end_at = VISIT * (g.touch_ptr[v] - slots), VISIT * (g.touch_ptr[v + 1] - slots)
         if card == 2 and temperature == 0.0:
-            star_binary(g, visits, pool, messages, shift, node[first], node[first + 1], share, begin_at, end_at)
+            star_binary(site, visits, node[first], node[first + 1], share, begin_at, end_at)
             continue
         for s in range(card):
             value[s] = node[first + s]
@@ -211,17 +190,14 @@ def star_sweep(
 
 
 @njit(cache=True, nogil=True, fastmath=NO_NAN)
-def star_binary(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, value0: float, value1: float, share: float, lo: int,
-    hi: int,
-) -> None:  # fmt: skip
+def star_binary(site: Site, visits: I64, value0: float, value1: float, share: float, lo: int, hi: int) -> None:
     """Update the messages of one binary variable with these unary scores, its visits ``lo`` to ``hi``.
 
     Its two sums stay in registers: loops over two states take longer than the arithmetic in them.
 
     Parameters
     ----------
-    g, visits, pool, messages, shift
+    site, visits
         As for :func:`sweep`; ``visits`` in the order of ``touch_slot``.
     value0, value1 : float
         Unary scores of the two states.
@@ -230,6 +206,7 @@ def star_binary(
     lo, hi : int
         Range of the variable's numbers in ``visits``, a multiple of ``VISIT`` long.
     """
+    g, pool, messages, shift = site.graph, site.pool, site.messages, site.shift
     for at in range(lo, hi, VISIT):
         mine, other, table, kind = visits[at], visits[at + 1], visits[at + 2], visits[at + 5]
         if kind != LARGE and visits[at + 3] == 2:
@@ -264,21 +241,14 @@ def add_pair(visits: I64, at: int, pool: F64, messages: F64, card: int, value: F
 
 
 @njit(cache=True, nogil=True)
-def edge_sweep(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, temperature: float, belief: F64,
-    value: F64, lo: int, hi: int,
-) -> None:  # fmt: skip
-    """Update the message of each slot of the factors in turn (equation 10).
+def edge_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
+    """Update the message of each slot of the factors in turn (equation 10); the arguments are those of :func:`sweep`.
 
     ``other = belief - message``, ``message = (gamma - other) / 2``, ``belief = other + message``.
-
-    Parameters
-    ----------
-    g, visits, pool, messages, shift, example, temperature, belief, lo, hi
-        As for :func:`sweep`; ``visits`` in the order of slots, ``lo`` and ``hi`` factors.
-    value : ndarray of float64, shape (at least the most states of a variable,)
-        Work space.
     """
+    g, pool, messages, shift = site.graph, site.pool, site.messages, site.shift
+    example, value, belief = site.example, rule.value, rule.belief
+    temperature = rule.temperature
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
     for k in range(g.slot_ptr[lo], g.slot_ptr[hi]):
         v, at = g.scope[k], VISIT * (k - slots)
@@ -311,18 +281,13 @@ def push(g: Graph, messages: F64, shift: int, f: int, origin: int, belief: F64) 
 
 
 @njit(cache=True, nogil=True)
-def clique_sweep(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64, lo: int, hi: int
-) -> None:
-    """Update all messages of each factor at once, factor by factor (GMPLP).
+def clique_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
+    """Update all messages of each factor at once, factor by factor (GMPLP); the arguments are those of :func:`sweep`.
 
-    Parameters
-    ----------
-    g, visits, pool, messages, shift, example, belief, lo, hi
-        As for :func:`sweep`; ``visits`` in the order of slots, ``lo`` and ``hi`` factors.
-    value : ndarray of float64, shape (at least the most states that the variables of a factor have together,)
-        Work space: new messages wait here until all of the factor are known.
+    New messages wait in ``value`` until all of the factor are known.
     """
+    g, pool, messages, shift = site.graph, site.pool, site.messages, site.shift
+    example, value, belief = site.example, rule.value, rule.belief
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
     for f in range(lo, hi):
         begin_at, end_at = g.slot_ptr[f], g.slot_ptr[f + 1]
@@ -343,21 +308,14 @@ def clique_sweep(
 
 
 @njit(cache=True, nogil=True)
-def handshake_sweep(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, value: F64, lo: int, hi: int
-) -> None:
+def handshake_sweep(site: Site, visits: I64, rule: DescentRule, lo: int, hi: int) -> None:
     """Update the messages of each factor in turn until nothing of it is left unused (MPLP++).
 
     With ``message = -other`` for all slots at first, slot number j of r takes ``(gamma + other) / (r - j)``; in reverse
-    order each slot but the last then takes all of ``gamma - message`` again.
-
-    Parameters
-    ----------
-    g, visits, pool, messages, shift, example, belief, lo, hi
-        As for :func:`sweep`; ``visits`` in the order of slots, ``lo`` and ``hi`` factors.
-    value : ndarray of float64, shape (at least the most states of a variable,)
-        Work space.
+    order each slot but the last then takes all of ``gamma - message`` again.  The arguments are those of :func:`sweep`.
     """
+    g, pool, messages, shift = site.graph, site.pool, site.messages, site.shift
+    example, value, belief = site.example, rule.value, rule.belief
     origin, slots = g.state_ptr[g.var_ptr[example]], g.slot_ptr[g.factor_ptr[example]]
     for f in range(lo, hi):
         slot, arity = g.slot_ptr[f], g.slot_ptr[f + 1] - g.slot_ptr[f]
@@ -417,44 +375,3 @@ def shake_binary(pool: F64, table: int, messages: F64, m: int, n: int, belief: F
     messages[m], messages[m + 1] = 0.0, first - a
     messages[n], messages[n + 1] = 0.0, second - b
     belief[u + 1], belief[v + 1] = belief[u] + first, belief[v] + second
-
-
-class DescentPieces(Pieces):
-    """The same on one large example, piece by piece.
-
-    Parameters
-    ----------
-    instance, example, messages, progress, tol
-        See :class:`~ssvm_backends.dual.pieces.Pieces`.
-    update, temperature
-        See :func:`descend`.
-    """
-
-    def __init__(
-        self, instance: Instance, example: int, messages: F64, progress: SolverProgress, tol: float, update: int,
-        temperature: float,
-    ) -> None:  # fmt: skip
-        super().__init__(instance, example, messages, progress, tol)
-        self.update, self.temperature, self.by_factor = update, temperature, update != STAR
-        self.belief, self.values = np.empty(self.widest * len(self.labels)), np.empty(self.widest * MAX_ARITY)
-
-    def start(self) -> Steps:
-        """Prepare the list of visits and the beliefs."""
-        yield from super().start()
-        if self.update != STAR:
-            add_up(self.g, self.node, self.best.current, self.shift, self.example, self.belief)
-            yield 0.0
-
-    def iteration(self, most: int) -> Steps:
-        """Update all messages once."""
-        for lo, hi, work in self.variables if self.update == STAR else self.factors:
-            sweep(
-                self.g, self.visits, self.node, self.pool, self.best.current, self.shift, self.example, self.update,
-                self.temperature, self.belief, self.values, lo, hi,
-            )  # fmt: skip
-            yield 0.0 if self.temperature > 0.0 else 2.0 * work
-        n = int(self.best.iterations[0]) + 1
-        if n == most or n % PHASE == 0 or n & (n - 1) == 0:
-            yield from self.decode()
-            yield from self.offer()
-        yield from self.end_iteration(np.inf, False)

@@ -7,12 +7,14 @@ factors and slots there are).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ssvm_backends.dual.answers.slope import choose
-from ssvm_backends.dual.descent.block_descent import STAR, add_up, sweep
-from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, extent, fill_visits, shift_of
-from ssvm_backends.graphs.graph import Graph
+from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, add_up, sweep
+from ssvm_backends.dual.kernels import MAX_ARITY, VISIT, Site, extent, fill_visits, shift_of
+from ssvm_backends.graphs.graph import Graph, Instance
 from ssvm_dsl.ir import F64, I32, I64
 from ssvm_dsl.kernels import MESSAGE_SIGNATURE, borrow, cfunc, njit
 from ssvm_dsl.plugin_api import CompiledMessages
@@ -52,23 +54,26 @@ def graph_of(ints: I32, longs: I64) -> Graph:
     )  # fmt: skip
 
 
+class CompiledRule(NamedTuple):
+    """The update, and the temperature of its maxima."""
+
+    update: int
+    temperature: float
+
+
 @njit(cache=True, nogil=True)
 def descend_example(
-    graph: Graph, update: int, temperature: float, example: int, pool: F64, node: F64, passes: int, messages: F64,
-    choices: I32, work: F64,
-) -> float:  # fmt: skip
+    instance: Instance, rule: CompiledRule, example: int, passes: int, messages: F64, choices: I32, work: F64
+) -> float:
     """Update all messages of one example some times; write where the bound is attained, and return it.
 
     Parameters
     ----------
-    graph : Graph
-        Structure; read only.
-    update, temperature
-        As for :func:`~ssvm_backends.dual.descent.block_descent.descend`.
+    instance : Instance
+        All scores are finite; nobody reads the constants.
+    rule : CompiledRule
     example : int
         The example.
-    pool, node : ndarray of float64
-        Tables and unary scores of all examples, finite.
     passes : int
         How often to update all messages; 0 to find where the bound is attained only.
     messages : ndarray of float64
@@ -78,8 +83,8 @@ def descend_example(
     work : ndarray of float64
         As much as :func:`work_size` says.
     """
-    g, node, pool = borrow(graph), borrow(node), borrow(pool)
-    messages, choices, work = borrow(messages), borrow(choices), borrow(work)
+    instance, messages, choices, work = borrow(instance), borrow(messages), borrow(choices), borrow(work)
+    g, node, pool, update = instance.graph, instance.node, instance.pool, rule.update
     v_lo, f_lo, at = g.var_ptr[example], g.factor_ptr[example], np.int64(0)
     v_hi, f_hi = g.var_ptr[example + 1], g.factor_ptr[example + 1]
     shift = shift_of(g, example, at)
@@ -92,9 +97,10 @@ def descend_example(
     if update != STAR:
         add_up(g, node, messages, shift, example, belief)
     lo, hi = (v_lo, v_hi) if update == STAR else (f_lo, f_hi)
+    site, whole = Site(g, node, pool, messages, shift, example), DescentRule(update, rule.temperature, belief, value)
     for _ in range(passes):
-        sweep(g, visits, node, pool, messages, shift, example, update, temperature, belief, value, lo, hi)
-    return choose(g, node, pool, messages, shift, example, choices[: v_hi - v_lo], choices[v_hi - v_lo :])
+        sweep(site, visits, whole, lo, hi)
+    return choose(site, choices[: v_hi - v_lo], choices[v_hi - v_lo :])
 
 
 @cfunc(MESSAGE_SIGNATURE)
@@ -107,11 +113,14 @@ def descent(ints, longs, reals, example, pool, node, passes, messages, choices, 
         The graph and the kind of update, see :func:`flat_graph`.
     reals : ndarray of float64, shape (1,)
         The temperature of soft maxima.
-    example, pool, node, passes, messages, choices, work
+    pool, node : ndarray of float64
+        Tables and unary scores of all examples, finite.
+    example, passes, messages, choices, work
         As for :func:`descend_example`.
     """
     graph = graph_of(ints, longs)
-    return descend_example(graph, longs[0], reals[0], example, pool, node, passes, messages, choices, work)
+    instance, rule = Instance(graph, node, pool, reals), CompiledRule(longs[0], reals[0])
+    return descend_example(instance, rule, example, passes, messages, choices, work)
 
 
 def work_size(graph: Graph) -> int:

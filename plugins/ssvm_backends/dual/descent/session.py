@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from ssvm_backends.dual.driver import MessageTask, PassingRule, message_task
 from ssvm_backends.dual.session import DualSession, ExampleRange
 from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.plugin_api import CompiledMessages
-
-if TYPE_CHECKING:
-    from ssvm_backends.dual.pieces import Pieces
 
 
 class DescentSession(DualSession):
     """Block-coordinate descent on the graphs of one program."""
 
-    def iterate(self, instance: Instance, part: ExampleRange, n_iterations: int) -> None:
-        """Run so many more iterations on each example of a part, in place."""
-        from ssvm_backends.dual.descent.block_descent import descend
+    def solver(
+        self, instance: Instance, part: ExampleRange, rule: PassingRule
+    ) -> tuple[MessageTask, Callable[[float], bool]]:
+        """Return a task, and what goes on with it."""
+        from ssvm_backends.dual.descent.block_descent import STAR, DescentRule, descend
 
-        descend(
-            instance.graph, instance.node, instance.pool, part.ids, part.messages, n_iterations,
-            float(self.options["tol"]), *self._rule(), part.progress,
-        )  # fmt: skip
+        update, temperature = self._rule()
+        task = message_task(instance, part.ids, part.messages, part.progress, rule._replace(by_factor=update != STAR))
+        how = DescentRule.start(instance, part.ids, update, temperature)
+        return task, lambda budget: descend(task, how, budget)
 
     def compiled_messages(self) -> CompiledMessages:
         """Return message passing for trainers that call it inside their own kernels."""
@@ -30,13 +30,6 @@ class DescentSession(DualSession):
 
         offer, self.graph = compiled_messages(self.graph, *self._rule())
         return offer
-
-    def pieces(self, instance: Instance, part: ExampleRange) -> Pieces:
-        """Return what iterates on the single example of a part piece by piece."""
-        from ssvm_backends.dual.descent.block_descent import DescentPieces
-
-        tol = float(self.options["tol"])
-        return DescentPieces(instance, int(part.ids[0]), part.messages, part.progress, tol, *self._rule())
 
     def _rule(self) -> tuple[int, float]:
         """Return the number of the update, and the temperature of its maxima (0 where there is no such option)."""

@@ -28,27 +28,33 @@ set of trees for all iterations (``trees="cover"``) is slower still.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ssvm_backends.dual.answers.decode import decode, offer, polish
 from ssvm_backends.dual.collect import collect
 from ssvm_backends.dual.descent.block_descent import add_up
 from ssvm_backends.dual.descent.spanning_trees import SpanningTrees, begin_round, draw_trees, no_trees
-from ssvm_backends.dual.kernels import (
-    PHASE,
-    VISIT,
-    begin,
-    dual_bound,
-    end_iteration,
-    extent,
-    fill_visits,
-    n_messages,
-    publish,
-    shift_of,
-)  # fmt: skip
-from ssvm_backends.dual.pieces import PIECE, Pieces, Steps, ranges
-from ssvm_backends.dual.progress import VISIT_COST, SolverProgress
-from ssvm_backends.graphs.graph import Graph, Instance
+from ssvm_backends.dual.driver import (
+    END,
+    FIFTH,
+    FOURTH,
+    NEXT,
+    PREPARE,
+    SECOND,
+    SIXTH,
+    SWEEP,
+    THIRD,
+    MessageTask,
+    decode_next,
+    drive,
+    factor_work,
+    look,
+    looks_after,
+    site_of,
+)
+from ssvm_backends.dual.kernels import VISIT, Site, extent
+from ssvm_backends.graphs.graph import Instance
 from ssvm_dsl.ir import F64, I64
 from ssvm_dsl.kernels import borrow, njit
 
@@ -56,88 +62,118 @@ from ssvm_dsl.kernels import borrow, njit
 MANY = 1 << 32
 
 
-@njit(cache=True, nogil=True)
-def descend_trees(
-    graph: Graph, node: F64, pool: F64, ids: I64, messages: F64, max_iterations: int, tol: float, redraw: bool,
-    progress: SolverProgress,
-) -> None:  # fmt: skip
-    """Lower the bound and look for labellings, example by example.
+class TreeSpace(NamedTuple):
+    """What descent by trees works with.
 
     Parameters
     ----------
-    graph, node, pool, ids, messages, tol, progress
-        As for :func:`~ssvm_backends.dual.descent.block_descent.descend`.
-    max_iterations : int
-        Iterations (trees until every factor has been in one) for each example in this call.
     redraw : bool
         Whether each iteration draws trees of its own; else all have the same ones.
+    belief : ndarray of float64, shape (at least the example's states,)
+        Unary scores plus messages, from 0 for the example's first state; kept up to date in place.
+    trees : SpanningTrees
     """
-    g, best = borrow(graph), borrow(progress)
-    node, pool, messages = borrow(node), borrow(pool), borrow(messages)
-    longest, widest, _, n_slots = extent(g, ids)
-    labels, visits = np.zeros(longest, np.int32), np.empty(VISIT * n_slots, np.int64)
-    value, belief, trees = np.empty(widest), np.empty(widest * longest), no_trees(g, ids)
-    at, place, no, yes, zero = np.int64(0), np.int64(0), np.bool_(False), np.bool_(True), np.int64(0)
-    for i in range(len(ids)):
-        e = ids[i]
-        shift, best_decoded = shift_of(g, e, at), -np.inf
-        if not best.done[i] and max_iterations > 0:
-            begin(g, e, i, at, messages, best)
-            fill_visits(g, e, shift, yes, visits)
-            add_up(g, node, best.current, shift, e, belief)
-            for j in range(max_iterations):
-                number = best.iterations[i] * MANY if redraw else zero
-                left = begin_round(g, e, number, trees)
-                while left > 0:
-                    size, n_new = draw_trees(g, e, number, trees)
-                    collect_up(g, visits, pool, best.current, shift, e, belief, trees, zero, size)
-                    hand_down(g, visits, pool, best.current, shift, e, belief, trees, zero, size)
-                    left, number = left - n_new, number + 1
-                n, bound = best.iterations[i] + 1, np.inf
-                if j + 1 == max_iterations or n % PHASE == 0 or n & (n - 1) == 0:
-                    decode(g, node, pool, best.current, shift, e, labels, value, g.var_ptr[e], g.var_ptr[e + 1])
-                    best_decoded = offer(g, node, pool, e, i, labels, best, place, best_decoded)
-                    bound, _, _ = dual_bound(g, node, pool, best.current, shift, e)
-                if end_iteration(g, node, pool, e, i, at, messages, best, bound, tol, no):
-                    break
-            publish(g, node, pool, e, i, at, messages, best)
-            polish(g, node, pool, e, i, best, place)
-        at += n_messages(g, e)
-        place += g.var_ptr[e + 1] - g.var_ptr[e]
+
+    redraw: bool
+    belief: F64
+    trees: SpanningTrees
+
+    @classmethod
+    def start(cls, instance: Instance, ids: I64, redraw: bool) -> TreeSpace:
+        """Return space for some examples."""
+        longest, widest, _, _ = extent(instance.graph, ids)
+        return cls(redraw, np.empty(widest * longest), no_trees(instance.graph, ids))
 
 
 @njit(cache=True, nogil=True)
-def collect_up(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: SpanningTrees,
-    lo: int, hi: int,
-) -> None:  # fmt: skip
+def descend_trees(task: MessageTask, space: TreeSpace, budget: float) -> bool:
+    """Lower bounds and look for labellings until all is done (True) or the budget is spent (False).
+
+    An iteration is as many trees as it takes until every factor has been in one.
+
+    Parameters
+    ----------
+    task : MessageTask
+        Visits in the order of slots.
+    space : TreeSpace
+    budget : float
+        About how much work to do, in table entries.
+    """
+    t, trees, belief, d = borrow(task), borrow(space.trees), borrow(space.belief), task.state[0]
+    g, d.left = t.instance.graph, budget
+    while drive(t):
+        e = t.ids[d.example]
+        if d.stage == PREPARE:
+            add_up(g, t.instance.node, t.progress.current, d.shift, e, belief)
+            d.stage = NEXT
+        elif d.stage == SWEEP:
+            d.number = t.progress.iterations[d.example] * MANY if space.redraw else 0
+            d.uncovered = begin_round(g, e, d.number, trees)
+            d.stage = SECOND
+        elif d.stage == SECOND:
+            if d.uncovered == 0:
+                d.stage = END
+                if looks_after(t):
+                    decode_next(t, FIFTH)
+            else:
+                d.listed, d.n_new = draw_trees(g, e, d.number, trees)
+                d.left -= d.work
+                d.item, d.stage = d.listed, THIRD
+        elif d.stage == THIRD:
+            lo = slice_of_list(t, trees.factor, d.item, -1)
+            collect_up(site_of(t), t.visits, belief, trees, lo, d.item)
+            d.item = lo
+            if lo == 0:
+                d.stage = FOURTH
+        elif d.stage == FOURTH:
+            hi = slice_of_list(t, trees.factor, d.item, d.listed)
+            hand_down(site_of(t), t.visits, belief, trees, d.item, hi)
+            d.item = hi
+            if hi == d.listed:
+                d.uncovered, d.number, d.stage = d.uncovered - d.n_new, d.number + 1, SECOND
+        elif d.stage == FIFTH:
+            look(t, SIXTH)
+        else:
+            d.bound, d.stage = d.total, END
+    return d.example == len(t.ids)
+
+
+@njit(cache=True, nogil=True)
+def slice_of_list(t: MessageTask, factor: I64, at: int, last: int) -> int:
+    """Return where a slice of the listed factors ``at`` to ``last`` ends; with -1, where that up to ``at`` begins."""
+    d, g, work, to, step = t.state[0], t.instance.graph, 0.0, at, 1
+    if last < 0:
+        last, step = 0, -1
+    if d.work <= t.slice:
+        d.left -= d.work
+        return last
+    while to != last and work < t.slice:
+        work += factor_work(g, factor[to - (step < 0)])
+        to += step
+    d.left -= work
+    return to
+
+
+@njit(cache=True, nogil=True)
+def collect_up(site: Site, visits: I64, belief: F64, trees: SpanningTrees, lo: int, hi: int) -> None:
     """Send max-marginals from the leaves towards the roots, over the listed factors ``hi - 1`` down to ``lo``.
 
     Afterwards the messages of a factor to its variables away from the root are what it takes from them, ``-b``.
 
     Parameters
     ----------
-    g : Graph
-        Structure; read only.
+    site : Site
+        Its messages are updated in place.
     visits : ndarray of int64
         What a visit to each slot needs, in the order of slots; see :func:`~ssvm_backends.dual.kernels.fill_visits`.
-    pool : ndarray of float64
-        Tables of all examples.
-    messages : ndarray of float64
-        Packed messages, updated in place.
-    shift : int
-        What to add to ``message_ptr`` for this example.
-    example : int
-        The example.
     belief : ndarray of float64, shape (at least the example's states,)
         Unary scores plus messages, from 0 for the example's first state; kept up to date in place.
-    trees : Trees
+    trees : SpanningTrees
         ``below`` is written; ``weight`` grows by the variables below.
     lo, hi : int
         Range in the list of factors.
     """
-    g, trees, visits, pool = borrow(g), borrow(trees), borrow(visits), borrow(pool)
-    messages, belief = borrow(messages), borrow(belief)
+    g, pool, messages, shift, example = site.graph, site.pool, site.messages, site.shift, site.example
     first = g.var_ptr[example]
     origin, slots = g.state_ptr[first], g.slot_ptr[g.factor_ptr[example]]
     for j in range(hi - 1, lo - 1, -1):
@@ -161,21 +197,17 @@ def collect_up(
 
 
 @njit(cache=True, nogil=True)
-def hand_down(
-    g: Graph, visits: I64, pool: F64, messages: F64, shift: int, example: int, belief: F64, trees: SpanningTrees,
-    lo: int, hi: int,
-) -> None:  # fmt: skip
+def hand_down(site: Site, visits: I64, belief: F64, trees: SpanningTrees, lo: int, hi: int) -> None:
     """Give every variable its share, from the roots to the leaves, over the listed factors ``lo`` to ``hi``.
 
     Parameters
     ----------
-    g, visits, pool, messages, shift, example, belief, lo, hi
+    site, visits, belief, lo, hi
         As for :func:`collect_up`, which has gone over the whole list.
-    trees : Trees
+    trees : SpanningTrees
         ``weight`` is used up: 1 for every variable at the end.
     """
-    g, trees, visits, pool = borrow(g), borrow(trees), borrow(visits), borrow(pool)
-    messages, belief = borrow(messages), borrow(belief)
+    g, pool, messages, shift, example = site.graph, site.pool, site.messages, site.shift, site.example
     first = g.var_ptr[example]
     origin, slots = g.state_ptr[first], g.slot_ptr[g.factor_ptr[example]]
     for j in range(lo, hi):
@@ -208,55 +240,3 @@ def hand_down(
                 collect(g, visits, at, pool, messages, shift, g.card[v], 0.0)
                 for s in range(g.card[v]):
                     belief[sums + s] += messages[mine + s]
-
-
-class TreePieces(Pieces):
-    """The same on one large example, piece by piece.
-
-    Parameters
-    ----------
-    instance, example, messages, progress, tol
-        See :class:`~ssvm_backends.dual.pieces.Pieces`.
-    redraw : bool
-    """
-
-    by_factor = True
-
-    def __init__(
-        self, instance: Instance, example: int, messages: F64, progress: SolverProgress, tol: float, redraw: bool
-    ) -> None:
-        super().__init__(instance, example, messages, progress, tol)
-        self.redraw, self.trees = redraw, no_trees(self.g, np.array([example], dtype=np.int64))
-        self.belief = np.empty(self.widest * len(self.labels))
-
-    def start(self) -> Steps:
-        """Prepare the list of visits and the beliefs."""
-        yield from super().start()
-        add_up(self.g, self.node, self.best.current, self.shift, self.example, self.belief)
-        yield 0.0
-
-    def iteration(self, most: int) -> Steps:
-        """Go through trees until every factor has been in one."""
-        g, e = self.g, self.example
-        number = int(self.best.iterations[0]) * MANY if self.redraw else 0
-        left = int(begin_round(g, e, number, self.trees))
-        while left > 0:
-            yield 0.0
-            size, n_new = draw_trees(g, e, number, self.trees)
-            yield 0.0
-            factors = self.trees.factor[:size]
-            parts = ranges((g.table_size[factors] + VISIT_COST) * np.diff(g.slot_ptr)[factors], 0, PIECE)
-            for step, order in ((collect_up, reversed(parts)), (hand_down, iter(parts))):
-                for lo, hi, work in order:
-                    step(
-                        g, self.visits, self.pool, self.best.current, self.shift, e, self.belief, self.trees, lo, hi
-                    )
-                    yield work
-            left, number = left - int(n_new), number + 1
-        n, bound = int(self.best.iterations[0]) + 1, np.inf
-        if n == most or n % PHASE == 0 or n & (n - 1) == 0:
-            yield from self.decode()
-            yield from self.offer()
-            yield from self.publish()
-            bound = float(self.best.bound[0])
-        yield from self.end_iteration(bound, False)
