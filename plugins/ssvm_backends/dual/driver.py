@@ -168,66 +168,69 @@ def message_task(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def site_of(t: MessageTask) -> Site:
     """Return the example at hand, with the messages the solver is at."""
     d, one = t.state[0], t.instance
     return Site(one.graph, one.node, one.pool, t.progress.current, d.shift, t.ids[d.example])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def slice_above(t: MessageTask, lo: int, last: int) -> int:
     """Return where a slice of the variables ``lo`` to ``last`` ends; its work is taken off the budget."""
-    d, g, work = t.state[0], t.instance.graph, 0.0
-    if d.work <= t.slice:
-        d.left -= d.work
-        return last
-    v = lo
-    while v < last and work < t.slice:
-        for k in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
-            work += g.table_size[g.slot_factor[g.touch_slot[k]]] + VISIT_COST
-        work += 1.0
-        v += 1
-    d.left -= work
-    return v
+    if t.state[0].work > t.slice:
+        return _part_of_variables(t.instance.graph, t.state, t.slice, lo, last, np.int64(1))
+    t.state[0].left -= t.state[0].work
+    return last
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slice_below(t: MessageTask, first: int, hi: int) -> int:
+    """Return where a slice of the variables ``first`` to ``hi`` begins that ends at ``hi``, as :func:`slice_above`."""
+    if t.state[0].work > t.slice:
+        return _part_of_variables(t.instance.graph, t.state, t.slice, hi, first, np.int64(-1))
+    t.state[0].left -= t.state[0].work
+    return first
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slice_of_factors(t: MessageTask, lo: int, last: int) -> int:
+    """Return where a slice of the factors ``lo`` to ``last`` ends; its work is taken off the budget."""
+    if t.state[0].work > t.slice:
+        return _part_of_factors(t.instance.graph, t.state, t.slice, lo, last)
+    t.state[0].left -= t.state[0].work
+    return last
 
 
 @njit(cache=True, nogil=True)
-def slice_below(t: MessageTask, first: int, hi: int) -> int:
-    """Return where a slice of the variables ``first`` to ``hi`` begins that ends at ``hi``, as :func:`slice_above`."""
-    d, g, work = t.state[0], t.instance.graph, 0.0
-    if d.work <= t.slice:
-        d.left -= d.work
-        return first
-    v = hi
-    while v > first and work < t.slice:
-        v -= 1
+def _part_of_variables(g: Graph, state: NDArray[np.void], size: float, at: int, end: int, step: int) -> int:
+    """Return how far from ``at`` towards ``end`` variables of so much work go."""
+    work = 0.0
+    while at != end and work < size:
+        v = at if step > 0 else at - 1
         for k in range(g.touch_ptr[v], g.touch_ptr[v + 1]):
             work += g.table_size[g.slot_factor[g.touch_slot[k]]] + VISIT_COST
         work += 1.0
-    d.left -= work
-    return v
+        at += step
+    state[0].left -= work
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _part_of_factors(g: Graph, state: NDArray[np.void], size: float, at: int, end: int) -> int:
+    """Return how far from ``at`` towards ``end`` factors of so much work go."""
+    work = 0.0
+    while at < end and work < size:
+        work += factor_work(g, at)
+        at += 1
+    state[0].left -= work
+    return at
 
 
 @njit(cache=True, nogil=True)
 def factor_work(g: Graph, f: int) -> float:
     """Return the work of visiting the slots of a factor."""
     return (g.table_size[f] + VISIT_COST) * (g.slot_ptr[f + 1] - g.slot_ptr[f])
-
-
-@njit(cache=True, nogil=True)
-def slice_of_factors(t: MessageTask, lo: int, last: int) -> int:
-    """Return where a slice of the factors ``lo`` to ``last`` ends; its work is taken off the budget."""
-    d, g, work = t.state[0], t.instance.graph, 0.0
-    if d.work <= t.slice:
-        d.left -= d.work
-        return last
-    f = lo
-    while f < last and work < t.slice:
-        work += factor_work(g, f)
-        f += 1
-    d.left -= work
-    return f
 
 
 @njit(cache=True, nogil=True)

@@ -105,18 +105,19 @@ def trws(task: MessageTask, space: SweepSpace, budget: float) -> bool:
         lo, hi = g.var_ptr[e], g.var_ptr[e + 1]
         if d.stage == PREPARE:
             d.stage = NEXT
-        elif d.stage == SWEEP:
+            continue
+        if d.stage == SWEEP:
             d.soft, d.item, d.stage = next_temperature(t.progress, d.example), lo, SECOND
-        elif d.stage == SECOND:
+        while d.stage == SECOND and d.left > 0.0:
             end = slice_above(t, d.item, hi)
             sweep(site_of(t), t.visits, yes, d.soft, space, t.labels, d.item, end)
             d.item = end
             if end == hi:
                 d.stage = OFFER if d.soft == 0.0 else THIRD
                 d.after_labels = THIRD
-        elif d.stage == THIRD:
+        if d.stage == THIRD:
             d.bound, d.item, d.stage = 0.0, hi, FOURTH
-        else:
+        while d.stage == FOURTH and d.left > 0.0:
             begin = slice_below(t, lo, d.item)
             d.bound += sweep(site_of(t), t.visits, no, d.soft, space, t.labels, begin, d.item)
             d.item = begin

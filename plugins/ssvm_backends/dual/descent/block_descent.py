@@ -106,9 +106,10 @@ def descend(task: MessageTask, rule: DescentRule, budget: float) -> bool:
             if not by_variable:
                 add_up(g, t.instance.node, t.progress.current, d.shift, e, rule.belief)
             d.stage = NEXT
-        elif d.stage == SWEEP:
+            continue
+        if d.stage == SWEEP:
             d.item, d.stage = lo, SECOND
-        else:
+        while d.stage == SECOND and d.left > 0.0:
             end = slice_above(t, d.item, hi) if by_variable else slice_of_factors(t, d.item, hi)
             sweep(site_of(t), t.visits, rule, d.item, end)
             d.item = end
