@@ -67,6 +67,9 @@ class StructuredLayer(torch.nn.Module):
             shape = weight_shape(template)
             if shape is not None:
                 self.weights[name] = torch.nn.Parameter(torch.zeros(shape, dtype=dtype))
+        ties = {name: getattr(one.symbol, "tie", None) for name, one in self.scorer.templates.items()}
+        self._owners = {name: name if tie is None else tie.name for name, tie in ties.items()}
+        self._signed = [name for name in self.weights if self.scorer.templates[name].nonneg]
 
     # -- scores -------------------------------------------------------------------------------------------
 
@@ -76,19 +79,18 @@ class StructuredLayer(torch.nn.Module):
 
     def _scores(self, batch: Batch) -> Scores:
         self._keep_signs()
-        out = {}
-        for name, template in self.scorer.templates.items():
-            tie = getattr(template.symbol, "tie", None)
-            owner = name if tie is None else tie.name
-            out[name] = scores_of(template, self.weights.get(owner, None), batch.tensors, batch.n)
-        return out
+        weights, n = dict(self.weights.items()), batch.n
+        return {
+            name: scores_of(template, weights.get(self._owners[name]), batch.tensors, n)
+            for name, template in self.scorer.templates.items()
+        }
 
-    @torch.no_grad()
     def _keep_signs(self) -> None:
         """Set weights that must not be negative to 0 where they are."""
-        for name, one in self.weights.items():
-            if self.scorer.templates[name].nonneg and bool((one < 0).any()):
-                one.clamp_(min=0.0)
+        for name in self._signed:
+            with torch.no_grad():
+                if bool((self.weights[name] < 0).any()):
+                    self.weights[name].clamp_(min=0.0)
 
     def _question(
         self, inputs: Any, mask: Any, lengths: Any, data: Any, truth: Any = None
@@ -157,6 +159,7 @@ class StructuredLayer(torch.nn.Module):
         losses = Risk.apply(question, self.risk, coef, *scores.values())
         return reduced(losses, reduction, weights.to(losses))
 
+    @torch.no_grad()
     def decode(self, inputs: Any, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Any:
         """Return the best labels: a padded tensor of states, -1 where there are no positions.
 
@@ -169,6 +172,7 @@ class StructuredLayer(torch.nn.Module):
             return found.labels
         return torch.from_numpy(found.padded(name, self._width(scores, name)))
 
+    @torch.no_grad()
     def k_best(self, inputs: Any, k: int, *, mask: Any = None, lengths: Any = None, data: Any = None) -> Any:
         """Return for each example its k best labels with their scores, best first."""
         question, scores = self._question(inputs, mask, lengths, data)
@@ -182,6 +186,7 @@ class StructuredLayer(torch.nn.Module):
         question, scores = self._question(inputs, mask, lengths, data)
         return dict(zip(scores, Expected.apply(question, *scores.values()), strict=True))
 
+    @torch.no_grad()
     def sample(
         self,
         inputs: Any,

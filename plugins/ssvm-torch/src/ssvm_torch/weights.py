@@ -82,8 +82,7 @@ def _spread(template: Template, made: torch.Tensor) -> torch.Tensor:
 def _rows(template: Template, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Return the rows of features at the positions of the factors, ``(B, *positions, width)``."""
     made = []
-    assert template.inputs is not None
-    for one in template.inputs:
+    for one in template.inputs or ():
         tensor = inputs[one.name]
         n_axes = len(one.dims)
         if tensor.dim() != 1 + n_axes + len(one.shape) or tuple(tensor.shape[1 + n_axes :]) != one.shape:
