@@ -118,7 +118,7 @@ class Laid:
         return self.parameters.program
 
     def reserve(self, n_bytes: float) -> bool:
-        """Count bytes of what is to be kept in ``opened``; return whether there is room."""
+        """Count the bytes of an entry of ``opened``; return whether it fits."""
         self.n_kept += n_bytes
         return self.n_kept <= KEPT_BYTES
 
