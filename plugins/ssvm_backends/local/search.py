@@ -219,7 +219,8 @@ def _local(here: Neighbourhood, v: int, other: int, value: F64, bad: I64) -> Non
     value, bad : ndarray, shape (at least the states of v,)
         Written.
     """
-    g, node, pool, labels, lo = here.graph, here.node, here.pool, here.labels, here.lo
+    one = borrow(here)
+    g, node, pool, labels, lo = one.graph, one.node, one.pool, one.labels, one.lo
     for s in range(g.card[v]):
         x = node[g.state_ptr[v] + s]
         forbidden = x == -np.inf
@@ -268,17 +269,18 @@ def _wake(g: Graph, v: int, lo: int, stale: Bools) -> None:
 @njit(cache=True, nogil=True)
 def _move(here: Neighbourhood, v: int) -> bool:
     """Set v to its best state given all others, and mark its neighbours; return whether it changed."""
-    labels, value, bad, lo = here.labels, here.value, here.bad, here.lo
-    _local(here, v, np.int64(-1), value, bad)
+    one = borrow(here)
+    labels, value, bad, lo = one.labels, one.value, one.bad, one.lo
+    _local(one, v, np.int64(-1), value, bad)
     now = labels[v - lo]
     best = now
-    for s in range(here.graph.card[v]):
+    for s in range(one.graph.card[v]):
         if _better(value[s], bad[s], value[best], bad[best]):
             best = s
     if best == now:
         return False
     labels[v - lo] = best
-    _wake(here.graph, v, lo, here.stale)
+    _wake(one.graph, v, lo, one.stale)
     return True
 
 
@@ -288,11 +290,12 @@ def _move_pair(here: Neighbourhood, v: int, u: int) -> bool:
 
     The neighbours of the variables that changed are marked.
     """
-    g, pool, lo, labels, stale = here.graph, here.pool, here.lo, here.labels, here.stale
-    value, bad, joint, joint_bad = here.value, here.bad, here.joint, here.joint_bad
+    one = borrow(here)
+    g, pool, lo, labels, stale = one.graph, one.pool, one.lo, one.labels, one.stale
+    value, bad, joint, joint_bad = one.value, one.bad, one.joint, one.joint_bad
     c_v, c_u = g.card[v], g.card[u]
-    _local(here, v, u, value, bad)
-    _local(here, u, v, value[c_v:], bad[c_v:])
+    _local(one, v, u, value, bad)
+    _local(one, u, v, value[c_v:], bad[c_v:])
     for s in range(c_v):
         for t in range(c_u):
             joint[s * c_u + t] = value[s] + value[c_v + t]
