@@ -187,7 +187,7 @@ def test_functions_of_data_and_parameters():
 def test_messages_say_what_to_write():
     cases = {
         "missing": (StructuredSVM, r"StructuredSVM: 'model' is missing\n  call: StructuredSVM\(model, C=1.0, lam="),
-        "two": (lambda: StructuredSVM(Row).fit(), r"StructuredSVM.fit: 'X' and 'Y' are missing"),
+        "two": (lambda: StructuredSVM(Row).score(), r"StructuredSVM.score: 'X' and 'Y' are missing"),
         "nearest": (lambda: chain(y, ordr=1), r"chain has no parameter 'ordr'; did you mean order=\?"),
         "by name": (lambda: Edges(M, T), "Edges takes 1 argument without a name, got 2; write the others as name="),
         "twice": (lambda: chain(y, y=y), "chain: 'y' is given twice, by its position and as y="),

@@ -423,7 +423,7 @@ class Unprintable:
         ({"name": Unprintable()}, "name is a str, got a Unprintable that cannot be printed"),
         ({"name": ""}, "name is one word"),
         ({"name": "a\nb"}, r"name is one word of letters, digits and . _ + -, got 'a\nb'"),
-        ({"name": "auto"}, "the name 'auto' is taken"),
+        ({"name": "auto"}, "the name 'auto' is reserved"),
         ({"factory": 3}, "factory is a str"),
         ({"factory": "os"}, "factory is 'package.module:Class', got 'os'"),
         ({"summary": "two\nlines"}, "summary is one line"),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scored_structures import STRUCTURES, Chain, Pieces, Pixels, Structure, Tags
 
 from ssvm_dsl import Dim, Factor, Hamming, Input, Label, Latent, Model, ZeroOne, cross
 from ssvm_dsl.errors import DataError, InfeasibleError, ModelError, OptionError
 from ssvm_dsl.scoring import Scorer
-from structures import STRUCTURES, Chain, Pieces, Pixels, Structure, Tags
 
 CHAIN: Structure = STRUCTURES["chain"]
 

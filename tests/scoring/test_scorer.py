@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scored_structures import STRUCTURES, Scores, Structure
 
 from ssvm_dsl.errors import NoBackendError
 from ssvm_dsl.scoring import Scorer
-from structures import STRUCTURES, Scores, Structure
 
 NAMES = list(STRUCTURES)
 STEP = 1e-6

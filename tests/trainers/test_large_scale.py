@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ssvm_trainers.gradient.curvature import inverse_curvature
 
 import small
 from ssvm_dsl import Attributes, Cost, Dim, Factor, Hamming, Input, Label, Model, chain, ground
@@ -14,6 +13,7 @@ from ssvm_dsl.ir.need import Need
 from ssvm_dsl.learning.objective import RegularizedRisk, regularized_risk
 from ssvm_dsl.learning.risks.kinds import find_risk
 from ssvm_dsl.plugin_api import StopRule
+from ssvm_trainers.gradient.lbfgs import inverse_curvature
 from ssvm_trainers.planes.bcfw import BCFW, NEWEST
 from ssvm_trainers.planes.state import start_state
 from ssvm_trainers.shared.lower_bound import best_share

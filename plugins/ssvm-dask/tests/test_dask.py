@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import chain as chain_lists
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ def tagged(seed: int, n: int = 7) -> tuple[list, list]:
     """Return sentences."""
     random = np.random.default_rng(seed)
     sizes = random.integers(1, 5, size=n)
-    X = [{"x": random.normal(size=(k, 3)), "words": [[f"w{random.integers(5 + seed)}"] for _ in range(k)]} for k in sizes]
+    words = [[[f"w{random.integers(5 + seed)}"] for _ in range(k)] for k in sizes]
+    X = [{"x": random.normal(size=(k, 3)), "words": mine} for k, mine in zip(sizes, words, strict=True)]
     return X, [random.integers(0, 3, size=k) for k in sizes]
 
 
@@ -54,7 +56,7 @@ def test_the_weights_are_those_of_one_process(cluster, asked):
 
 def test_parts_are_read_by_workers(cluster):
     data = PartitionedDataset([1, 2, 3], tagged)
-    X, Y = (sum(parts, []) for parts in zip(*map(tagged, (1, 2, 3)), strict=True))
+    X, Y = (list(chain_lists.from_iterable(parts)) for parts in zip(*map(tagged, (1, 2, 3)), strict=True))
     one, other = StructuredSVM(Tagger, **LOG).fit(X, Y), StructuredSVM(Tagger, **LOG, executor="dask").fit(data)
     assert other.coef_ == pytest.approx(one.coef_, abs=1e-9)
 

@@ -15,7 +15,7 @@ from ssvm_dsl.ir.question import Question
 
 
 class UnplannedSession(PlannedSession):
-    """A session without tasks and abilities.
+    """A session without tasks and abilities: there is no backend, or it is elsewhere.
 
     Parameters
     ----------
@@ -24,10 +24,16 @@ class UnplannedSession(PlannedSession):
         What was asked, if that is known.
     plan : Plan, optional
         If there is one.
+    guarantee : Guarantee
+        Exact by default: there are no answers, and what bounds a risk without any is.  Of data that are elsewhere, what
+        the answers there are worth.
     """
 
-    def __init__(self, program: Program, need: Need | None, plan: Plan | None) -> None:
+    def __init__(
+        self, program: Program, need: Need | None, plan: Plan | None, guarantee: Guarantee = Guarantee.EXACT
+    ) -> None:
         text = "time was up before a backend was chosen"
+        self._guarantee = guarantee
         self.program, self._plan = program, plan or Plan("none", "" if need is None else str(need), text)
 
     @property
@@ -37,8 +43,8 @@ class UnplannedSession(PlannedSession):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Exact: there are no answers, and what bounds a risk without any is."""
-        return Guarantee.EXACT
+        """What answers would be worth."""
+        return self._guarantee
 
     def solve(self, question: Question, known: F64 | None = None) -> NoReturn:
         """Raise: there is no backend.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ssvm_dsl.calls import CheckedCalls
 from ssvm_dsl.errors import DataError, OptionError
 
 #: Returns (X, Y), or (X, Y, sample_weight), of a part.
 Load = Callable[[Any], tuple[Any, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionedDataset:
+class PartitionedDataset(CheckedCalls):
     """Labelled examples in parts: files, tables of a database, partitions of a larger list.
 
     Stands for ``X`` in ``StructuredSVM(..., executor=...).fit``; ``Y`` is left out.
@@ -40,14 +40,13 @@ class PartitionedDataset:
     >>> StructuredSVM(OCR, risk="log", trainer="lbfgs", executor="stream").fit(data)
     """
 
-    parts: Sequence[Any]
-    load: Load
-
-    def __post_init__(self) -> None:
-        if isinstance(self.parts, str) or not hasattr(self.parts, "__len__") or not len(self.parts):
-            raise OptionError(f"PartitionedDataset: parts is a list with at least one entry, got {self.parts!r}")
-        if not callable(self.load):
-            raise OptionError(f"PartitionedDataset: load is a function of a part, got {self.load!r}")
+    def __init__(self, parts: Sequence[Any], load: Load) -> None:
+        listed = hasattr(parts, "__len__") and hasattr(parts, "__getitem__") and not isinstance(parts, str | Mapping)
+        if not listed or not len(parts):
+            raise OptionError(f"PartitionedDataset: parts is a list with at least one entry, got {parts!r}")
+        if not callable(load):
+            raise OptionError(f"PartitionedDataset: load is a function of a part, got {load!r}")
+        self.parts, self.load = parts, load
 
     def __len__(self) -> int:
         """Return the number of parts."""

@@ -19,7 +19,6 @@ from ssvm_dsl.array_types import F64, I32, I64
 from ssvm_dsl.errors import OutOfTime, TrainingError
 from ssvm_dsl.inference.deadline import work_seconds
 from ssvm_dsl.inference.layers.unplanned import UnplannedSession
-from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.threads import Threads
 from ssvm_dsl.ir.features import Block
 from ssvm_dsl.ir.loss import LossTerm
@@ -55,19 +54,6 @@ class SumEvaluation(Evaluation):
     n_proved: int = 0
 
 
-class ElsewhereSession(UnplannedSession):
-    """The plan of sessions that shards have; whoever asks here gets no answer."""
-
-    def __init__(self, program: Program, plan: Plan, guarantee: Guarantee) -> None:
-        super().__init__(program, None, plan)
-        self._guarantee = guarantee
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the answers of all shards are worth."""
-        return self._guarantee
-
-
 class ShardedProblem(GradientProblem):
     """The training problem of all shards; values, gradients and curvature are all that it knows.
 
@@ -86,7 +72,7 @@ class ShardedProblem(GradientProblem):
         heuristic = any(one.guarantee is Guarantee.HEURISTIC for one in facts)
         exact = all(one.guarantee is Guarantee.EXACT for one in facts)
         guarantee = Guarantee.HEURISTIC if heuristic else Guarantee.EXACT if exact else Guarantee.BOUND
-        session = ElsewhereSession(parameters.program, first.plan, guarantee)
+        session = UnplannedSession(parameters.program, None, first.plan, guarantee)
         states: I32 = np.zeros(0, dtype=np.int32)
         loss = LossTerm(states, np.zeros(0), np.zeros(0))
         super().__init__(parameters, loss, objective, session, Threads())

@@ -222,7 +222,7 @@ def test_rounding_is_part_of_the_certificate(trainer, size):
 
 
 def test_a_tolerance_below_rounding_ends_where_rounding_is():
-    with pytest.warns(ConvergenceWarning, match="the rest of it is rounding; no smaller gap"):
+    with pytest.warns(ConvergenceWarning, match="the rest of it is rounding; double precision cannot resolve"):
         svm = StructuredSVM(Word, C=2.0, tol=0.0, random_state=0, trainer="bundle").fit(DATA.X, DATA.Y)
     assert (svm.report_.reason, svm.report_.converged) == ("rounding", False)
     assert svm.report_.relative_gap < 1e-12

@@ -175,7 +175,7 @@ def _workers(client: Any, patience: float) -> list[str]:
         try:
             client.wait_for_workers(1, timeout=max(patience, 30.0))
         except TimeoutError as err:
-            text = "the cluster has no workers; start one (dask worker SCHEDULER) or give executor_options={'workers': 2}"
+            text = "the cluster has no workers; start one: dask worker SCHEDULER"
             raise OptionError(f"dask: {text}") from err
         names = sorted(client.scheduler_info(n_workers=-1)["workers"])
     return names

@@ -14,7 +14,7 @@ from ssvm_backends.graphs.recursions import SHARE, SUM, Items
 from ssvm_backends.structures.segmentations.best_segments import sweep_segments
 from ssvm_backends.structures.segmentations.segment_scores import Segmented, SpanWork, gather, largest, work_space
 from ssvm_dsl.ir import F64, I64, NEIGHBOURS, STARTS, SUCCESSIVE
-from ssvm_dsl.kernels import borrow, njit
+from ssvm_dsl.kernels import assign, borrow, njit
 
 
 class Answer(NamedTuple):
@@ -60,7 +60,7 @@ def write_marginals(seg: Segmented, i: int, c: int, outer: F64, shares: SpanWork
     spans, base = seg.state_ptr[lo + seg.first[c, 2]], seg.state_ptr[lo]
     shares.inside[: n * k] = 0.0
     for s in range(n):
-        shares.begin[s * k : (s + 1) * k] = outer[2 * s * k : (2 * s + 1) * k]
+        assign(shares.begin[s * k : (s + 1) * k], outer[2 * s * k : (2 * s + 1) * k])
         span = spans - base + s * longest * (k + 1)
         node[span : span + longest * (k + 1)] = 0.0
         for l in range(min(longest, n - s)):

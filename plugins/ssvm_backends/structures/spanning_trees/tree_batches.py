@@ -12,7 +12,7 @@ from ssvm_backends.structures.spanning_trees.chu_liu_edmonds import best_arbores
 from ssvm_backends.structures.spanning_trees.matrix_tree import sum_arborescences
 from ssvm_backends.structures.spanning_trees.projective import best_projective, sum_projective, tree_items
 from ssvm_dsl.ir import F64, I32, I64, Bools
-from ssvm_dsl.kernels import borrow, njit, packed_flags, packed_ints, packed_longs
+from ssvm_dsl.kernels import assign, borrow, njit, packed_flags, packed_ints, packed_longs
 
 
 class Trees(NamedTuple):
@@ -173,7 +173,7 @@ def sum_trees(
             if arc_matrix(n, head, dependent, gain, True, matrix, literal):
                 if projective:
                     total = sum_projective(n, trees.single_root[k], matrix, items)
-                    probability[: (n + 1) ** 2] = items.outer[(n + 1) ** 2 : 2 * (n + 1) ** 2]
+                    assign(probability[: (n + 1) ** 2], items.outer[(n + 1) ** 2 : 2 * (n + 1) ** 2])
                 else:
                     total = sum_arborescences(n, trees.single_root[k], matrix, probability)
             log_z[e] += base + total
