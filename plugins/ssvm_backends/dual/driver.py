@@ -74,14 +74,14 @@ PREPARE, SWEEP, SECOND, THIRD, FOURTH, FIFTH, SIXTH = range(16, 23)
 
 #: Where the work is.  ``example``, ``message``, ``label``, ``node``, ``factor``: the example, and where what belongs to
 #: it starts in packed arrays; ``shift``: what to add to ``message_ptr``; ``work``: that of visiting all its slots.
-#: ``stage``, ``item``: the stage, and the variable or factor it has come to; ``after_labels``, ``after_search``,
+#: ``stage``, ``place``: the stage, and the variable or factor it has come to; ``after_labels``, ``after_search``,
 #: ``after_bound``: what comes next.  ``left``: of the budget; ``search_left``: of that of a local search of pairs.
-#: ``total``, ``size``, ``moved``, ``longest``: of a bound, term by term.  ``bound``: that of the iteration.
+#: ``total``, ``magnitude``, ``moved``, ``longest``: of a bound, term by term.  ``bound``: that of the iteration.
 STATE = np.dtype(
-    [(name, np.int64) for name in ("example", "message", "label", "node", "factor", "shift", "stage", "item")]
+    [(name, np.int64) for name in ("example", "message", "label", "node", "factor", "shift", "stage", "place")]
     + [(name, np.int64) for name in ("after_labels", "after_search", "after_bound", "pairs", "search_left", "longest")]
     + [(name, np.int64) for name in ("fresh", "met", "softer", "number", "uncovered", "listed", "n_new")]
-    + [(name, np.float64) for name in ("left", "work", "total", "size", "moved", "bound", "soft", "decoded")]
+    + [(name, np.float64) for name in ("left", "work", "total", "magnitude", "moved", "bound", "soft", "decoded")]
     + [("polished", np.float64)]
 )
 
@@ -283,8 +283,8 @@ def look(t: MessageTask, after: int) -> None:
     if d.fresh > 0:
         d.stage = after
         return
-    d.stage, d.item = OF_VARIABLES, t.instance.graph.var_ptr[t.ids[d.example]]
-    d.total, d.size, d.moved, d.longest = 0.0, 0.0, 0.0, 1
+    d.stage, d.place = OF_VARIABLES, t.instance.graph.var_ptr[t.ids[d.example]]
+    d.total, d.magnitude, d.moved, d.longest = 0.0, 0.0, 0.0, 1
 
 
 @njit(cache=True, nogil=True)
@@ -313,7 +313,7 @@ def _begin(t: MessageTask) -> None:
     d.work = 1.0 * (g.var_ptr[e + 1] - g.var_ptr[e])
     for f in range(g.factor_ptr[e], g.factor_ptr[e + 1]):
         d.work += factor_work(g, f)
-    d.stage, d.item, d.bound = FILL, g.var_ptr[e], np.inf
+    d.stage, d.place, d.bound = FILL, g.var_ptr[e], np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -321,9 +321,9 @@ def _fill(t: MessageTask) -> None:
     """List visits."""
     d, g, e = t.state[0], t.instance.graph, t.ids[t.state[0].example]
     first, last = g.touch_ptr[g.var_ptr[e]], g.var_ptr[e + 1]
-    hi = slice_above(t, d.item, last)
-    fill_some(g, d.shift, t.by_factor, t.visits, first, g.touch_ptr[d.item], g.touch_ptr[hi])
-    d.item = hi
+    hi = slice_above(t, d.place, last)
+    fill_some(g, d.shift, t.by_factor, t.visits, first, g.touch_ptr[d.place], g.touch_ptr[hi])
+    d.place = hi
     if hi == last:
         d.stage = PREPARE
 
@@ -332,16 +332,16 @@ def _fill(t: MessageTask) -> None:
 def decode_next(t: MessageTask, after: int) -> None:
     """Decode the current messages next, take the labels into account, and then go to a stage."""
     d = t.state[0]
-    d.stage, d.item, d.after_labels = DECODE, t.instance.graph.var_ptr[t.ids[d.example]], after
+    d.stage, d.place, d.after_labels = DECODE, t.instance.graph.var_ptr[t.ids[d.example]], after
 
 
 @njit(cache=True, nogil=True)
 def _decode(t: MessageTask) -> None:
     """Write labels."""
     d, last = t.state[0], t.instance.graph.var_ptr[t.ids[t.state[0].example] + 1]
-    hi = slice_above(t, d.item, last)
-    decode(site_of(t), t.labels, t.value, d.item, hi)
-    d.item = hi
+    hi = slice_above(t, d.place, last)
+    decode(site_of(t), t.labels, t.value, d.place, hi)
+    d.place = hi
     if hi == last:
         d.stage = OFFER
 
@@ -402,22 +402,23 @@ def _search(t: MessageTask) -> None:
 def _bound(t: MessageTask) -> None:
     """Add the terms of a slice to the bound; keep the messages when it is the lowest so far."""
     d, g, best, e = t.state[0], t.instance.graph, t.progress, t.ids[t.state[0].example]
-    at, i, none = d.item, d.example, np.int64(0)  # a literal would compile all twice
+    at, i, none = d.place, d.example, np.int64(0)  # a literal would compile all twice
     if d.stage == OF_VARIABLES:
         last = g.var_ptr[e + 1]
-        d.item = slice_above(t, at, last)
-        total, size, moved, longest = bound_terms(site_of(t), at, d.item, none, none)
+        d.place = slice_above(t, at, last)
+        total, size, moved, longest = bound_terms(site_of(t), at, d.place, none, none)
     else:
         last = g.factor_ptr[e + 1]
-        d.item = slice_of_factors(t, at, last)
-        total, size, moved, longest = bound_terms(site_of(t), none, none, at, d.item)
-    d.total, d.size, d.moved, d.longest = d.total + total, d.size + size, d.moved + moved, max(d.longest, longest)
-    if d.item < last:
+        d.place = slice_of_factors(t, at, last)
+        total, size, moved, longest = bound_terms(site_of(t), none, none, at, d.place)
+    d.total, d.magnitude = d.total + total, d.magnitude + size
+    d.moved, d.longest = d.moved + moved, max(d.longest, longest)
+    if d.place < last:
         return
     if d.stage == OF_VARIABLES:
-        d.stage, d.item = OF_FACTORS, g.factor_ptr[e]
+        d.stage, d.place = OF_FACTORS, g.factor_ptr[e]
         return
-    d.total += rounding_of(g, e, d.size + d.moved, d.longest)
+    d.total += rounding_of(g, e, d.magnitude + d.moved, d.longest)
     d.fresh, d.stage = 1, d.after_bound
     if d.total < best.bound[i]:
         best.bound[i] = d.total
@@ -433,7 +434,7 @@ def _judge(t: MessageTask) -> None:
     if d.met > 0:
         note_meeting(best, i, d.softer > 0)
     if not best.done[i] and best.iterations[i] % PHASE == 0:
-        end_phase(t.instance.graph, t.ids[i], i, best, d.size, t.tol, d.softer > 0)
+        end_phase(t.instance.graph, t.ids[i], i, best, d.magnitude, t.tol, d.softer > 0)
         if t.anytime:
             d.stage, d.after_search = POLISH, NEXT
 

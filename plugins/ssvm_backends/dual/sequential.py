@@ -107,20 +107,20 @@ def trws(task: MessageTask, space: SweepSpace, budget: float) -> bool:
             d.stage = NEXT
             continue
         if d.stage == SWEEP:
-            d.soft, d.item, d.stage = next_temperature(t.progress, d.example), lo, SECOND
+            d.soft, d.place, d.stage = next_temperature(t.progress, d.example), lo, SECOND
         while d.stage == SECOND and d.left > 0.0:
-            end = slice_above(t, d.item, hi)
-            sweep(site_of(t), t.visits, yes, d.soft, space, t.labels, d.item, end)
-            d.item = end
+            end = slice_above(t, d.place, hi)
+            sweep(site_of(t), t.visits, yes, d.soft, space, t.labels, d.place, end)
+            d.place = end
             if end == hi:
                 d.stage = OFFER if d.soft == 0.0 else THIRD
                 d.after_labels = THIRD
         if d.stage == THIRD:
-            d.bound, d.item, d.stage = 0.0, hi, FOURTH
+            d.bound, d.place, d.stage = 0.0, hi, FOURTH
         while d.stage == FOURTH and d.left > 0.0:
-            begin = slice_below(t, lo, d.item)
-            d.bound += sweep(site_of(t), t.visits, no, d.soft, space, t.labels, begin, d.item)
-            d.item = begin
+            begin = slice_below(t, lo, d.place)
+            d.bound += sweep(site_of(t), t.visits, no, d.soft, space, t.labels, begin, d.place)
+            d.place = begin
             if begin == lo:
                 d.stage = END
                 if d.soft > 0.0:

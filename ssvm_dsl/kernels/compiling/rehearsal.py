@@ -141,6 +141,15 @@ class Rehearsal:
         """Call the Python function of a kernel."""
         self._depth += 1
         try:
-            return function(*(one.value if isinstance(one, OmittedArg) else one for one in args))
+            return function(*(one.value if isinstance(one, OmittedArg) else _as_python(one) for one in args))
         finally:
             self._depth -= 1
+
+
+def _as_python(value: Any) -> Any:
+    """Return an argument whose records have their fields as attributes, as compiled code reads them."""
+    if isinstance(value, np.ndarray) and value.dtype.fields and not isinstance(value, np.recarray):
+        return value.view(np.recarray)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_as_python, value))
+    return value

@@ -450,16 +450,20 @@ def test_fit_ends_a_stream():
 
 
 def test_a_warm_start_needs_fewer_calls():
-    X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 8), noise=2.0, random_state=1)
-    options = {"C": 0.2, "tol": 1e-2, "random_state": 0, "max_passes": 2000}
-    svm = StructuredSVM(Sequence, warm_start=True, **options).fit(X, Y)
-    calls, primal = svm.report_.n_oracle_calls, svm.report_.primal
-    svm.fit(X, Y)
-    assert svm.report_.converged
-    assert svm.report_.n_oracle_calls < 0.8 * calls
-    assert svm.report_.primal == pytest.approx(primal, rel=2e-2)
-    cold = StructuredSVM(Sequence, **options).fit(X, Y)
-    assert cold.fit(X, Y).report_.n_oracle_calls == calls
+    ratios = []
+    for seed in range(3):
+        X, Y = make_chains(n=60, n_states=3, n_features=5, length=(3, 8), noise=2.0, random_state=seed)
+        options = {"C": 0.2, "tol": 1e-2, "random_state": 0, "max_passes": 2000}
+        svm = StructuredSVM(Sequence, warm_start=True, **options).fit(X, Y)
+        calls, primal = svm.report_.n_oracle_calls, svm.report_.primal
+        svm.fit(X, Y)
+        assert svm.report_.converged
+        ratios.append(svm.report_.n_oracle_calls / calls)
+        assert svm.report_.primal == pytest.approx(primal, rel=2e-2)
+        cold = StructuredSVM(Sequence, **options).fit(X, Y)
+        assert cold.fit(X, Y).report_.n_oracle_calls == calls
+    assert max(ratios) < 1.0
+    assert np.mean(ratios) < 0.9
 
 
 @pytest.mark.parametrize("order", ["stochastic", "incremental", "batch"])

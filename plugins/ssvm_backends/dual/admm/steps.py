@@ -178,18 +178,18 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
             if t.anytime:  # the first iteration takes longest
                 decode_next(t, NEXT)
         elif d.stage == SWEEP:
-            d.item, d.stage = g.factor_ptr[e], SECOND
+            d.place, d.stage = g.factor_ptr[e], SECOND
         elif d.stage == SECOND:
-            end = slice_of_factors(t, d.item, g.factor_ptr[e + 1])
-            solve_factors(at, space, d.item, end)
-            d.item = end
+            end = slice_of_factors(t, d.place, g.factor_ptr[e + 1])
+            solve_factors(at, space, d.place, end)
+            d.place = end
             if end == g.factor_ptr[e + 1]:
                 space.residuals[:] = 0.0
-                d.item, d.stage = g.var_ptr[e], THIRD
+                d.place, d.stage = g.var_ptr[e], THIRD
         elif d.stage == THIRD:
-            end = slice_above(t, d.item, g.var_ptr[e + 1])
-            agree(at, space.residuals, d.item, end)
-            d.item = end
+            end = slice_above(t, d.place, g.var_ptr[e + 1])
+            agree(at, space.residuals, d.place, end)
+            d.place = end
             if end == g.var_ptr[e + 1]:
                 best.iterations[i] += 1
                 d.stage = NEXT
@@ -200,7 +200,7 @@ def ad3(task: MessageTask, space: AdmmSpace, until_met: bool, budget: float) -> 
             look(t, SIXTH)
         else:
             primal, dual = root_means(space.residuals)
-            found = Look(value_of(at), d.size, primal, dual, space.residuals[3])
+            found = Look(value_of(at), d.magnitude, primal, dual, space.residuals[3])
             end_look(best, space.split, i, found, t.tol, until_met)
             d.stage = NEXT
             if t.anytime and best.iterations[i] % PHASE == 0:

@@ -108,11 +108,11 @@ def descend(task: MessageTask, rule: DescentRule, budget: float) -> bool:
             d.stage = NEXT
             continue
         if d.stage == SWEEP:
-            d.item, d.stage = lo, SECOND
+            d.place, d.stage = lo, SECOND
         while d.stage == SECOND and d.left > 0.0:
-            end = slice_above(t, d.item, hi) if by_variable else slice_of_factors(t, d.item, hi)
-            sweep(site_of(t), t.visits, rule, d.item, end)
-            d.item = end
+            end = slice_above(t, d.place, hi) if by_variable else slice_of_factors(t, d.place, hi)
+            sweep(site_of(t), t.visits, rule, d.place, end)
+            d.place = end
             if end == hi:
                 d.stage = END
                 if looks_after(t):

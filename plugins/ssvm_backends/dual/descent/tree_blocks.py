@@ -118,17 +118,17 @@ def descend_trees(task: MessageTask, space: TreeSpace, budget: float) -> bool:
             else:
                 d.listed, d.n_new = draw_trees(g, e, d.number, trees)
                 d.left -= d.work
-                d.item, d.stage = d.listed, THIRD
+                d.place, d.stage = d.listed, THIRD
         elif d.stage == THIRD:
-            lo = slice_of_list(t, trees.factor, d.item, -1)
-            collect_up(site_of(t), t.visits, belief, trees, lo, d.item)
-            d.item = lo
+            lo = slice_of_list(t, trees.factor, d.place, -1)
+            collect_up(site_of(t), t.visits, belief, trees, lo, d.place)
+            d.place = lo
             if lo == 0:
                 d.stage = FOURTH
         elif d.stage == FOURTH:
-            hi = slice_of_list(t, trees.factor, d.item, d.listed)
-            hand_down(site_of(t), t.visits, belief, trees, d.item, hi)
-            d.item = hi
+            hi = slice_of_list(t, trees.factor, d.place, d.listed)
+            hand_down(site_of(t), t.visits, belief, trees, d.place, hi)
+            d.place = hi
             if hi == d.listed:
                 d.uncovered, d.number, d.stage = d.uncovered - d.n_new, d.number + 1, SECOND
         elif d.stage == FIFTH:
