@@ -132,12 +132,15 @@ def ground(
         It would not fit into the memory that is free.
     """
     declaration = declaration_of(model, "ground")
+    if fitted is None and structures is not None and structures.learns_nothing(declaration):
+        fitted = {}
+    met = None if structures is None or fitted is None else structures.of(declaration, fitted)
     try:
         examples = read_examples(declaration, X, judged=Y is not None)
         key = None if structures is None else structure_key(declaration, examples, Y is not None)
-        known = None if structures is None else structures.find(key)
+        known = None if met is None else met.find(key)
         layout = Layout.of(declaration, examples) if known is None else known.layout
-        needed = _require_memory(declaration, examples, layout, Y is not None, structures, known)
+        needed = _require_memory(declaration, examples, layout, Y is not None, met, known)
         truth, ignored = (None, None) if Y is None else layout.encode(Y)
         if truth is not None and layout.agreements:
             ignored = set_auxiliary(layout, examples, truth, ignored)
@@ -154,10 +157,10 @@ def ground(
             found = known.parameters(examples, encoder, None if whole else labels, clamp)
         if found is None:
             factors, parameters = _parameters(declaration, layout, examples, encoder, trained, labels, whole, clamp)
-            made = None
+            kept = None
             if structures is not None and trained is None:
                 made = Structure(declaration, layout, factors, parameters, needed)
-            kept = None if made is None or structures is None else structures.keep(key, made, parameters)
+                kept = structures.of(declaration, encoder.fitted).keep(key, made, parameters)
         else:
             parameters, kept = found
     except DataError as err:

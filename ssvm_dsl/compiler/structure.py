@@ -234,11 +234,17 @@ class StructureCache:
     def of(self, declaration: Declaration, fitted: Fitted) -> StructureCache:
         """Return the cache for a model and its fitted features; entries of others are dropped."""
         with self._lock:
-            if self._declaration is not declaration or self._fitted is not fitted:
+            same = self._fitted is fitted or (self._fitted == {} and not fitted)
+            if self._declaration is not declaration or not same:
                 self._known.clear()
                 self._each.clear()
                 self._declaration, self._fitted, self.n_bytes = declaration, fitted, 0.0
         return self
+
+    def learns_nothing(self, declaration: Declaration) -> bool:
+        """Whether features of a model are known to learn nothing from examples."""
+        with self._lock:
+            return self._declaration is declaration and self._fitted == {}
 
     def needed_at_most(self, declaration: Declaration, examples: Examples, judged: bool) -> float:
         """Return the bytes that grounding takes at most: for each example those of one that is the largest in all axes.

@@ -307,7 +307,7 @@ class Scorer:
 
     def _opened(self, laid: Laid, task: Task) -> OpenedPlan:
         guarantee = accepted_guarantee(self.backend, self.guarantee)
-        return OpenedPlan.of(laid.parameters, laid, task, guarantee, self.backend, self.backend_options)
+        return OpenedPlan.of(laid.parameters, laid, frozenset({task}), guarantee, self.backend, self.backend_options)
 
 
 def _opened_again(model: Any, backend: str, options: dict[str, Any]) -> Scorer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -24,10 +25,13 @@ from ssvm_dsl import (
     Hamming,
     Input,
     Label,
+    Latent,
     Model,
+    Standardized,
     StructuredSVM,
     along,
     chain,
+    cross,
 )
 from ssvm_dsl.compiler import ground, structure
 from ssvm_dsl.compiler.footprint import footprint
@@ -213,6 +217,110 @@ def test_the_quick_bound_of_memory_is_one(model, labelled):
     known = StructureCache()
     for _ in range(2):
         assert known.needed_at_most(declaration, examples, labelled) >= needed
+
+
+class Hidden(Model):
+    """A latent state of each position, which is completed in rounds."""
+
+    T = Dim()
+    x = Input(T, 2)
+    y = Label(T, 2)
+    h = Latent(T, 2)
+    emit = Factor(y, features=x)
+    seen = Factor(h, features=x)
+    both = Factor(cross(y, h))
+    trans = Factor(chain(y))
+    loss = Hamming(y)
+
+
+TRAINERS = {"fit": "bcfw", "partial_fit": "subgradient"}
+
+
+def some(rng, model, n):
+    """Return examples with labels that can be learnt from."""
+    X = [MAKERS.get(model, word)(rng, int(k)) for k in rng.integers(1, 4, size=n)]
+    lengths = [len(x["x"]) if isinstance(x, dict) else len(x) for x in X]
+    if model is Word:
+        return X, [["abc"[k] for k in rng.integers(3, size=m)] for m in lengths]
+    return X, [rng.integers(2 if model in (Graph, Hidden) else 1, size=m) for m in lengths]
+
+
+def trained(svm, X, Y, way):
+    """Return what a fit, or a step of a stream, learns from examples."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        getattr(svm, way)(X, Y)
+    report = svm.report_
+    return [svm.coef_.copy(), report.primal, report.dual, report.n_oracle_calls]
+
+
+@pytest.mark.parametrize(("model", "way"), [(Word, "fit"), (Graph, "fit"), (Hidden, "fit"), (Word, "partial_fit")])
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**16), batches=st.lists(st.integers(0, 2), min_size=3, max_size=5))
+def test_fits_do_not_depend_on_what_was_met_before(model, way, seed, batches):
+    rng = np.random.default_rng(seed)
+    data = [some(rng, model, n) for n in (4, 6, 5)]
+    options = {"max_passes": 6, "random_state": 0, "n_threads": 1, "trainer": TRAINERS[way]}
+    options |= {"latent_options": {"rounds": 2}} if model is Hidden else {}
+    kept, forgetful = StructuredSVM(model, **options), StructuredSVM(model, **options)
+    for which in batches:
+        X, Y = data[which]
+        forgetful._structures = StructureCache()
+        assert equal(trained(kept, X, Y, way), trained(forgetful, X, Y, way))
+        assert equal(kept.predict(X), fresh(kept).predict(X))
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_a_second_fit_lays_out_and_plans_nothing(monkeypatch, way):
+    rng = np.random.default_rng(1)
+    X, Y = some(rng, Word, 5)
+    svm = StructuredSVM(Word, max_passes=4, n_threads=1, trainer=TRAINERS[way])
+    trained(svm, X, Y, way)
+
+    def never(*args, **named):
+        raise AssertionError("asked for again")
+
+    monkeypatch.setattr("ssvm_dsl.compiler.feature_maps.ground_scopes", never)
+    monkeypatch.setattr(kept_plans, "plan_program", never)
+    monkeypatch.setattr(kept_plans, "open_plan", never)
+    trained(svm, [-x for x in X], Y, way)
+
+
+def test_rounds_of_a_latent_fit_open_each_session_once(monkeypatch):
+    rng = np.random.default_rng(2)
+    X, Y = some(rng, Hidden, 12)
+    opened, open_plan = [], kept_plans.open_plan
+
+    def counted(*args, **named):
+        opened.append(args)
+        return open_plan(*args, **named)
+
+    monkeypatch.setattr(kept_plans, "open_plan", counted)
+    svm = StructuredSVM(Hidden, max_passes=8, n_threads=1, random_state=0, latent_options={"rounds": 4, "restarts": 2})
+    trained(svm, X, Y, "fit")
+    assert len(svm.report_.latent_objectives) >= 2
+    assert len(opened) == 2  # for training, and to complete
+
+
+def test_a_model_that_is_changed_is_laid_out_again():
+    rng = np.random.default_rng(3)
+    X, Y = some(rng, Word, 5)
+    svm = StructuredSVM(Word, max_passes=4, n_threads=1, random_state=0)
+    trained(svm, X, Y, "fit")
+
+    class Scaled(Word):
+        T = Dim()
+        x = Input(T, 2)
+        y = Label(T, "abc")
+        emit = Factor(y, features=Standardized(x))
+        trans = Factor(chain(y))
+        loss = Hamming(y)
+
+    for _ in range(2):
+        svm.set_params(model=Scaled)
+        found = trained(svm, X, Y, "fit")
+        assert equal(found, trained(StructuredSVM(Scaled, max_passes=4, n_threads=1, random_state=0), X, Y, "fit"))
+        X = [3.0 * x for x in X]  # what a feature learnt from others does not stay
 
 
 def test_copies_have_met_nothing_and_are_not_larger():

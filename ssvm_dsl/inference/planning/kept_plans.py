@@ -8,7 +8,7 @@ another backend, for the memory that was free at the time, is opened again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from ssvm_dsl.inference.planning.planner import need_of, plan_program
 from ssvm_dsl.inference.planning.plans import Plan
 from ssvm_dsl.inference.session import open_plan
 from ssvm_dsl.ir.analysis.properties import doubts
-from ssvm_dsl.ir.need import Guarantee, Need, Task
+from ssvm_dsl.ir.loss import LossFactors
+from ssvm_dsl.ir.need import Ability, Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.memory import SMALL
 from ssvm_dsl.pausing import pause, time_left
@@ -78,21 +79,23 @@ class OpenedPlan:
         cls,
         parameters: ParameterMap,
         kept: Keeper | None,
-        task: Task,
+        tasks: frozenset[Task],
         guarantee: Guarantee,
         backend: str,
         options: Mapping[str, Any] | None,
         first: int = 0,
         announce: Callable[[Need, Plan], None] | None = None,
+        abilities: frozenset[Ability] = frozenset(),
+        priced: Sequence[LossFactors] = (),
     ) -> OpenedPlan:
-        """Return the opened plan for a task, kept or made now.
+        """Return the opened plan for tasks, kept or made now.
 
         Parameters
         ----------
         parameters : ParameterMap
         kept : KeptProgram, optional
             Where its program is kept, if it is.
-        task, guarantee
+        tasks, guarantee
             What is asked.
         backend : str
             A backend's name, or ``"auto"``.
@@ -102,6 +105,10 @@ class OpenedPlan:
             Number of the first example, for messages.
         announce : callable
             Called with the plan before it is opened.
+        abilities : frozenset of Ability
+            What is asked for beyond the tasks.
+        priced : sequence of LossFactors
+            Joint states that a loss adds to.
 
         Raises
         ------
@@ -111,7 +118,8 @@ class OpenedPlan:
             As for :func:`~ssvm_dsl.inference.planning.planner.plan`.
         """
         plugins = registry()
-        key = None if kept is None else _key(parameters, kept, task, guarantee, backend, options, first)
+        unsure = None if kept is None or (kept.settled and not priced) else doubts(parameters, first, priced)
+        key = None if kept is None else _key(options, tasks, guarantee, backend, abilities, unsure)
         if kept is not None and key is not None:
             found: OpenedPlan | None = kept.opened.get(key)
             if found is not None and found.holds(plugins):
@@ -119,7 +127,7 @@ class OpenedPlan:
                     announce(found.need, found.plan)
                 return found
         unhurried = time_left() == np.inf or not parameters.program.constraints  # else some ways were left out
-        need = need_of(parameters, frozenset({task}), guarantee, first=first)
+        need = need_of(parameters, tasks, guarantee, abilities, first, priced)
         plan = plan_program(parameters.program, need, backend, None if options is None else dict(options))
         if announce is not None:
             announce(need, plan)
@@ -141,20 +149,11 @@ class OpenedPlan:
         return kept.reserve(self.plan.n_bytes + SLOT_BYTES * self.need.n_slots + SESSION_BYTES)
 
 
-def _key(
-    parameters: ParameterMap,
-    kept: Keeper,
-    task: Task,
-    guarantee: Guarantee,
-    backend: str,
-    options: Mapping[str, Any] | None,
-    first: int,
-) -> Hashable | None:
+def _key(options: Mapping[str, Any] | None, *asked: Any) -> Hashable | None:
     """Return the inputs of a plan other than program and plug-ins; ``None`` if they cannot be compared."""
     given = None if options is None else tuple(sorted(options.items()))
     try:
         hash(given)
     except TypeError:
         return None
-    unsure = None if kept.settled else tuple(doubts(parameters, first).items())
-    return task, guarantee, backend, given, unsure
+    return given, *(tuple(one.items()) if isinstance(one, dict) else one for one in asked)

@@ -50,8 +50,12 @@ def topology_and_order(var_ptr: I64, groups: Sequence[Shapes]) -> tuple[NDArray[
         owner = owners(var_ptr)
         degree = np.bincount(edges.ravel(), minlength=n_variables)
         topology[owner[degree > 2]] = Topology.FOREST
-        topology[_cyclic(var_ptr, edges, owner)] = Topology.LOOPY
-        order = _forest_order(edges, degree, owner, order)
+        dense = np.bincount(owner[edges[:, 0]], minlength=n_examples) >= np.maximum(np.diff(var_ptr), 1)
+        topology[dense] = Topology.LOOPY  # as many edges as variables close a cycle, whichever these are
+        edges = edges[~dense[owner[edges[:, 0]]]]
+        if len(edges):
+            topology[_cyclic(var_ptr, edges, owner)] = Topology.LOOPY
+            order = _forest_order(edges, degree, owner, order)
     for shapes in groups:
         if shapes.arity > 2:
             topology[shapes.counts > 0] = Topology.LOOPY

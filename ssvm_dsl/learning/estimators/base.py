@@ -18,9 +18,10 @@ from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import require_feasible_truth
 from ssvm_dsl.inference.layers.base import PlannedSession
 from ssvm_dsl.inference.layers.unplanned import UnplannedSession
-from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
-from ssvm_dsl.ir.need import Guarantee, Task
+from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee
+from ssvm_dsl.inference.planning.plans import Plan
+from ssvm_dsl.ir.need import Guarantee, Need, Task
 from ssvm_dsl.ir.parameters import ParameterMap
 from ssvm_dsl.lang.model import Model
 from ssvm_dsl.learning.driver.certificate import Certificate, FitReport
@@ -397,7 +398,15 @@ class Learner(Predictor):
         deadline: Deadline,
     ) -> tuple[PlannedSession, CostEstimate]:  # fmt: skip
         """Return the opened session of the planned backend, and the expected cost of the fit."""
-        risk, loss, need, chosen = target.risk, target.loss, None, None
+        risk, loss, estimates = target.risk, target.loss, list[CostEstimate]()
+        found: tuple[Need | None, Plan | None] = None, None
+
+        def look(need: Need, chosen: Plan) -> None:
+            nonlocal found
+            found = need, chosen
+            require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
+            estimates.append(fit_cost_estimate(need, chosen, risk, loss, spec, self.power, self.max_passes))
+
         try:
             with within(deadline):
                 check_factored(spec, risk, self.power, grounded.parameters, loss)
@@ -405,13 +414,14 @@ class Learner(Predictor):
                 tasks |= {Task.MAP_CLAMPED} if completes else frozenset()
                 asked = risk.weakest(Guarantee(self.guarantee))
                 guarantee = accepted_guarantee(self.backend, asked, weakest_oracle(spec, risk, tasks)[0])
-                need = need_of(parameters, tasks, guarantee, abilities, priced=risk.loss(loss).factors)
-                chosen = plan_program(parameters.program, need, self.backend, self.backend_options)
-                require_fit_memory(parameters, chosen, risk, spec, self.model.declaration.name)
-                estimate = fit_cost_estimate(need, chosen, risk, loss, spec, self.power, self.max_passes)
-                return open_plan(chosen, parameters.program, outwards=False), estimate
+                kept = grounded.kept if parameters.program is grounded.program else None
+                opened = OpenedPlan.of(
+                    parameters, kept, tasks, guarantee, self.backend, self.backend_options, announce=look,
+                    abilities=abilities, priced=risk.loss(loss).factors,
+                )  # fmt: skip
+                return opened.session, estimates[0]
         except OutOfTime:
-            session = UnplannedSession(parameters.program, need, chosen)
+            session = UnplannedSession(parameters.program, *found)
             return session, CostEstimate("this fit", session.plan.backend, grounded.n_examples, np.nan)
 
     def _checkpoint(

@@ -348,7 +348,7 @@ class Predictor(Estimator):
         return from_saved(cls, read_model(as_path(path, "load")), path, trusted)
 
     def _ground(self, X: Any, Y: Any = None, fitted: Any = None, **options: Any) -> Grounded:
-        known = None if fitted is None else self._structures.of(self.model.declaration, fitted)
+        known = self._structures
         return ground(self.model, X, Y, fitted=fitted, custom_losses=_custom_loss, structures=known, **options)
 
 

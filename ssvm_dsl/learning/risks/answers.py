@@ -117,7 +117,7 @@ class PredictionRequest:
         try:
             with within(self.deadline):
                 pause()
-                asked = self.task, guarantee, self.backend, self.options, first
+                asked = frozenset({self.task}), guarantee, self.backend, self.options, first
                 announce = None if first else partial(self._announce, n)
                 return OpenedPlan.of(grounded.parameters, grounded.kept, *asked, announce=announce).session
         except OutOfTime:

@@ -27,8 +27,8 @@ from ssvm_dsl.errors import DataError, NoLabellingError, OptionError, OutOfTime,
 from ssvm_dsl.inference.batch import solve_batch
 from ssvm_dsl.inference.deadline import Deadline
 from ssvm_dsl.inference.diagnosis.feasible_truth import nearest_labelling
-from ssvm_dsl.inference.planning.planner import accepted_guarantee, need_of, plan_program
-from ssvm_dsl.inference.session import open_plan
+from ssvm_dsl.inference.planning.kept_plans import OpenedPlan
+from ssvm_dsl.inference.planning.planner import accepted_guarantee
 from ssvm_dsl.ir.features import FeatureMap
 from ssvm_dsl.ir.loss import ADDITIVE, JOINT, LossTerm
 from ssvm_dsl.ir.need import Guarantee, Task
@@ -259,11 +259,13 @@ def complete(
         As in a prediction.
     """
     assert grounded.truth is not None
-    need = need_of(parameters, frozenset({Task.MAP}), accepted_guarantee(backend, guarantee))
+    kept = None if grounded.kept is None else grounded.kept.structure.program_of(parameters)
+    if kept is not None:  # the rounds of a fit, and of the next one with these labels, share a session
+        parameters = replace(parameters, program=kept.parameters.program)
+    asked = frozenset({Task.MAP}), accepted_guarantee(backend, guarantee), backend, options
     try:
         with within(deadline):
-            plan = plan_program(parameters.program, need, backend, options)
-            session = open_plan(plan, parameters.program, outwards=False)
+            session = OpenedPlan.of(parameters, kept, *asked).session
         found = solve_batch(parameters, session, executor, w, deadline=deadline)
     except OutOfTime:
         return None
