@@ -28,6 +28,8 @@ from ssvm_dsl import (
 )
 from ssvm_dsl.errors import DataError, OptionError, PluginError, TrainingError
 from ssvm_dsl.learning.driver.accuracy import Accuracy
+from ssvm_dsl.learning.shards.fit import Strength, open_executor, shard_problem
+from ssvm_dsl.learning.shards.parts import parts_of
 from ssvm_dsl.plugin_api import TrainingEvent
 
 
@@ -60,8 +62,21 @@ FITS = {
     "bundle": {"trainer": "bundle"},
     "squared": {"trainer": "bundle", "power": 2.0},
     "softmax-margin": {"risk": "softmax-margin", "trainer": "svrg", "trainer_options": {"batch_size": 4}},
-    "adam": {"trainer": "adam", "max_passes": 15, "trainer_options": {"batch_size": 4}},
 }
+
+
+def assert_agree(one: StructuredSVM, other: StructuredSVM, strength: float) -> None:
+    """Both are as good as their gaps say, so their weights are near: ``strength/2 |w - w*|^2 <= P(w) - P(w*)``.
+
+    What way a fit takes depends on the last digits, so that nothing closer can be asked of two.
+    """
+    a, b = one.report_, other.report_
+    assert b.dual <= a.primal * (1.0 + 1e-12)
+    assert a.dual <= b.primal * (1.0 + 1e-12)
+    assert np.linalg.norm(one.coef_ - other.coef_) <= np.sqrt(2.0 / strength) * (np.sqrt(a.gap) + np.sqrt(b.gap))
+    assert a.certified
+    assert b.certified
+    assert (a.n_examples, a.n_weights) == (b.n_examples, b.n_weights)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -73,12 +88,7 @@ def test_shards_one_after_the_other_learn_what_one_process_learns(name):
     one = StructuredSVM(Tagger, **asked).fit(X, Y, sample_weight=weight)
     shards = {"executor": "stream", "executor_options": {"shards": 3}}
     other = StructuredSVM(Tagger, **asked, **shards).fit(X, Y, sample_weight=weight)
-    assert other.coef_ == pytest.approx(one.coef_, abs=1e-9)
-    assert other.report_.primal == pytest.approx(one.report_.primal, rel=1e-9)
-    assert other.report_.dual == pytest.approx(one.report_.dual, rel=1e-9, abs=1e-9)
-    assert (other.report_.n_examples, other.report_.n_weights) == (one.report_.n_examples, one.report_.n_weights)
-    assert other.report_.certified == one.report_.certified
-    assert [list(a) for a in other.predict(X)] == [list(a) for a in one.predict(X)]
+    assert_agree(one, other, 0.05)
     assert other.weights_[Tagger.word].shape == one.weights_[Tagger.word].shape
 
 
@@ -87,8 +97,39 @@ def test_C_counts_the_examples_of_all_shards():
     asked = {"risk": "log", "trainer": "lbfgs", "C": 0.7, "tol": 1e-5}
     one = StructuredSVM(Tagger, **asked).fit(X, Y)
     other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 4}).fit(X, Y)
-    assert other.coef_ == pytest.approx(one.coef_, abs=1e-9)
-    assert other.certified_gap(1.4) == pytest.approx(one.certified_gap(1.4), rel=1e-6)
+    assert_agree(one, other, 1.0)
+    assert 0.0 <= other.certified_gap(1.4) < 1.0
+
+
+def test_minibatches_are_those_of_one_process():
+    X, Y = tagged()
+    asked = {"risk": "log", "trainer": "adam", "lam": 0.05, "max_passes": 15, "random_state": 3, "tol": 1e-12}
+    asked["trainer_options"] = {"batch_size": 4}
+    with pytest.warns(UserWarning, match="max_passes"):
+        one = StructuredSVM(Tagger, **asked).fit(X, Y)
+    with pytest.warns(UserWarning, match="max_passes"):
+        other = StructuredSVM(Tagger, **asked, executor="stream", executor_options={"shards": 3}).fit(X, Y)
+    assert other.coef_ == pytest.approx(one.coef_, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_sums_over_shards_are_those_of_one_process(name):
+    X, Y = tagged()
+    svm = StructuredSVM(Tagger, lam=0.05, **FITS[name])
+    executor = open_executor("stream", {"shards": 3, "open": 3})
+    parts = parts_of(X, Y, None, 3)
+    sharded, data = shard_problem(executor, parts, svm._worker(), Tagger.declaration, Strength(1.0, 0.05, None))
+    grounded, weight = svm._shard_data(X, Y, None, data.fitted)
+    local = svm._shard_problem(grounded, weight)
+    w = np.abs(np.random.default_rng(4).normal(size=local.dim))
+    a, b = local.gradient(w), sharded.gradient(w)
+    assert b.vector == pytest.approx(a.vector, rel=1e-9, abs=1e-9)
+    assert b.offset == pytest.approx(a.offset, rel=1e-9, abs=1e-6)
+    assert sharded.objective.primal(w, b.value) == pytest.approx(local.objective.primal(w, a.value), rel=1e-9)
+    assert sharded.curvature() == pytest.approx(local.curvature(), rel=1e-9)
+    some = np.array([1, 2, 7, 12])
+    assert sharded.gradient(w, some).value == pytest.approx(local.gradient(w, some).value, rel=1e-9)
+    assert sharded.gradient(w, some).vector == pytest.approx(local.gradient(w, some).vector, rel=1e-9, abs=1e-9)
 
 
 def test_the_number_of_workers_changes_nothing_and_a_lost_one_is_replaced():
@@ -123,7 +164,7 @@ def test_parts_are_read_where_they_are_needed(tmp_path):
     asked = {"risk": "log", "trainer": "lbfgs", "lam": 0.05, "tol": 1e-6}
     parts = StructuredSVM(Tagger, **asked, executor="stream").fit(data)
     one = StructuredSVM(Tagger, **asked).fit(X[:12], Y[:12])
-    assert parts.coef_ == pytest.approx(one.coef_, abs=1e-9)
+    assert_agree(one, parts, 0.05)
 
 
 def read_part(path: Path) -> tuple[list, list]:
