@@ -118,7 +118,8 @@ class OpenedPlan:
             As for :func:`~ssvm_dsl.inference.planning.planner.plan`.
         """
         plugins = registry()
-        unsure = None if kept is None or (kept.settled and not priced) else doubts(parameters, first, priced)
+        known = kept is None or (kept.settled and not priced)
+        unsure = None if known else tuple(doubts(parameters, first, priced).items())
         key = None if kept is None else _key(options, tasks, guarantee, backend, abilities, unsure)
         if kept is not None and key is not None:
             found: OpenedPlan | None = kept.opened.get(key)
@@ -156,4 +157,4 @@ def _key(options: Mapping[str, Any] | None, *asked: Any) -> Hashable | None:
         hash(given)
     except TypeError:
         return None
-    return given, *(tuple(one.items()) if isinstance(one, dict) else one for one in asked)
+    return given, asked
