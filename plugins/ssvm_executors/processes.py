@@ -20,7 +20,7 @@ from ssvm_dsl.errors import OptionError
 from ssvm_dsl.plugin_api import NotOpen, Shard, ShardFunction, answer, answer_if_open, forget
 
 #: How often a lost process is started again for one call.
-ATTEMPTS = 3
+ATTEMPTS = 5
 
 #: One thread for each library: parallelism is over shards.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
