@@ -72,8 +72,9 @@ class LearningShard:
 
 def _laid(learner: ShardLearner, part: DataPart, fitted: Any) -> tuple[Grounded, Any]:
     """Return the model laid over the examples of a part, and their weights; errors say which part."""
+    data = part.read()
     try:
-        return learner._shard_data(*part.read(), fitted)
+        return learner._shard_data(*data, fitted)
     except DataError as err:
         raise part.located(err) from err.__cause__
 

@@ -254,7 +254,7 @@ def test_errors_name_the_example_or_the_part():
     wrong = [*Y[:9], np.array([7] * len(Y[9])), *Y[10:]]
     with pytest.raises(DataError, match="example 9"):
         StructuredSVM(Tagger, **stream).fit(X, wrong)
-    with pytest.raises(DataError, match=r"part 1, 1.*ValueError: no such part"):
+    with pytest.raises(DataError, match=r"part 1 \(1\): .*ValueError: no such part"):
         StructuredSVM(Tagger, **stream).fit(PartitionedDataset([0, 1], only_the_first))
     with pytest.raises(DataError, match="13 examples, as in X"):
         StructuredSVM(Tagger, **stream).fit(X, Y[:5])
