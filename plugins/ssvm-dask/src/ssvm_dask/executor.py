@@ -147,7 +147,7 @@ def _client(address: str | None, workers: int | None, patience: float) -> tuple[
     if address is None:
         try:
             return default_client(), []
-        except ValueError:
+        except ValueError:  # this process has no client: start a cluster of its own
             pass
         n = workers or len(os.sched_getaffinity(0))
         cluster = LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None, memory_limit=0)
