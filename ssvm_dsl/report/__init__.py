@@ -8,6 +8,9 @@ from ssvm_dsl.lazy_api import lazy_names
 
 _HOMES = {
     "ssvm_dsl.report.factor_graph": ("plot_factor_graph",),
+    "ssvm_dsl.report.labellings": (
+        *("plot_heads", "plot_label_maps", "plot_links", "plot_marginals", "plot_segments", "plot_transitions"),
+    ),
     "ssvm_dsl.report.plots": (
         *("confusion_matrix", "plot_confusion", "plot_grid", "plot_path", "plot_training", "plot_weights"),
     ),
@@ -22,6 +25,12 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from ssvm_dsl.report.factor_graph import plot_factor_graph as plot_factor_graph
+    from ssvm_dsl.report.labellings import plot_heads as plot_heads
+    from ssvm_dsl.report.labellings import plot_label_maps as plot_label_maps
+    from ssvm_dsl.report.labellings import plot_links as plot_links
+    from ssvm_dsl.report.labellings import plot_marginals as plot_marginals
+    from ssvm_dsl.report.labellings import plot_segments as plot_segments
+    from ssvm_dsl.report.labellings import plot_transitions as plot_transitions
     from ssvm_dsl.report.plots import confusion_matrix as confusion_matrix
     from ssvm_dsl.report.plots import plot_confusion as plot_confusion
     from ssvm_dsl.report.plots import plot_grid as plot_grid

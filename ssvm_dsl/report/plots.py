@@ -219,7 +219,7 @@ def plot_weights(weights: Any, rows: Sequence[Any] = (), columns: Sequence[Any] 
     largest = float(np.abs(matrix).max(initial=0.0)) or 1.0
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     ax.figure.colorbar(image, ax=ax)
-    _names(ax, [str(name) for name in rows], [str(name) for name in columns])
+    name_rows_and_columns(ax, [str(name) for name in rows], [str(name) for name in columns])
     return ax
 
 
@@ -263,7 +263,7 @@ def plot_confusion(truth: Iterable[Any], found: Iterable[Any], classes: Sequence
     ax.figure.colorbar(image, ax=ax)
     ax.set_xlabel("predicted")
     ax.set_ylabel("true")
-    _names(ax, [str(c) for c in classes], [str(c) for c in classes])
+    name_rows_and_columns(ax, [str(c) for c in classes], [str(c) for c in classes])
     return ax
 
 
@@ -333,7 +333,7 @@ def plot_grid(found: GridScores, ax: Any = None) -> Any:
         if over is not None and x[0] > 0 and is_wide(x):
             ax.set_xscale("log")
     if over is None:
-        _names(ax, [], [", ".join(map(str, one.values())) for one in found.grid])
+        name_rows_and_columns(ax, [], [", ".join(map(str, one.values())) for one in found.grid])
     ax.set_xlabel(over or ", ".join(values))
     ax.set_ylabel("score, mean and deviation over folds")
     if len(lines) > 1:
@@ -354,14 +354,20 @@ def axes_for(ax: Any) -> Any:
     """Return the axes to draw on: those given, or new ones."""
     if ax is not None:
         return ax
+    return new_subplots(1)[0]
+
+
+def new_subplots(n: int) -> list[Any]:
+    """Return n new axes side by side."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as err:
         raise OptionError(NO_MATPLOTLIB) from err
-    return plt.subplots()[1]
+    figure = plt.figure(figsize=(3.0 * n, 3.0) if n > 1 else None)
+    return [figure.add_subplot(1, n, k + 1) for k in range(n)]
 
 
-def _names(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+def name_rows_and_columns(ax: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Name rows and columns: as many as fit, evenly; column names are vertical if all fit that way."""
     from matplotlib.font_manager import FontProperties
 
